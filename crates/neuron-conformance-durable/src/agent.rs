@@ -1,4 +1,4 @@
-//! The agent of a scenario, as an engine hosts it.
+//! The agent of a scenario, which an engine hosts ([`ScenarioAgent`]).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::observed::Observed;
 use crate::scenario::{Kind, Scenario};
 use crate::tools::{self, CallScopes, PAUSE};
 
-/// The system prompt for summaries, by which the model recognises them.
+/// System prompt of a request for a summary. The model recognises the request by this prompt.
 pub(crate) const SUMMARY_INSTRUCTIONS: &str = "Summarize the scenario.";
 
-/// The tokens of a prompt above which the conversation is compacted.
+/// Number of tokens of a prompt above which the conversation is compacted.
 pub(crate) const COMPACTS_ABOVE: usize = 100_000;
 
-/// The signal of an approval.
+/// Name of the signal with the decisions.
 pub(crate) const APPROVAL: &str = "approval";
 
-/// The agent of a [`Scenario`], a [`DurableAgent`] for your engine to host. Any process can build it.
+/// The agent of a [`Scenario`]. It is a [`DurableAgent`] for your engine to host. Any process can build it.
 #[derive(Debug, Clone)]
 pub struct ScenarioAgent {
     scenario: Scenario,
@@ -37,7 +37,7 @@ pub struct ScenarioAgent {
 
 impl ScenarioAgent {
     pub(crate) fn new(scenario: Scenario, log: EffectLog) -> Self {
-        // No value is taken from the process, since another process may replay the run.
+        // All values are constant, because another process may replay the run.
         let ctx = ToolContext {
             cwd: PathBuf::from("/"),
             session_id: "scenario".into(),
@@ -47,7 +47,7 @@ impl ScenarioAgent {
         Self { scenario, log, ctx }
     }
 
-    /// Cancels the run with the cancellation token of a context, for engines that use one.
+    /// Lets the cancellation token of a context cancel the run, for engines that use such a token.
     #[must_use]
     pub fn cancelled_with(mut self, ctx: &ToolContext) -> Self {
         self.ctx.cancellation_token = ctx.cancellation_token.clone();
@@ -55,7 +55,7 @@ impl ScenarioAgent {
     }
 
     fn agent(&self) -> Agent {
-        // The loop's own provider fails if it is called instead of the durable context.
+        // All model calls must go through the durable context. The loop's own provider fails if it is called.
         let unused = ScriptedProvider::new([] as [&str; 0]);
         Agent::builder(unused)
             .tools(tools::registry(self.scenario.kind, &self.log))
@@ -65,6 +65,7 @@ impl ScenarioAgent {
             .build()
     }
 
+    /// Runs the agent's loop, as a stream in the streaming scenario.
     async fn run_loop(
         &self,
         start: Start,
@@ -84,6 +85,7 @@ impl ScenarioAgent {
         Ok(result.with_messages(&conversation))
     }
 
+    /// Reads the run as a stream, and logs if the deltas of each response add up to its text.
     async fn read_stream(&self, run: Run<'_>) -> Result<RunResult, LoopError> {
         let mut events = run.stream();
         let (mut whole, mut silent, mut wrong) = (0, 0, 0);
@@ -110,7 +112,7 @@ impl ScenarioAgent {
         end
     }
 
-    /// Waits for signals that are sent early, in time, and never.
+    /// Waits for signals that are sent before the wait, during the wait, and never. Returns the received values.
     async fn wait(&self, durability: &impl DurableContext) -> Result<Vec<String>, LoopError> {
         let ctx = ToolContext {
             call_id: "pause-0".into(),
@@ -137,7 +139,8 @@ impl ScenarioAgent {
         Ok(told)
     }
 
-    /// Reads the clock before and after sleeps.
+    /// Reads the clock before and after three sleeps. Returns the times and `ordered: true` if the clock never went
+    /// back.
     async fn look_at_clock(&self, durability: &impl DurableContext) -> Vec<String> {
         let mut times = Vec::new();
         for _ in 0..3 {
@@ -151,7 +154,7 @@ impl ScenarioAgent {
         told
     }
 
-    /// Records values that differ in each execution.
+    /// Records values that differ in each execution, and returns the recorded values.
     async fn record_values(
         &self,
         durability: &impl DurableContext,
@@ -195,7 +198,7 @@ impl DurableAgent for ScenarioAgent {
     }
 }
 
-/// Returns the text of an error with its machine-readable details.
+/// Returns the text of an error with details for a comparison.
 fn described(error: &LoopError) -> String {
     let cause = match error {
         LoopError::Provider(error) => format!("{}, {:?}", error.kind(), error.retry_after()),
@@ -205,7 +208,7 @@ fn described(error: &LoopError) -> String {
     format!("{error} ({cause})")
 }
 
-/// Returns the result of an agent that calls no model.
+/// Returns the result of an agent that calls no model. The parts become its response.
 fn result_of(told: Vec<String>) -> AgentResult {
     let response = told.join("; ");
     AgentResult {
@@ -218,7 +221,7 @@ fn result_of(told: Vec<String>) -> AgentResult {
     }
 }
 
-/// Transfers of money need an approval, and thefts are denied.
+/// Requires an approval for the tool `wire`, and denies the tool `steal`.
 struct Policy;
 
 impl PermissionPolicy for Policy {

@@ -5,28 +5,29 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use neuron_conformance::child_process;
 
-/// Number of the boundary at which this process stops. The first is 1, and 0 is none.
+/// Number of the boundary at which this process stops. The first boundary has number 1. With 0 the process never stops.
 static STOP: OnceLock<u64> = OnceLock::new();
 
-/// Number of boundaries that this process has reached.
+/// Number of boundaries that this process has reached so far.
 static PASSED: AtomicU64 = AtomicU64::new(0);
 
-/// Prefix of the report of a passed boundary.
+/// Start of the message with which a child process reports a passed boundary.
 pub(crate) const PASSES: &str = "passes ";
 
-/// Prefix of the report of the boundary at which the process stops.
+/// Start of the message with which a child process reports the boundary at which it stops.
 pub(crate) const STOPS: &str = "stops ";
 
-/// Makes this process stop at a boundary.
+/// Sets the number of the boundary at which this process stops.
 pub(crate) fn stop_at(number: u64) {
     let _ = STOP.set(number);
 }
 
-/// Reports a moment at which [crash tests](crate::crash) can kill the process. Does nothing outside of a child of
-/// such a test.
+/// Marks a boundary at which [crash tests](crate::crash) can kill the process. In a child process of such a test, this
+/// function reports the boundary. If the process is to be killed here, the function never returns. In any other process
+/// it does nothing.
 ///
-/// The scenarios call it around each call of the model, of a tool and of the durable context. Call it from your
-/// engine around its writes, so that the process is killed there too. The process then stops at this call.
+/// The scenarios call it around each model call, each tool call and each call of the durable context. Call it in your
+/// engine before and after its writes, so that crash tests also kill the process there.
 pub fn boundary(name: &str) {
     let Some(stop) = STOP.get() else { return };
     let number = PASSED.fetch_add(1, Ordering::SeqCst) + 1;

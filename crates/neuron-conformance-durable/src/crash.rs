@@ -1,17 +1,17 @@
-//! Runs whose process is killed, at every boundary of their journal and at random moments.
+//! Crash tests, which kill the process of a run at every boundary of its journal and at random moments.
 //!
-//! A test that calls [`check_killed_runs`] starts its own binary again. The child process runs
-//! [`Scenario::crash`] on your engine and is killed with `SIGKILL`. The test resumes the run and compares the result
-//! with an undisturbed run: the messages, usage and turns are equal, and the [effects](crate::check_effects) are
-//! permitted. If the process was killed during an [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call, the
-//! result of that call may be [`outcome_unknown`] instead.
+//! A test that calls [`check_killed_runs`] starts its own binary again as a child process. The child process runs
+//! [`Scenario::crash`] on your engine and is killed with `SIGKILL`. The test then resumes the run and compares it with
+//! an undisturbed run. The messages, the usage and the turns must be equal, and the [effects](crate::check_effects)
+//! must be permitted. If the process was killed during an [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call,
+//! the result of that call may be [`outcome_unknown`] instead.
 //!
-//! [`check_killed_workers`] is for engines with a server, where the killed process (a worker, a service) does not
-//! wait for the result.
+//! Use [`check_killed_workers`] for engines with a server. There the killed process is a worker or service, and another
+//! process waits for the result.
 //!
-//! A [`CrashPlan`] has the number of rounds. `KILL_ROUNDS=500` sets the number of random rounds, and
-//! `KILL_BOUNDARIES=1000` that of the boundaries, of which each is tried once at most. `KILL_SEED` repeats
-//! the moments of a failure, as far as the operating system allows.
+//! A [`CrashPlan`] sets the number of rounds. Environment variables override it. `KILL_ROUNDS=500` sets the number of
+//! random rounds, and `KILL_BOUNDARIES=1000` the maximum number of boundaries, each of which has one round. `KILL_SEED`
+//! repeats the random moments of a failed test, as far as the operating system allows.
 //!
 //! # Example
 //!
@@ -64,26 +64,27 @@ use crate::scenario::Scenario;
 use crate::tools;
 use crate::trial::same_messages;
 
-/// Prefix of the report of a child whose run ended.
+/// Start of the message with which a child process reports the result of the run.
 const ENDED: &str = "ended ";
 
-/// The first report of a child.
+/// The first message of a child process.
 const BEGINS: &str = "begins";
 
-/// Time limit of a silent process. A passing test never waits for it.
+/// Time after which a process without messages counts as hung. A passing test never waits for so long.
 const HANGING: Duration = Duration::from_secs(120);
 
-/// Interval at which a process is watched.
+/// Longest interval between two checks of a process.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Number of kills.
+/// The scenario of a crash test and its number of kills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashPlan {
-    /// The scenario, by default [`Scenario::crash`].
+    /// The scenario. Default: [`Scenario::crash`].
     pub scenario: Scenario,
-    /// Maximum number of boundaries with a round of their own, evenly spread. Default: all.
+    /// Maximum number of boundaries at which a process is killed. Each boundary has a round of its own. If the run has
+    /// more boundaries, they are selected evenly. `KILL_BOUNDARIES` overrides this field. Default: all.
     pub boundaries: usize,
-    /// Number of rounds with one to three kills at random moments. `KILL_ROUNDS` overrides it. Default: 10.
+    /// Number of rounds with one to three kills at random moments. `KILL_ROUNDS` overrides this field. Default: 10.
     pub random_rounds: usize,
 }
 
@@ -93,29 +94,30 @@ impl Default for CrashPlan {
     }
 }
 
-/// Result of the rounds.
+/// The counts of a crash test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashTally {
     /// Number of boundaries of an undisturbed run.
     pub boundaries: usize,
-    /// Number of disturbed runs.
+    /// Number of runs with kills.
     pub rounds: usize,
     /// Number of killed processes.
     pub kills: usize,
-    /// Number of calls with an unknown outcome.
+    /// Number of tool calls with an unknown outcome.
     pub unknown_outcomes: usize,
 }
 
 /// Checks runs whose process is killed while it runs the agent and waits for the result.
 ///
-/// `test` is the full name of the calling test, as the test runner prints it. `place` returns the place of the
-/// runs and a guard that keeps it until the end. It is called once. `open` opens the engine at that place. It is
-/// called in every process, and for every round.
+/// - `test` is the full name of the calling test, as the test runner prints it.
+/// - `place` returns the location of the runs, for example a directory, and a guard that keeps the location until the
+///   end of the test. It is called once.
+/// - `open` opens the engine at that location. It is called in every process and for every round.
 ///
 /// # Panics
 ///
-/// At the first violation, and if the process does not start.
+/// If a check fails, or a child process does not start.
 pub async fn check_killed_runs<E: DurableEngine, G>(
     test: &str,
     plan: CrashPlan,
@@ -157,13 +159,13 @@ pub async fn check_killed_runs<E: DurableEngine, G>(
 ///
 /// The worker is the process that hosts the agent, its model and its tools.
 ///
-/// The arguments are those of [`check_killed_runs`]. `open` returns a client of the engine, which starts runs and
-/// waits for them. `serve` hosts the scenario with the log until its process is killed. It is called in processes of
-/// its own.
+/// `test`, `plan` and `place` are as in [`check_killed_runs`]. `open` returns a client of the engine, which starts runs
+/// and waits for them. `serve` hosts the scenario with the log until its process is killed. It is called only in child
+/// processes.
 ///
 /// # Panics
 ///
-/// At the first violation, and if the process does not start.
+/// If a check fails, or a child process does not start.
 pub async fn check_killed_workers<E: DurableEngine, G>(
     test: &str,
     plan: CrashPlan,
@@ -179,7 +181,7 @@ pub async fn check_killed_workers<E: DurableEngine, G>(
     let run = async |round: &Round<'_>, kills: Vec<KillAt>| {
         let engine = open(round.task.place.clone()).await;
         let has_ended = Arc::new(AtomicBool::new(false));
-        // The last worker stays until the run has ended.
+        // The last worker is not killed. It runs until the run has ended.
         let workers = async {
             let mut processes = Vec::new();
             for kill in kills.into_iter().chain([KillAt::Never]) {
@@ -200,7 +202,8 @@ pub async fn check_killed_workers<E: DurableEngine, G>(
     check(test, plan, &place, &open, run).await
 }
 
-/// Checks an undisturbed run, and every round of a plan. `run` runs the scenario while its processes are killed.
+/// Checks an undisturbed run, and every round of a plan. `run` runs the scenario while its processes are killed, and
+/// returns the result with the killed and ended processes.
 async fn check<E: DurableEngine>(
     test: &str,
     plan: CrashPlan,
@@ -234,14 +237,14 @@ async fn check<E: DurableEngine>(
         tally.rounds += 1;
         tally.kills += processes.len();
         tally.unknown_outcomes += unknown;
-        // A client without the memory of the others.
+        // A new client has no state of the earlier clients.
         round.check_run_again(&open(place.to_owned()).await, &result).await;
     }
     tally
 }
 
-/// Returns a result whose unknown outcomes are replaced by the expected ones, and the number of effects with an unknown
-/// outcome. Calls with equal arguments are one effect.
+/// Replaces the unknown outcomes in a result by the expected tool results. Also returns the number of effects with an
+/// unknown outcome. Calls of one tool with equal arguments count as one effect.
 fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentResult, usize) {
     let (mut known, mut unknown) = (result.clone(), BTreeSet::new());
     for (message, expected) in known.messages.iter_mut().zip(&expected.messages) {
@@ -261,12 +264,12 @@ fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentRe
     (known, unknown.len())
 }
 
-/// The rounds of one test.
+/// Creates the rounds of one test.
 struct Rounds<'t> {
     test: &'t str,
     place: &'t str,
     scenario: Scenario,
-    /// Prefix of the ids of the runs.
+    /// Start of the ids of the runs.
     prefix: String,
     logs: TempDir,
 }
@@ -278,6 +281,7 @@ impl<'t> Rounds<'t> {
         Self { test, place, scenario, prefix: format!("crash-{:016x}", unique()), logs }
     }
 
+    /// Creates a round with a new run. `seed` is added to the name of the case.
     fn round(&self, name: &str, seed: &str) -> Round<'t> {
         let run_id = format!("{}-{name}", self.prefix);
         let log = EffectLog::new(self.logs.path().join(&run_id));
@@ -288,7 +292,7 @@ impl<'t> Rounds<'t> {
         Round { test: self.test, task, case }
     }
 
-    /// Returns each round with its kills.
+    /// Returns all rounds of a plan, each with the moments of its kills.
     fn all(
         &self,
         plan: CrashPlan,
@@ -297,7 +301,7 @@ impl<'t> Rounds<'t> {
         let most = from_env("KILL_BOUNDARIES").map_or(plan.boundaries, |most| most as usize);
         let count = most.min(boundaries);
         let at_boundaries = (0..count).map(move |index| {
-            // Spread from the first to the last.
+            // The selected boundaries are spread evenly from the first to the last.
             let last = boundaries.saturating_sub(1);
             let boundary = 1 + (index * last) / count.saturating_sub(1).max(1);
             let round = self.round(&format!("boundary-{boundary}"), "");
@@ -309,7 +313,8 @@ impl<'t> Rounds<'t> {
         let at_random = (0..random_rounds).map(move |index| {
             let round = self.round(&format!("random-{index}"), &format!(", with KILL_SEED={seed}"));
             let kills = (0..=random.below(3)).map(|_| {
-                // Most runs are shorter than the longest delay.
+                // A power of two first, so that short delays are as frequent as long delays. Most runs are shorter than
+                // the longest delay.
                 let longest = 1 << random.below(18);
                 KillAt::After(Duration::from_micros(random.below(longest)))
             });
@@ -341,7 +346,8 @@ struct Round<'t> {
 }
 
 impl Round<'_> {
-    /// Starts a process, and watches it on a thread of its own until it is killed or the run is over.
+    /// Starts a child process, and watches it on a separate thread until the process is killed or ends, or the run is
+    /// over.
     async fn watch(&self, kill: KillAt, is_over: Arc<AtomicBool>) -> Process {
         let stop = if let KillAt::Boundary(number) = kill { number } else { 0 };
         let task = json!(Task { stop, ..self.task.clone() });
@@ -350,14 +356,14 @@ impl Round<'_> {
         self.case.ok(watch.await)
     }
 
-    /// Runs the scenario to its end.
+    /// Runs the scenario to its end, in this process or by workers.
     async fn run(&self, engine: &impl DurableEngine) -> AgentResult {
         let scenario = self.task.scenario();
         let run = run_with_signals(engine, &self.task.run_id, &scenario, &self.task.log);
         self.case.ok(self.case.soon(run).await)
     }
 
-    /// Checks that an ended run has the same result again, without effects.
+    /// Checks that a call for the ended run returns the same result again, without effects.
     async fn check_run_again(&self, engine: &impl DurableEngine, result: &AgentResult) {
         let before = self.task.log.effects().len();
         let scenario = self.task.scenario();
@@ -370,24 +376,26 @@ impl Round<'_> {
     }
 }
 
-/// The task of a child.
+/// The task of a child process, which is passed as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Task {
-    /// The boundary to stop at, or 0.
+    /// Number of the boundary at which the process stops. With 0 it never stops.
     stop: u64,
     scenario: String,
     run_id: String,
     log: EffectLog,
+    /// Location of the engine's runs.
     place: String,
 }
 
 impl Task {
+    /// Returns the scenario of the task.
     #[expect(clippy::expect_used, reason = "for tests")]
     fn scenario(&self) -> Scenario {
         Scenario::named(&self.scenario).expect("a scenario")
     }
 
-    /// Returns the task of this process, and `None` in a process that is not a child.
+    /// Returns the task of this process. Returns `None` if this process is not a child process.
     #[expect(clippy::expect_used, reason = "for tests")]
     fn of_this_process() -> Option<Self> {
         let task: Self = serde_json::from_str(&child_process::task()?).expect("a task");
@@ -396,36 +404,38 @@ impl Task {
     }
 }
 
-/// Moment of a kill.
+/// The moment of a kill.
 #[derive(Debug, Clone, Copy)]
 enum KillAt {
-    /// At the boundary with this number. The first is 1.
+    /// At the boundary with this number. The first boundary has number 1.
     Boundary(u64),
-    /// After this delay from the first report.
+    /// After this delay from the first message of the process.
     After(Duration),
     Never,
 }
 
-/// A child that was watched to its end.
+/// The end of a child process.
 struct Process {
     end: End,
     /// Number of boundaries that the process passed.
     boundaries: usize,
-    /// Name of the last of them.
+    /// Name of the last boundary that the process passed.
     last_boundary: String,
 }
 
+/// The kind of a child process's end.
 enum End {
-    /// Killed, exactly at the last boundary or somewhere after it.
+    /// The process was killed. `is_exact` is set if it had stopped at its last boundary. Otherwise it was killed
+    /// somewhere after that boundary.
     Killed { is_exact: bool },
-    /// Reported the result of the run.
+    /// The process reported the result of the run, as JSON.
     Ended(String),
-    /// Exited without a result, or is no longer needed.
+    /// The process exited without a result, sent no messages for too long, or is not needed any more.
     Silent,
 }
 
 impl Process {
-    /// Watches a process until its end, and kills it when it is time.
+    /// Watches a process until its end, and kills it at the given moment.
     fn watch(mut child: ChildProcess, kill: KillAt, is_over: &AtomicBool) -> Self {
         let (mut boundaries, mut last_boundary) = (0, String::new());
         let mut heard = Instant::now();
@@ -435,7 +445,7 @@ impl Process {
             if left == Some(Duration::ZERO) {
                 break End::Killed { is_exact: false };
             }
-            // All reports of a process that has ended are read.
+            // If the process has ended, its remaining messages are still read.
             let has_ended = child.has_ended();
             let longest = match has_ended {
                 true => HANGING,

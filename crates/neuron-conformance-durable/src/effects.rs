@@ -1,4 +1,4 @@
-//! The effects of runs, in a file that outlives their processes.
+//! The log of a run's effects, a file that outlives the processes of the run ([`EffectLog`]).
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -10,13 +10,13 @@ use neuron_conformance::case::Case;
 use neuron_types::ToolEffect;
 use serde::{Deserialize, Serialize};
 
-/// Interval at which a log is read while a test waits for an effect.
+/// Interval between two reads of a log while a test waits for an effect.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The log of a run, with the calls of the model and of tools, and other events of its agent.
+/// The log of a run. It contains the model calls, the tool calls and other events of the run's agent.
 ///
-/// The file has one line per effect. A line is written at once, so all processes of a run can append, and a killed
-/// process leaves whole lines. Use one file per run. Clones are handles of the same file.
+/// The file has one line per effect. Each line is written by a single write. Several processes can therefore append to
+/// the file, and a killed process never leaves a partial line. Use one file per run. Clones refer to the same file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EffectLog {
@@ -26,13 +26,13 @@ pub struct EffectLog {
 /// A line of a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
-    /// The id of the process.
+    /// Id of the process.
     pub process: u32,
-    /// The effect.
+    /// The effect or event.
     pub kind: EffectKind,
 }
 
-/// An effect or event of a process.
+/// An effect or event of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -44,73 +44,74 @@ pub enum EffectKind {
     },
     /// A tool call began.
     ToolStarted {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// The id of the call.
+        /// Id of the call.
         call_id: String,
-        /// The idempotency key. It is the same for each attempt.
+        /// Idempotency key of the call, the same in each attempt.
         key: String,
     },
     /// A tool call had its effect, and is about to return.
     ToolEnded {
-        /// The tool.
+        /// Name of the tool.
         tool: String,
-        /// The id of the call.
+        /// Id of the call.
         call_id: String,
     },
-    /// A tool was polled, at its beginning and before it returns.
+    /// A tool was polled. Logged at the beginning of the call, and before it returns.
     ToolPolled {
-        /// The id of the call.
+        /// Id of the call.
         call_id: String,
-        /// The calls whose [scopes](neuron_types::ToolInvocation::scope) are entered, outermost first.
+        /// Ids of the calls whose [scopes](neuron_types::ToolInvocation::scope) were entered at that moment, outermost
+        /// first.
         inside: Vec<String>,
     },
     /// The scope of a call was entered for the first time in this attempt of the agent.
     ScopeEntered {
-        /// The id of the call.
+        /// Id of the call.
         call_id: String,
     },
     /// The agent waits for a signal. Also logged on each replay.
     Waits {
-        /// The signal's name.
+        /// Name of the signal.
         signal: String,
-        /// Number of earlier waits for this name in this execution.
+        /// Number of earlier waits for the same signal in this execution.
         number: usize,
     },
     /// The suite sent a signal.
     SignalSent {
-        /// The signal's name.
+        /// Name of the signal.
         signal: String,
-        /// Number of earlier signals of this name.
+        /// Number of earlier signals with the same name.
         number: usize,
     },
     /// The agent read the engine's clock. Also logged on each replay, with the same time.
     ClockRead {
-        /// The step before which the clock was read.
+        /// Description of the step before which the clock was read.
         what: String,
-        /// The time.
+        /// The time that the clock returned.
         time: String,
     },
-    /// The agent read a stream to its end. Also logged on each replay.
+    /// The agent read all responses of a stream. Also logged on each replay.
     Streamed {
-        /// Number of responses whose deltas add up to the text.
+        /// Number of responses whose deltas add up to the text of the response.
         whole: usize,
         /// Number of responses without a delta.
         silent: usize,
-        /// Number of responses whose deltas differ from the text.
+        /// Number of responses whose deltas differ from the text of the response.
         wrong: usize,
     },
     /// The agent ended. Also logged on each replay.
     Ended {
         /// `Ok`, or the [kind](neuron_types::LoopError::kind) of the error.
         kind: String,
-        /// The response, or the error's text.
+        /// The text of the response, or of the error.
         text: String,
     },
 }
 
 impl EffectKind {
-    /// Returns `true` for a call of the model or of a tool, which a replay must not repeat.
+    /// Returns `true` for a model call or a tool call, which a replay must not repeat.
     #[must_use]
     pub fn is_effect(&self) -> bool {
         matches!(self, Self::ModelCalled { .. } | Self::ToolStarted { .. } | Self::ToolEnded { .. })
@@ -118,7 +119,7 @@ impl EffectKind {
 }
 
 impl EffectLog {
-    /// Creates a handle of a file, which need not exist.
+    /// Creates a handle for a log file. The file may be missing, and is created by the first effect.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
@@ -154,13 +155,13 @@ impl EffectLog {
     #[expect(clippy::expect_used, reason = "for tests")]
     pub fn effects(&self) -> Vec<Effect> {
         let text = fs::read_to_string(&self.path).unwrap_or_default();
-        // The last line may still be in the middle of its write.
+        // Another process may be writing the last line.
         let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
         let lines = whole.lines();
         lines.map(|line| serde_json::from_str(line).expect("a line of the log")).collect()
     }
 
-    /// Returns the values of the effects that `select` selects, in order.
+    /// Returns the values for which `select` returns `Some`, in the order of the log.
     pub(crate) fn select<T>(&self, select: impl Fn(EffectKind) -> Option<T>) -> Vec<T> {
         self.effects().into_iter().filter_map(|effect| select(effect.kind)).collect()
     }
@@ -171,27 +172,26 @@ impl EffectLog {
         self.effects().iter().filter(|effect| is(&effect.kind)).count()
     }
 
-    /// Returns the number of calls of the model.
+    /// Returns the number of model calls.
     #[must_use]
     pub fn model_calls(&self) -> usize {
         self.count(|kind| matches!(kind, EffectKind::ModelCalled { .. }))
     }
 
-    /// Returns the number of calls of a tool.
+    /// Returns the number of started calls of a tool.
     #[must_use]
     pub fn starts_of(&self, name: &str) -> usize {
         self.count(|kind| matches!(kind, EffectKind::ToolStarted { tool, .. } if tool == name))
     }
 
-    /// Returns the newest end of the agent.
-    ///
-    /// That is `Ok` with the response, or the error's kind with its text.
+    /// Returns the latest end of the agent, as the pair of `Ok` and the response, or of the error's kind and text.
+    /// Returns `None` if the agent has not ended.
     #[must_use]
     pub fn last_end(&self) -> Option<(String, String)> {
         self.ends().pop()
     }
 
-    /// Returns all ends of the agent, in order.
+    /// Returns all ends of the agent, in order, in the format of [`last_end`](Self::last_end).
     pub(crate) fn ends(&self) -> Vec<(String, String)> {
         self.select(|kind| match kind {
             EffectKind::Ended { kind, text } => Some((kind, text)),
@@ -199,7 +199,8 @@ impl EffectLog {
         })
     }
 
-    /// Waits for an effect that satisfies a predicate. Returns `false` after a minute.
+    /// Waits until the log has an effect that satisfies a predicate, and returns `true`. Returns `false` if there is no
+    /// such effect within a minute.
     ///
     /// # Cancel safety
     ///
@@ -216,20 +217,22 @@ impl EffectLog {
     }
 }
 
-/// Checks the effects of one run, of whose processes `kills` were killed.
+/// Checks the effects of one run. `kills` is the number of its processes that were killed. `model_calls` is the number
+/// of model calls of an undisturbed run.
 ///
 /// - The model was called at most `model_calls + kills` times.
-/// - An [`AtMostOnce`](ToolEffect::AtMostOnce) call began at most once, any other at most `1 + kills` times.
+/// - An [`AtMostOnce`](ToolEffect::AtMostOnce) call began at most once, any other call at most `1 + kills` times.
 /// - Each call had one idempotency key, and no other call had the same key.
 /// - The engine's clock had the same times on each replay.
 ///
 /// # Panics
 ///
-/// At the first violation.
+/// If a check fails.
 pub fn check_effects(log: &EffectLog, model_calls: usize, kills: usize) {
     check(&Case::new("durable engine", "effects", log.path().display()), log, model_calls, kills);
 }
 
+/// Checks the effects of one run as [`check_effects`] does. `case` names the run in the panic message.
 pub(crate) fn check(case: &Case, log: &EffectLog, model_calls: usize, kills: usize) {
     let called = log.model_calls();
     case.holds(
@@ -265,20 +268,23 @@ pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (Stri
     calls
 }
 
-/// Checks that replays read the same times as the execution that got further.
+/// Checks that replays read the same times as the execution that got furthest.
 ///
-/// The time before a step may change until another step follows, and where the model is called again. An engine with one
-/// time per task, and not per step, begins an interrupted task again at a later time, and a task may hold a call of the
-/// model with the step after it.
+/// A replay may read another time in two places:
+///
+/// - before the last step, as long as no other step followed it;
+/// - before a step whose model call is repeated. Some engines have one time per task, and not per step. Such an engine
+///   repeats an interrupted task at a later time, with its model call and the step after it.
 pub(crate) fn check_clock(case: &Case, log: &EffectLog) {
-    // In the order of the first reads.
+    // The times in the order in which they were first read.
     let mut times: Vec<(String, String)> = Vec::new();
     let mut effects = log.effects().into_iter().peekable();
     while let Some(effect) = effects.next() {
         let EffectKind::ClockRead { what, time } = effect.kind else { continue };
         let runs_again = match effects.peek().map(|next| &next.kind) {
             Some(EffectKind::ModelCalled { .. }) => true,
-            // The process was killed before it did anything.
+            // The process was killed before the step had an effect, and the next process reads the clock for the same
+            // step.
             Some(EffectKind::ClockRead { what: next, .. }) => *next == what,
             _ => false,
         };
@@ -302,7 +308,8 @@ mod tests {
 
     use super::*;
 
-    /// Checks a log of steps and their times, such as `a1`, in which `!` is a call of the model.
+    /// Returns `true` if the clock check passes for a log. An entry such as `a1` is a step and its time, and `!` is a
+    /// model call.
     fn holds(name: &str, log: &str) -> bool {
         let path = std::env::temp_dir().join(format!("clock-{}-{name}", std::process::id()));
         let effects = EffectLog::new(&path);

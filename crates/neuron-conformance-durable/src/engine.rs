@@ -1,4 +1,4 @@
-//! The engine under test, and an engine without a journal.
+//! The interface of an engine under test ([`DurableEngine`]), and an engine without a journal ([`LocalEngine`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,14 +16,16 @@ use crate::scenario::{Scenario, ScenarioSignal};
 
 /// An engine under test.
 ///
-/// A value is a client of the engine. No run may be lost if it is dropped and another one is opened.
+/// An implementation is a client of the engine. The runs of the engine must survive if the client is dropped and
+/// another client is opened.
 pub trait DurableEngine: Sync {
-    /// Starts or resumes the run with this id, and waits for its end. An ended run has the same result again.
+    /// Starts or resumes the run with this id, and waits for its end. If the run has already ended, returns the same
+    /// result again.
     ///
-    /// The model, the tools and the agent are those of the scenario, with this log. A run that continues as new
-    /// ends with its last execution.
+    /// Use the provider, the tools and the agent of `scenario` with this log. If the run continues as new, wait for the
+    /// end of its last execution.
     ///
-    /// The future may be dropped at any await, like in a crash, and another call may resume the run.
+    /// The suite may drop the future at any await point to simulate a crash, and resumes the run with another call.
     fn run(
         &self,
         run_id: &str,
@@ -31,7 +33,7 @@ pub trait DurableEngine: Sync {
         log: &EffectLog,
     ) -> impl Future<Output = Result<AgentResult, RunFailure>> + Send;
 
-    /// Sends a signal to a run that was started.
+    /// Sends a signal to a run that has been started.
     fn signal(
         &self,
         run_id: &str,
@@ -39,14 +41,14 @@ pub trait DurableEngine: Sync {
         value: Value,
     ) -> impl Future<Output = Result<(), RunFailure>> + Send;
 
-    /// Returns `true` if an ended run has the same result again. Default: `true`.
+    /// Returns `true` if a call of [`run`](Self::run) for an ended run returns the same result again. Default: `true`.
     fn keeps_runs(&self) -> bool {
         true
     }
 
-    /// Replays an ended run against its whole journal. Returns `None` if there is no journal to replay.
+    /// Replays an ended run against its whole journal. Returns `None` if there is no journal.
     ///
-    /// The suite takes the result from the log. Default: [`run`](Self::run).
+    /// The suite reads the result of the replay from the log. By default this method calls [`run`](Self::run).
     fn replay(
         &self,
         run_id: &str,
@@ -64,10 +66,11 @@ pub trait DurableEngine: Sync {
         }
     }
 
-    /// Starts a run with the code of `first`, and resumes it with the code of `then` once it waits for a signal.
+    /// Starts a run with the code of `first`, and resumes it with the code of `then` as soon as the run waits for a
+    /// signal.
     ///
-    /// Returns the failure of `then`, and `None` if runs do not outlive their host. Default: drops the future of
-    /// [`run`](Self::run), and calls it again with `then`.
+    /// Returns the result of `then`, which should be a failure. Returns `None` if runs do not outlive their host. By
+    /// default this method drops the future of [`run`](Self::run), and calls it again with `then`.
     fn change_code(
         &self,
         run_id: &str,
@@ -93,30 +96,30 @@ pub trait DurableEngine: Sync {
         }
     }
 
-    /// Returns `true` if a failure reports changed code. Default: compares the text with that of
+    /// Returns `true` if a failure reports changed code. By default this method compares the text with that of
     /// [`DurableError::NonDeterminism`](neuron_types::DurableError::NonDeterminism).
     fn is_code_change(&self, failure: &RunFailure) -> bool {
         failure.text.contains("replay differs from the journal")
     }
 
-    /// Returns `true` if a run can be resumed with its original code after changed code failed. Default: `true`.
+    /// Returns `true` if the original code can resume a run after changed code has failed. Default: `true`.
     fn resumes_original_code(&self) -> bool {
         true
     }
 
-    /// Cancels a run. Returns `None`, the default, if the engine cannot cancel.
+    /// Cancels a run. Returns `None`, the default, if the engine cannot cancel runs.
     fn cancel(&self, run_id: &str) -> impl Future<Output = Option<Result<(), RunFailure>>> + Send {
         let _ = run_id;
         async { None }
     }
 
-    /// Returns the size of the journal of a run in bytes. Returns `None`, the default, if it is not known.
+    /// Returns the size of a run's journal in bytes. Returns `None`, the default, if the size is unknown.
     fn journal_bytes(&self, run_id: &str) -> impl Future<Output = Option<u64>> + Send {
         let _ = run_id;
         async { None }
     }
 
-    /// Returns the maximum size of a record in bytes, and `None` if there is no limit below three megabytes.
+    /// Returns the maximum size of a record in bytes. Returns `None` if there is no limit below three megabytes.
     /// Default: [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
     fn record_limit(&self) -> Option<usize> {
         Some(neuron_runtime::DEFAULT_RECORD_LIMIT)
@@ -139,14 +142,13 @@ pub trait DurableEngine: Sync {
     }
 }
 
-/// Failure of a run, as the engine reports it.
+/// The failure of a run, as the engine reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RunFailure {
-    /// The [kind](LoopError::kind) of the error. If the engine does not pass it on, the suite takes it from the
-    /// log.
+    /// The [kind](LoopError::kind) of the error. If it is `None`, the suite reads the kind from the log.
     pub kind: Option<String>,
-    /// The error's text.
+    /// Text of the error.
     pub text: String,
 }
 
@@ -171,13 +173,13 @@ impl fmt::Display for RunFailure {
 
 impl std::error::Error for RunFailure {}
 
-/// Runs a scenario to its end, and sends each signal once the run waits for it.
+/// Runs a scenario to its end, and sends each of its signals as soon as the run waits for the signal.
 ///
-/// A signal may be sent twice if the process is killed while it sends.
+/// A signal may be sent twice if the process is killed while it sends the signal.
 ///
 /// # Errors
 ///
-/// The failure of the run.
+/// The failure of the run, or of a signal that cannot be sent.
 pub async fn run_with_signals(
     engine: &impl DurableEngine,
     run_id: &str,
@@ -205,9 +207,9 @@ pub async fn run_with_signals(
     select(run, send).await.factor_first().0
 }
 
-/// Runs scenarios on a [`LocalDurableContext`], without a journal.
+/// Runs scenarios with a [`LocalDurableContext`], without a journal.
 ///
-/// Its results are those that every engine must have.
+/// Every engine must have the same results as this engine.
 #[derive(Debug, Default)]
 pub struct LocalEngine {
     /// The signals of each run, by run id.

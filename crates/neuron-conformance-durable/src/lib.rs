@@ -7,8 +7,8 @@
 //! [`DurableAgent`](neuron_types::DurableAgent) for your engine to host. Each call of its model and tools is
 //! logged in an [`EffectLog`], a file to which all processes of a run append.
 //!
-//! Call each part from a test of its own, so that the test runner names the part that fails. The panic names the
-//! case. [`check_durable_engine`] runs all parts. The expected results are those of the same agent
+//! Call each part from a separate test, so that the test runner shows which part failed. The panic message names the
+//! case. [`check_durable_engine`] runs all parts. The results are compared with those of the same agent
 //! [without a journal](LocalEngine).
 //!
 //! | part | checks that |
@@ -38,8 +38,8 @@
 //! A part that does not apply to an engine returns [`Verdict::NotApplicable`]. Compare
 //! [`Report::not_applicable`] with the parts that you expect.
 //!
-//! A part needs a tokio runtime with time, of any flavour, whose clock is not paused. The ids of its runs are new in
-//! every call, so the engine may have other runs.
+//! A part needs a tokio runtime of any flavour with an enabled timer. The clock must not be paused. Each call of a part
+//! uses new run ids, so the engine may have other runs.
 //!
 //! # Example
 //!
@@ -91,10 +91,10 @@
 //!
 //! # Engines with a server
 //!
-//! - The host of the agent may be a task in the test's process that your `DurableEngine` owns. It builds the
-//!   scenario by its [name](Scenario::name), which the run's input can contain with the [path](EffectLog::path) of
-//!   the log.
-//! - The agent logs its end, so a [`RunFailure`] does not need the error's kind.
+//! - The host of the agent may be a task in the test's process that your `DurableEngine` owns. The host builds the
+//!   scenario from its [name](Scenario::name). Pass the name and the [path](EffectLog::path) of the log in the input of
+//!   the run.
+//! - A [`RunFailure`] does not need the error's kind, because the agent logs its end.
 //! - Implement [`change_code`](DurableEngine::change_code), [`replay`](DurableEngine::replay) and
 //!   [`is_code_change`](DurableEngine::is_code_change), because dropping the future of a run does not stop its host.
 
@@ -127,13 +127,13 @@ pub use parts::{
 };
 pub use scenario::{Scenario, ScenarioSignal};
 
-/// Result of a part of the suite. A violation is a panic instead.
+/// Result of a part of the suite. If a check fails, the part panics instead.
 #[must_use]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// All checks passed.
     Holds,
-    /// Some checks do not apply, for this reason. The others passed.
+    /// Some checks do not apply to the engine, for this reason. All other checks passed.
     NotApplicable(&'static str),
 }
 
@@ -166,9 +166,9 @@ impl fmt::Display for Report {
     }
 }
 
-/// Calls a macro of yours with the names of all parts.
+/// Calls your macro with the names of all parts.
 ///
-/// With this macro a new part of the suite is a new test of yours.
+/// Use it to define one test for each part. A part that a later release adds then becomes a new test.
 ///
 /// # Example
 ///
@@ -196,11 +196,11 @@ macro_rules! durable_parts {
     };
 }
 
-/// Runs every part, one after the other.
+/// Runs all parts, one after the other, and returns their verdicts.
 ///
 /// # Panics
 ///
-/// At the first violation. The message names the part and the case.
+/// If a check fails. The message names the part and the case.
 pub async fn check_durable_engine(engine: &impl DurableEngine) -> Report {
     macro_rules! check {
         ($($part:ident)*) => {

@@ -1,4 +1,4 @@
-//! The model of a scenario. Its response depends on the request alone.
+//! The scripted model of a scenario ([`ScenarioProvider`]). Its response depends only on the request.
 
 use futures_util::stream;
 use neuron_types::{
@@ -16,7 +16,8 @@ use crate::team::Member;
 
 /// The provider of a [`Scenario`](crate::Scenario).
 ///
-/// Its response depends on the conversation, so a crash cannot take its state. Each call is in the [`EffectLog`].
+/// Its response depends only on the conversation in the request, so no state is lost in a crash. Each call is logged in
+/// the [`EffectLog`].
 #[derive(Debug, Clone)]
 pub struct ScenarioProvider {
     pub(crate) kind: Kind,
@@ -24,6 +25,7 @@ pub struct ScenarioProvider {
 }
 
 impl ScenarioProvider {
+    /// Logs the call, and returns the scripted response to the request.
     fn respond(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         let blocks = request.messages.iter().flat_map(|message| &message.content);
         let newest = blocks.filter_map(|block| newest_response(block.as_text()?)).max();
@@ -54,7 +56,7 @@ impl ScenarioProvider {
         Ok(CompletionResponse { id: step, model, message, usage, stop_reason })
     }
 
-    /// Returns a message of the script.
+    /// Returns a message of the script, or its scripted error. Fails if the script has no such response.
     fn message(
         &self,
         agent: Option<&Member>,

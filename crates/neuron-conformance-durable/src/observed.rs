@@ -1,4 +1,4 @@
-//! A durable context that logs its calls, with a moment around each at which the process can be killed.
+//! A durable context that logs its calls ([`Observed`]). Crash tests can kill the process before and after each call.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,22 +19,23 @@ use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Scenario;
 
-/// Suffix of the name of a signal in the log of a scenario with changed code.
+/// Suffix of the names of signals and steps in the log, in a scenario with changed code.
 pub(crate) const WITH_CHANGED_CODE: &str = " (with changed code)";
 
-/// The context of the engine, observed.
+/// Wraps the durable context of the engine, and logs its calls.
 pub(crate) struct Observed<'d> {
     inner: Durability<'d>,
     log: EffectLog,
-    /// Number of waits for each signal.
+    /// Number of waits for each signal in this execution.
     waits: Mutex<BTreeMap<String, usize>>,
-    /// Number of turns before this execution of the run.
+    /// Number of turns of the run before this execution. It distinguishes the steps of different executions in the log.
     execution: usize,
+    /// Number of calls of the context in this execution.
     steps: AtomicUsize,
     model_calls: AtomicUsize,
-    /// Number of model calls after which the run continues as new.
+    /// Number of model calls after which the run continues as new. `None` if the scenario does not continue as new.
     continues_after: Option<usize>,
-    /// [`WITH_CHANGED_CODE`] in a scenario with changed code.
+    /// [`WITH_CHANGED_CODE`] in a scenario with changed code, and empty otherwise.
     suffix: &'static str,
 }
 
@@ -60,7 +61,7 @@ impl<'d> Observed<'d> {
         }
     }
 
-    /// Makes a call of the engine, after logging the engine's time.
+    /// Logs the engine's time, and then awaits a call of the engine.
     async fn step<T>(&self, name: &str, call: impl Future<Output = T>) -> T {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         let (execution, suffix) = (self.execution, self.suffix);
@@ -69,11 +70,13 @@ impl<'d> Observed<'d> {
         between_boundaries(name, call).await
     }
 
+    /// Counts a model call, and then awaits it as a step.
     async fn model_call<T>(&self, name: &str, call: impl Future<Output = T>) -> T {
         self.model_calls.fetch_add(1, Ordering::SeqCst);
         self.step(name, call).await
     }
 
+    /// Logs a wait for a signal, and then awaits it as a step.
     async fn wait<T>(&self, signal: &str, call: impl Future<Output = T>) -> T {
         let logged = async {
             let number = {
@@ -89,7 +92,7 @@ impl<'d> Observed<'d> {
     }
 }
 
-/// Awaits a call of the engine between two boundaries.
+/// Awaits a call of the engine between two boundaries, at which the process can be killed.
 async fn between_boundaries<T>(name: &str, call: impl Future<Output = T>) -> T {
     boundary(&format!("engine: {name} begins"));
     let result = call.await;

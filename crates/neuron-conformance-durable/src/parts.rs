@@ -1,4 +1,4 @@
-//! The parts of the suite.
+//! The parts of the suite. Each part is a function that runs one or more scenarios on the engine under test.
 
 use std::pin::pin;
 
@@ -14,27 +14,29 @@ use crate::observed::WITH_CHANGED_CODE;
 use crate::scenario::Kind;
 use crate::trial::{Trial, done, outcome, same};
 
+/// Verdict of a part that needs runs which survive their end.
 const NO_JOURNAL: Verdict = Verdict::NotApplicable("runs are not kept");
 
-/// Checks that a run has the same result and effects as without an engine, and a replay without effects.
+/// Checks that a run has the same result and effects as a run without an engine, and that its replay has no effects.
 ///
-/// The result has messages, usage with the tokens of tools, turns, and a compaction by a model.
+/// The compared result has the messages, the turns and the usage, which includes tokens of tools. The scenario also has
+/// a compaction by a model.
 ///
 /// # Panics
 ///
-/// At the first violation. The message names the case.
+/// If a check fails. The message names the case.
 pub async fn replaying(engine: &impl DurableEngine) -> Verdict {
     let _ = Trial::new(engine, "replaying", Kind::Crash).like_local().await;
     if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
 }
 
-/// Checks that the results of failed, denied and unknown calls, and of a retry, are replayed.
+/// Checks that the results of failed, denied and unknown calls, and of a retry, are the same on replay.
 ///
-/// The failure of a tool that ends a run is replayed too.
+/// A failure of a tool that ends the run must be the same on replay too.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn tool_errors(engine: &impl DurableEngine) -> Verdict {
     all_like_local(engine, "tool_errors", &[Kind::Errors, Kind::ToolFails]).await
 }
@@ -43,7 +45,7 @@ pub async fn tool_errors(engine: &impl DurableEngine) -> Verdict {
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn model_errors(engine: &impl DurableEngine) -> Verdict {
     let trial = Trial::new(engine, "model_errors", Kind::ModelFails);
     let failure = trial.case.err(trial.like_local().await);
@@ -52,31 +54,31 @@ pub async fn model_errors(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a failed call is retried as the options say, with the same idempotency key, and only if it may be
-/// repeated.
+/// Checks that a failed call is retried as often as the options say, with the same idempotency key. A call that must
+/// not run twice must not be retried.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn retries(engine: &impl DurableEngine) -> Verdict {
     all_like_local(engine, "retries", &[Kind::Retries]).await
 }
 
-/// Checks that the results of parallel calls are in the order of the calls.
+/// Checks that the results of parallel calls are in call order.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn parallel_tools(engine: &impl DurableEngine) -> Verdict {
     all_like_local(engine, "parallel_tools", &[Kind::Parallel]).await
 }
 
-/// Checks that each of several parallel calls is polled inside its own
-/// [scope](neuron_types::ToolInvocation::scope), and that a replay enters no scope.
+/// Checks that each of several parallel calls is polled inside its own [scope](neuron_types::ToolInvocation::scope),
+/// and that a replay enters no scope.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn tool_scopes(engine: &impl DurableEngine) -> Verdict {
     if !engine.runs_tools_in_scopes() {
         return Verdict::NotApplicable("tools do not run inside the scopes of their calls");
@@ -98,20 +100,21 @@ pub async fn tool_scopes(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks a denial, a signal that is not a decision, and a missing decision. An approval is part of [`replaying`].
+/// Checks that a denial, a signal that is not a decision, and a missing decision are the same on replay. The approval
+/// of a call is checked by [`replaying`].
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn approvals(engine: &impl DurableEngine) -> Verdict {
     all_like_local(engine, "approvals", &[Kind::Denied, Kind::NotDecided]).await
 }
 
-/// Checks that limits on turns, tool calls and tokens end a run and its replay.
+/// Checks that limits on turns, tool calls and tokens end a run, and end its replay in the same way.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn limits(engine: &impl DurableEngine) -> Verdict {
     let usage = "UsageLimitExceeded";
     let kinds = [(Kind::MaxTurns, "MaxTurns"), (Kind::ToolLimit, usage), (Kind::TokenLimit, usage)];
@@ -123,11 +126,11 @@ pub async fn limits(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a streamed run has the same result, and that its deltas add up to its responses.
+/// Checks that a streamed run has the same result, and that the deltas of each response add up to the response.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn streams(engine: &impl DurableEngine) -> Verdict {
     let trial = Trial::new(engine, "streams", Kind::Streams);
     let _ = trial.like_local().await;
@@ -146,12 +149,12 @@ pub async fn streams(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that calls with the same [key](neuron_types::Tool::effect_key) are one effect, also in one response and after a
-/// run has continued as new.
+/// Checks that calls with the same [effect key](neuron_types::Tool::effect_key) have one effect. The calls are in one
+/// response, in several turns, and in executions before and after the run continued as new.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn effect_keys(engine: &impl DurableEngine) -> Verdict {
     if !engine.keeps_runs() {
         return NO_JOURNAL;
@@ -185,37 +188,40 @@ pub async fn effect_keys(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that agents inside tool calls have the same result and effects as without an engine, and a replay without
-/// effects. One needs an approval, which the run around it waits for, and the policy of that run denies a call.
+/// Checks that agents inside tool calls have the same result and effects as without an engine, and that their replay
+/// has no effects.
 ///
-/// Crashes inside such agents are in [`Scenario::team`](crate::Scenario::team).
+/// A nested agent needs an approval, for which the parent run waits. The permission policy of the parent run denies
+/// another call of a nested agent.
+///
+/// [`Scenario::team`](crate::Scenario::team) is the scenario for crashes inside nested agents.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn sub_agents(engine: &impl DurableEngine) -> Verdict {
     all_like_local(engine, "sub_agents", &[Kind::Team, Kind::TeamAsks]).await
 }
 
-/// Checks signals that are sent before the wait, in order, in time, not in time, and too late.
+/// Checks signals that are sent before the wait, during the wait, in a certain order, and after the timeout.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn signals(engine: &impl DurableEngine) -> Verdict {
     let trial = Trial::new(engine, "signals", Kind::Signals);
     let first = trial.like_local().await;
-    // The run no longer waits. An engine may refuse the signal.
+    // The run does not wait for this signal any more, so an engine may return an error.
     let _ = engine.signal(&trial.run_id, "never", json!("too late")).await;
     trial.replayed(&first).await;
     Verdict::Holds
 }
 
-/// Checks that the engine's clock does not go back, that a sleep ends, and that a replay reads the same times.
+/// Checks that the engine's clock never goes back, that a sleep ends, and that a replay reads the same times.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn clock(engine: &impl DurableEngine) -> Verdict {
     let trial = Trial::new(engine, "clock", Kind::Clock);
     let first = trial.run().await;
@@ -225,11 +231,12 @@ pub async fn clock(engine: &impl DurableEngine) -> Verdict {
     if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
 }
 
-/// Checks that a replay has the [recorded](neuron_types::DurableContext::record) values, and not those of its own time.
+/// Checks that a replay returns the [recorded](neuron_types::DurableContext::record) values, although the agent records
+/// other values on replay.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn recorded_values(engine: &impl DurableEngine) -> Verdict {
     let trial = Trial::new(engine, "recorded_values", Kind::Records);
     let first = trial.run().await;
@@ -239,11 +246,11 @@ pub async fn recorded_values(engine: &impl DurableEngine) -> Verdict {
     if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
 }
 
-/// Checks that changed code is detected before it has an effect, and that the original code resumes the run.
+/// Checks that changed code fails before it has an effect, and that the original code can then resume the run.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn changed_code(engine: &impl DurableEngine) -> Verdict {
     let trial = Trial::new(engine, "changed_code", Kind::Crash);
     let changed = trial.scenario.with_changed_code();
@@ -282,12 +289,12 @@ pub async fn changed_code(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a tool result and a response that are too long for a record are errors, and that the calls are not
-/// repeated.
+/// Checks that a tool result and a model response that are too long for a record become errors, and that the calls are
+/// not repeated.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn record_limit(engine: &impl DurableEngine) -> Verdict {
     if engine.record_limit().is_none_or(|limit| limit >= crate::tools::HUGE) {
         return Verdict::NotApplicable("records may have three megabytes");
@@ -319,11 +326,12 @@ pub async fn record_limit(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that the journal grows with the new messages, and not with the square of the turns.
+/// Checks that the size of the journal is proportional to the number of turns. A journal that stored the whole
+/// conversation at each turn would grow with the square of the number of turns.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn growth(engine: &impl DurableEngine) -> Verdict {
     let mut sizes = Vec::new();
     for turns in [10, 20, 40] {
@@ -340,7 +348,7 @@ pub async fn growth(engine: &impl DurableEngine) -> Verdict {
     let [short, middle, long] = *sizes.as_slice() else { case.fail("no sizes") };
     let (first, then) = (middle.saturating_sub(short), long.saturating_sub(middle));
     case.holds(first > 0, format_args!("journals of {sizes:?} bytes"));
-    // Twice the turns take twice the bytes, and not four times.
+    // If the growth is linear, `then` is twice as large as `first`. If it is quadratic, `then` is four times as large.
     case.holds(
         then * 10 <= first * 27,
         format_args!("10, 20 and 40 turns of one size take {sizes:?} bytes"),
@@ -352,7 +360,7 @@ pub async fn growth(engine: &impl DurableEngine) -> Verdict {
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn continuing(engine: &impl DurableEngine) -> Verdict {
     if !engine.continues_as_new() {
         return Verdict::NotApplicable("runs do not continue as new");
@@ -367,11 +375,12 @@ pub async fn continuing(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a waiting run can be cancelled, reports it, and has no further effects.
+/// Checks that a waiting run can be cancelled, that its failure reports the cancellation, and that it has no further
+/// effects.
 ///
 /// # Panics
 ///
-/// As [`replaying`].
+/// See [`replaying`].
 pub async fn cancelling(engine: &impl DurableEngine) -> Verdict {
     let trial = Trial::new(engine, "cancelling", Kind::Cancelled);
     let Trial { run_id, log, case, scenario, .. } = &trial;
@@ -396,7 +405,7 @@ pub async fn cancelling(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that scenarios have the same result and effects as without an engine, also if the run fails.
+/// Checks that each scenario has the same result and effects as without an engine, even if its run fails.
 async fn all_like_local(engine: &impl DurableEngine, part: &str, kinds: &[Kind]) -> Verdict {
     for kind in kinds {
         let _ = Trial::new(engine, part, *kind).like_local().await;

@@ -1,4 +1,4 @@
-//! Agents that any process can build by name.
+//! Scenarios, which are agents that any process can build by name ([`Scenario`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::effects::{EffectKind, EffectLog};
 use crate::model::ScenarioProvider;
 use crate::tools::{self, PAUSE};
 
-/// A run with a scripted model, tools, and an agent, which any process can build by its name.
+/// A run with a scripted model, tools and an agent. Any process can build it by its name.
 ///
-/// A scenario is deterministic. The agent's code uses only the durable context: no clock, randomness or
+/// A scenario is deterministic. The agent's code uses only the durable context. It uses no clock, randomness or
 /// environment, and no timer or channel of a runtime. It writes to its [`EffectLog`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scenario {
@@ -27,57 +27,60 @@ pub struct Scenario {
     pub(crate) is_changed: bool,
 }
 
-/// The scenarios, by their names in kebab case.
+/// The kinds of scenarios. Their names are in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
-    /// Everything, in five turns.
+    /// Tools of every effect, a retry, an approval and a compaction, in five turns.
     Crash,
-    /// Errors that the model sees: a retry, a failed call, an unknown tool, a denied call.
+    /// The model receives a retry request, a failed call, an unknown tool and a denied call.
     Errors,
-    /// The failure of a tool ends the run.
+    /// A failed tool call ends the run.
     ToolFails,
-    /// Calls of one response, of which the first takes longest.
+    /// One response has four parallel calls, and the first call takes longest.
     Parallel,
-    /// A rate limit, with the time to wait.
+    /// The model fails with a rate limit and its `retry_after`.
     ModelFails,
-    /// A call of the model and tools that fail once.
+    /// The first attempts at a model call and at two tool calls fail.
     Retries,
-    /// A call that is denied by a person, after a signal that is not a decision.
+    /// A person denies a call, after a signal that is not a decision.
     Denied,
-    /// No decision.
+    /// Nobody decides on a call before the deadline.
     NotDecided,
-    /// A limit on turns, tool calls, tokens.
+    /// The run reaches the limit of turns.
     MaxTurns,
+    /// The run reaches the limit of tool calls.
     ToolLimit,
+    /// The run reaches the limit of tokens.
     TokenLimit,
-    /// A result and a response that are too long for a record.
+    /// A tool result is too long for a record.
     HugeResult,
+    /// A model response is too long for a record.
     HugeAnswer,
-    /// So many turns with four kilobytes each.
+    /// The run has this number of turns, with a tool result of four kilobytes in all turns but the last.
     #[serde(skip)]
     Long(usize),
-    /// Six turns. The run continues as new after every second turn.
+    /// The run has six turns, and continues as new after every second turn.
     Continues,
-    /// The same with a limit of five turns.
+    /// The run continues as new after every second turn, and reaches its limit of five turns.
     ContinuesToLimit,
-    /// `ContinuesToLimit` in one execution.
+    /// The run reaches its limit of five turns in one execution.
     ToLimit,
-    /// `Errors`, as a stream.
+    /// The same script as `Errors`, read as a stream.
     Streams,
-    /// Signals that are sent early, in time, and too late.
+    /// Signals are sent before the wait, during the wait, and after the timeout.
     Signals,
-    /// The engine's clock.
+    /// The agent reads the engine's clock.
     Clock,
-    /// Values from outside of the run.
+    /// The agent records values from outside of the run.
     Records,
-    /// Waits for a decision until it is cancelled.
+    /// The run waits for a decision until it is cancelled.
     Cancelled,
-    /// The model plans the same effects again. The run continues as new after every second turn.
+    /// The model repeats calls with the same effect keys. The run continues as new after every second turn.
     EffectKeys,
-    /// An agent inside an agent, with twelve turns each.
+    /// The outer agent calls an agent, which calls another agent. Both nested agents have twelve turns.
     Team,
-    /// Two agents at the same time, of which one needs an approval.
+    /// Two nested agents run concurrently, and one of them needs an approval.
     TeamAsks,
 }
 
@@ -86,28 +89,28 @@ use Kind as K;
 /// A signal that a test sends to a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScenarioSignal {
-    /// The signal's name.
+    /// Name of the signal.
     pub name: String,
-    /// The signal's value.
+    /// Value of the signal.
     pub value: Value,
-    /// The signal is sent once this is in the run's [`EffectLog`].
+    /// Effect after which the signal is sent, as soon as the run's [`EffectLog`] has it.
     pub after: EffectKind,
 }
 
 impl Scenario {
-    /// Returns the scenario for crashes.
+    /// Returns the scenario for crash tests.
     ///
-    /// Its five turns have parallel tools of every effect, a retry by the model, an approval, a compaction by a
-    /// model, and a tool that uses tokens.
+    /// Its five turns have parallel tools of every effect, a retry by the model, an approval, a compaction by a model,
+    /// and a tool that uses tokens.
     #[must_use]
     pub fn crash() -> Self {
         Self::of(K::Crash)
     }
 
-    /// Returns the scenario for crashes inside agents.
+    /// Returns the scenario for crashes inside nested agents.
     ///
-    /// The agent calls an agent of twelve turns, which calls another agent of twelve turns. The innermost agent has tools of
-    /// every effect, a denied call and parallel calls.
+    /// The outer agent calls an agent of twelve turns, which calls another agent of twelve turns. The innermost agent
+    /// has tools of every effect, a denied call and parallel calls.
     #[must_use]
     pub fn team() -> Self {
         Self::of(K::Team)
@@ -115,23 +118,24 @@ impl Scenario {
 
     /// Returns the scenario for crashes between calls with equal [effect keys](neuron_types::Tool::effect_key).
     ///
-    /// The model plans a payment again, in the same turn, in later turns, and after the run continued as new.
+    /// The model repeats a payment in the same turn, in later turns, and after the run continued as new.
     #[must_use]
     pub fn effect_keys() -> Self {
         Self::of(K::EffectKeys)
     }
 
-    /// Returns a scenario of so many turns, with a tool result of four kilobytes in all turns but the last.
+    /// Returns a scenario with this number of turns. All turns but the last have a tool result of four kilobytes.
     #[must_use]
     pub fn long(turns: usize) -> Self {
         Self::of(K::Long(turns))
     }
 
+    /// Returns the scenario of a kind, with unchanged code.
     pub(crate) fn of(kind: Kind) -> Self {
         Self { kind, is_changed: false }
     }
 
-    /// Returns the scenario with this [`name`](Self::name).
+    /// Returns the scenario with this [`name`](Self::name). Returns `None` if there is no such scenario.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let (base, is_changed) = match name.strip_suffix(CHANGED) {
@@ -145,7 +149,7 @@ impl Scenario {
         Some(Self { kind, is_changed })
     }
 
-    /// Returns the name, which has lower case letters, digits and hyphens.
+    /// Returns the name of the scenario, which consists of lower case letters, digits and hyphens.
     #[must_use]
     pub fn name(&self) -> String {
         let base = match self.kind {
@@ -155,13 +159,14 @@ impl Scenario {
         base + if self.is_changed { CHANGED } else { "" }
     }
 
-    /// Returns the same scenario with another system prompt, as after a change of the agent's code.
+    /// Returns the same scenario with another system prompt, to simulate a change of the agent's code.
     #[must_use]
     pub fn with_changed_code(&self) -> Self {
         Self { is_changed: true, ..*self }
     }
 
-    /// Returns the scenario that has the same result without an engine.
+    /// Returns the scenario that has the same result without an engine. Without an engine, no run continues as new or
+    /// is streamed.
     pub(crate) fn plain(&self) -> Self {
         Self::of(match self.kind {
             K::Continues => K::Long(6),
@@ -171,19 +176,19 @@ impl Scenario {
         })
     }
 
-    /// Builds the provider for the engine.
+    /// Creates the provider that the engine calls.
     #[must_use]
     pub fn provider(&self, log: &EffectLog) -> ScenarioProvider {
         ScenarioProvider { kind: self.kind, log: log.clone() }
     }
 
-    /// Builds the tools for the engine.
+    /// Creates the tools that the engine calls.
     #[must_use]
     pub fn tools(&self, log: &EffectLog) -> Arc<ToolRegistry> {
         Arc::new(tools::registry(self.kind, log))
     }
 
-    /// Builds the agent for the engine.
+    /// Creates the agent that the engine hosts.
     #[must_use]
     pub fn agent(&self, log: &EffectLog) -> ScenarioAgent {
         ScenarioAgent::new(*self, log.clone())
@@ -195,11 +200,11 @@ impl Scenario {
         Start::from("Plan the journey.")
     }
 
-    /// Returns the signals for the run, in order.
+    /// Returns the signals that a test sends to the run, in order.
     #[must_use]
     pub fn signals(&self) -> Vec<ScenarioSignal> {
         let decisions = ApprovalDecisions::new();
-        // Each is sent after a wait: the signal that the wait is for, and its number.
+        // Each signal is sent after a wait. The wait is identified by the name of its signal and its number.
         let signals = match self.kind {
             K::Crash => vec![(APPROVAL, json!(decisions.approve("call-2-1")), (APPROVAL, 0))],
             K::TeamAsks => {
@@ -230,7 +235,7 @@ impl Scenario {
     pub(crate) fn config(&self) -> LoopConfig {
         let prompt = if self.is_changed { "Plan otherwise." } else { "Plan." };
         let attempts = if self.kind == K::Retries { 3 } else { 1 };
-        // Set, so that the number of calls is known.
+        // Set explicitly, because the tests count the attempts.
         let activity = ActivityOptions {
             retry_policy: Some(RetryPolicy {
                 initial_interval: Duration::from_millis(1),
@@ -270,16 +275,17 @@ impl Scenario {
         }
     }
 
-    /// Returns the number of turns after which an execution continues as new.
+    /// Returns the number of turns after which an execution continues as new. Returns `None` if the scenario does not
+    /// continue as new.
     pub(crate) fn continues_after(&self) -> Option<usize> {
         matches!(self.kind, K::Continues | K::ContinuesToLimit | K::EffectKeys).then_some(2)
     }
 }
 
-/// Prefix of the number of turns in a name.
+/// Start of the name of a [`Kind::Long`] scenario. The number of turns follows.
 const LONG: &str = "long-";
 
-/// Suffix of the name of a scenario with changed code.
+/// End of the name of a scenario with changed code.
 const CHANGED: &str = "-changed";
 
 #[cfg(test)]
@@ -287,7 +293,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scenario_is_found_by_its_name() {
+    fn named_returns_the_scenario_with_that_name() {
         let names = "crash errors tool-fails parallel model-fails retries denied not-decided max-turns tool-limit \
             token-limit huge-result huge-answer continues continues-to-limit to-limit streams signals clock records \
             cancelled effect-keys team team-asks long-17";

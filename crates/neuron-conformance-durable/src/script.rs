@@ -1,4 +1,4 @@
-//! The responses of the model of each scenario.
+//! The scripted model responses of each scenario.
 
 use std::time::Duration;
 
@@ -9,22 +9,22 @@ use crate::agent::COMPACTS_ABOVE;
 use crate::scenario::Kind;
 use crate::tools::HUGE;
 
-/// Prefix of the number of a response in its text. Summaries repeat it, so that the model finds its position in
-/// the script.
+/// Start of the mark with the number of a response. Each response and each summary has a mark, from which the model
+/// derives its position in the script.
 const MARK: &str = "[answer ";
 
-/// Returns the number of the newest response in a text.
+/// Returns the highest response number in a text. Returns `None` if the text has no mark.
 pub(crate) fn newest_response(text: &str) -> Option<usize> {
     let number = |rest: &str| rest.split(']').next()?.parse().ok();
     text.split(MARK).skip(1).filter_map(number).max()
 }
 
-/// Returns the text with the number of a response.
+/// Returns the mark with the number of a response.
 pub(crate) fn marked(number: usize) -> String {
     format!("{MARK}{number}]")
 }
 
-/// Returns the text and the tool calls of a response, or `None` after the last one.
+/// Returns the text and the tool calls of a response of the outer agent. Returns `None` after the last response.
 pub(crate) fn response(kind: Kind, number: usize) -> Option<(String, Vec<(String, Value)>)> {
     let line = match (kind, turns(kind)) {
         (Kind::HugeAnswer, _) if number == 1 => "x".repeat(HUGE),
@@ -37,7 +37,7 @@ pub(crate) fn response(kind: Kind, number: usize) -> Option<(String, Vec<(String
     parse(&line)
 }
 
-/// Parses a text with tool calls after it.
+/// Parses a text and its tool calls, which are separated by ` | `.
 pub(crate) fn parse(line: &str) -> Option<(String, Vec<(String, Value)>)> {
     let mut parts = line.split(" | ");
     let text = parts.next()?.to_owned();
@@ -52,7 +52,8 @@ fn tool_call(call: &str) -> (String, Value) {
     (tool.to_owned(), Value::Object(Map::from_iter(argument)))
 }
 
-/// Returns the number of turns of a scenario that fetches pages of four kilobytes.
+/// Returns the number of turns of a scenario that fetches a page of four kilobytes in each turn but the last. Returns
+/// `None` for other scenarios.
 fn turns(kind: Kind) -> Option<usize> {
     match kind {
         Kind::MaxTurns => Some(4),
@@ -62,11 +63,11 @@ fn turns(kind: Kind) -> Option<usize> {
     }
 }
 
-/// Returns the responses of a scenario, each with its tool calls.
+/// Returns the scripted responses of a scenario, each with its tool calls.
 fn lines(kind: Kind) -> &'static [&'static str] {
     const DONE: &str = "All is done.";
     match kind {
-        // Histories of engines are stored with these texts and arguments.
+        // Stored histories of engines contain these texts and arguments, so they must not change.
         Kind::Crash => &[
             "I look, book and pay at the same time. | look place=Oslo | book room=7 | pay amount=120",
             "I order nothing. | order quantity=0",
@@ -121,7 +122,8 @@ fn lines(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Returns the error of a call of the model. `attempt` starts at 1.
+/// Returns the error of an attempt at a model call. The first attempt has number 1. Returns `None` if the attempt
+/// succeeds.
 pub(crate) fn failure(kind: Kind, number: usize, attempt: usize) -> Option<ProviderError> {
     match (kind, number, attempt) {
         (Kind::ModelFails, 1, _) => {
@@ -132,7 +134,8 @@ pub(crate) fn failure(kind: Kind, number: usize, attempt: usize) -> Option<Provi
     }
 }
 
-/// Returns the size of the prompt, as the model reports it.
+/// Returns the size of the prompt in tokens, as the model reports it. One response of the crash scenario reports a
+/// prompt that is long enough for a compaction.
 pub(crate) fn input_tokens(kind: Kind, number: usize) -> usize {
     if (kind, number) == (Kind::Crash, 2) { COMPACTS_ABOVE } else { 100 }
 }

@@ -1,4 +1,4 @@
-//! The agents inside the tool calls of a scenario.
+//! The nested agents of the team scenarios.
 
 use neuron_subagent::{SubAgentConfig, SubAgentManager};
 use neuron_tool::ToolRegistry;
@@ -10,11 +10,12 @@ use crate::model::ScenarioProvider;
 use crate::scenario::Kind;
 use crate::script::parse;
 
-/// An agent inside a tool call.
+/// A nested agent, which runs inside a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Member {
-    /// Calls the clerk.
+    /// The agent that the outer agent calls. It calls the clerk as a tool.
     Planner,
+    /// The agent that the planner calls, and in one scenario the outer agent.
     Clerk,
 }
 
@@ -28,12 +29,12 @@ impl Member {
         }
     }
 
-    /// The system prompt, by which the model recognises the agent.
+    /// Returns the system prompt of the agent. The model recognises the agent by this prompt.
     pub(crate) fn prompt(self) -> String {
         format!("You are the {}.", self.name())
     }
 
-    /// Returns the text and the tool calls of a response, or `None` after the last one.
+    /// Returns the text and the tool calls of a response of this agent. Returns `None` after the last response.
     pub(crate) fn response(
         self,
         kind: Kind,
@@ -58,6 +59,7 @@ impl Member {
         parse(line)
     }
 
+    /// Returns the configuration of the agent and its tools.
     fn config(self) -> SubAgentConfig {
         let tools: &[&str] = match self {
             Self::Planner => &["look", "book", "clerk"],
@@ -74,7 +76,7 @@ impl Member {
     }
 }
 
-/// Adds the agents to the tools.
+/// Adds the nested agents to the tools.
 #[expect(clippy::expect_used, reason = "for tests")]
 pub(crate) fn add_to(tools: &mut ToolRegistry, kind: Kind, log: &EffectLog) {
     let mut agents = SubAgentManager::new();

@@ -17,7 +17,7 @@ use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Kind;
 use crate::team;
 
-/// Number of bytes that are too many for a record.
+/// Number of bytes of a result that is too long for a record, 3 MiB.
 pub(crate) const HUGE: usize = 3 << 20;
 
 /// All tools, with their effects.
@@ -39,14 +39,15 @@ const TOOLS: [(&str, ToolEffect); 15] = [
     (PAUSE, ToolEffect::Pure),
 ];
 
-/// The tool whose effects have keys. The other scenarios do not have it: stored histories hold their tools.
+/// Name of the tool whose effects have keys. Only one scenario has it, because stored histories contain the tools of
+/// the other scenarios.
 const SETTLE: &str = "settle";
 
-/// The tool that waits until the scenario's early signals are sent.
+/// Name of the tool that waits until the early signals of the scenario are sent.
 pub(crate) const PAUSE: &str = "pause";
 
-/// Returns the effect of a tool that counts after a crash: the declared one, and that of an agent whose steps are
-/// journaled.
+/// Returns the effect that decides if an interrupted call of the tool may run again. A nested agent counts as pure,
+/// because its own steps are journaled.
 pub(crate) fn effect_of(tool: &str) -> ToolEffect {
     if team::Member::ALL.iter().any(|agent| agent.name() == tool) {
         return ToolEffect::Pure;
@@ -55,6 +56,7 @@ pub(crate) fn effect_of(tool: &str) -> ToolEffect {
     found.map_or(ToolEffect::AtMostOnce, |(_, effect)| *effect)
 }
 
+/// Returns the tools of a scenario.
 pub(crate) fn registry(kind: Kind, log: &EffectLog) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     let is_there = |(name, _): &_| *name != SETTLE || kind == Kind::EffectKeys;
@@ -67,6 +69,7 @@ pub(crate) fn registry(kind: Kind, log: &EffectLog) -> ToolRegistry {
     tools
 }
 
+/// A tool of a scenario. It logs each call.
 struct ScenarioTool {
     name: &'static str,
     effect: ToolEffect,
@@ -74,6 +77,7 @@ struct ScenarioTool {
 }
 
 impl ScenarioTool {
+    /// Executes the call, and returns the scripted result of the tool.
     async fn work(&self, input: &Value, ctx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let number = |name: &str| input.get(name).and_then(Value::as_u64);
         match self.name {
@@ -164,11 +168,11 @@ impl ToolDyn for ScenarioTool {
 }
 
 thread_local! {
-    /// The calls whose scopes this thread has entered, like the spans of a tracing subscriber.
+    /// Ids of the calls whose scopes this thread has entered, outermost first, like the spans of a tracing subscriber.
     static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A hook that opens a scope around each tool call.
+/// A hook that opens a scope around each tool call, and logs the first entry of each scope.
 pub(crate) struct CallScopes(pub(crate) EffectLog);
 
 impl ObservabilityHook for CallScopes {
@@ -183,6 +187,7 @@ impl ObservabilityHook for CallScopes {
     }
 }
 
+/// The scope of a tool call.
 struct Scope {
     call_id: String,
     log: EffectLog,
@@ -200,7 +205,7 @@ impl OperationScope for Scope {
     }
 }
 
-/// Leaves a scope, also if the poll panics.
+/// Leaves a scope when it is dropped, even if the poll panics.
 struct Left;
 
 impl Drop for Left {

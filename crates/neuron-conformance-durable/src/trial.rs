@@ -1,4 +1,4 @@
-//! Runs of scenarios on the engine under test, and their expected results.
+//! Runs scenarios on the engine under test, and compares them with a run without an engine ([`Trial`]).
 
 use neuron_conformance::case::Case;
 use neuron_conformance::random::unique;
@@ -9,31 +9,34 @@ use crate::effects::{self, EffectKind, EffectLog};
 use crate::engine::{DurableEngine, LocalEngine, RunFailure, run_with_signals};
 use crate::scenario::{Kind, Scenario};
 
-/// A run on the engine under test.
+/// A run of a scenario on the engine under test.
 pub(crate) struct Trial<'e, E> {
     pub(crate) engine: &'e E,
     pub(crate) scenario: Scenario,
     pub(crate) run_id: String,
+    /// Log of the run on the engine under test.
     pub(crate) log: EffectLog,
     pub(crate) case: Case,
+    /// Directory of the logs.
     directory: TempDir,
 }
 
-/// The result of a run. A failure has the kind of the error.
+/// The result of a run. An error always has its kind.
 pub(crate) type Outcome = Result<AgentResult, RunFailure>;
 
 impl<'e, E: DurableEngine> Trial<'e, E> {
+    /// Creates a run with a new id and an empty log.
     pub(crate) fn new(engine: &'e E, part: &str, kind: Kind) -> Self {
         let scenario = Scenario::of(kind);
         let case = Case::new("durable engine", part, scenario.name());
         let run_id = format!("{}-{:016x}", scenario.name(), unique());
         let directory = case.ok(tempfile::tempdir());
-        // Engines may tell runs apart by the path of the log.
+        // Each run has its own path, because an engine may identify a run by its log.
         let log = EffectLog::new(directory.path().join(&run_id));
         Self { engine, scenario, run_id, log, case, directory }
     }
 
-    /// Runs the scenario.
+    /// Runs the scenario on the engine and sends its signals.
     pub(crate) async fn run(&self) -> Outcome {
         let run = run_with_signals(self.engine, &self.run_id, &self.scenario, &self.log);
         outcome(&self.case, self.case.soon(run).await, &self.log)
@@ -49,7 +52,7 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
     }
 
     /// Runs the scenario, and checks that a run without an engine has the same result and effects. Then checks the
-    /// replay.
+    /// replay. Returns the result of the run.
     pub(crate) async fn like_local(&self) -> Outcome {
         let (expected, effects) = self.expected().await;
         let actual = self.run().await;
@@ -59,7 +62,7 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         actual
     }
 
-    /// Runs the scenario once more, and replays it. Both have the same result, and no effects.
+    /// Runs the ended run once more, and replays it. Checks that both have the result `first` and no effects.
     pub(crate) async fn replayed(&self, first: &Outcome) {
         effects::check_keys(&self.case, &self.log);
         let before = done(&self.log);
@@ -76,7 +79,7 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         }
         case.equal("what was done", done(&self.log), before);
         effects::check_clock(&case, &self.log);
-        // Every execution had the same end, except for those that continued as new.
+        // An execution that continued as new has an end of its own. All other executions have the same end.
         let mut ends = self.log.ends();
         ends.retain(|(_, text)| !text.contains("continue as new"));
         ends.dedup();
@@ -84,10 +87,10 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
     }
 }
 
-/// Returns the model calls and the tool calls of a log, sorted.
+/// Returns the model calls and the tool calls of a log, sorted and without idempotency keys.
 pub(crate) fn done(log: &EffectLog) -> Vec<EffectKind> {
     let mut done = log.select(|kind| match kind {
-        // The key has the run's id.
+        // The key contains the run's id, which differs between runs.
         EffectKind::ToolStarted { tool, call_id, .. } => {
             Some(EffectKind::ToolStarted { tool, call_id, key: String::new() })
         }
@@ -98,7 +101,7 @@ pub(crate) fn done(log: &EffectLog) -> Vec<EffectKind> {
     done
 }
 
-/// Returns the result of a run. The log has details of a failure that some engines do not pass on.
+/// Adds the kind and the text of the error from the log to a failed result, because some engines do not report them.
 pub(crate) fn outcome(
     case: &Case,
     result: Result<AgentResult, RunFailure>,
@@ -116,7 +119,7 @@ pub(crate) fn outcome(
     Err(failure)
 }
 
-/// Compares the results of runs.
+/// Checks that two runs have the same result. Compares messages, usage and turns first, for a better error message.
 pub(crate) fn same(case: &Case, actual: &Outcome, expected: &Outcome) {
     if let (Ok(actual), Ok(expected)) = (actual, expected) {
         same_messages(case, &actual.messages, &expected.messages);
@@ -126,7 +129,7 @@ pub(crate) fn same(case: &Case, actual: &Outcome, expected: &Outcome) {
     case.equal("the outcome", actual, expected);
 }
 
-/// Compares conversations.
+/// Checks that two conversations are equal.
 pub(crate) fn same_messages(case: &Case, actual: &[Message], expected: &[Message]) {
     case.equal("the number of messages", actual.len(), expected.len());
     for (index, (actual, expected)) in actual.iter().zip(expected).enumerate() {

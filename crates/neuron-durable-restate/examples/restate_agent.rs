@@ -1,8 +1,8 @@
-//! An agent on Restate whose process is killed in the middle of a run, and goes on.
+//! A service of an agent on Restate is killed during a run, and the run continues after a restart.
 //!
-//! It starts a real Restate server and, as a process of its own, the service that hosts the agent; calls
-//! the agent; kills the service with SIGKILL while tools run, and starts it again. Each line that begins
-//! with a process id is what that process really did. All of it ends by itself, after a few seconds.
+//! The program starts a real Restate server, and a child process with the service that hosts the agent. It calls the
+//! agent, kills the service with SIGKILL while tools run, and starts the service again. Each line that begins with a
+//! process id reports a real effect of that process. The program ends by itself after a few seconds.
 //!
 //! ```text
 //! cargo run -p neuron-durable-restate --example restate_agent
@@ -36,14 +36,14 @@ async fn main() -> Result<()> {
     }
 }
 
-// ------------------------------------------------------------------ the service: all that you would write
+// ------------------------------------------------------------------ the service, as in a real program
 
 async fn serve(port: u16) -> Result<()> {
     end_with_the_watcher();
     let listener = loop {
         match TcpListener::bind(("127.0.0.1", port)).await {
             Ok(listener) => break listener,
-            // The process before it is just ending.
+            // The previous process has not released the port yet.
             Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
         }
     };
@@ -52,7 +52,7 @@ async fn serve(port: u16) -> Result<()> {
     Ok(())
 }
 
-// ------------------------------------------------------------------ what watches it
+// ------------------------------------------------------------------ the parent process
 
 async fn watch() -> Result<()> {
     let Some(server) = RestateServer::or_skip() else { return Ok(()) };
@@ -83,7 +83,7 @@ async fn watch() -> Result<()> {
         };
         println!("  {line}");
         let what = begun.count(&line);
-        // `pay` has ended, `reserve_seat` has not.
+        // `pay` has ended, and `reserve_seat` is still running.
         if what == "pay ends" && !is_killed {
             is_killed = true;
             tokio::time::sleep(Duration::from_millis(300)).await;

@@ -1,4 +1,4 @@
-//! The tool calls of a batch, whose requests are the same on every replay.
+//! Runs the tool calls of a batch as invocations, with the same requests on every replay ([`Batch`]).
 
 use neuron_runtime::{StepRecord, ToolRequest, check_tool_call, recorded_digest};
 use neuron_types::{ActivityOptions, DurableError, ToolInvocation, ToolOutput, stored_json};
@@ -10,42 +10,49 @@ use crate::journal::Journal;
 use crate::payload::{Stored, Written};
 use crate::running::RunningTools;
 
-/// The handler of the service that runs a tool.
+/// Name of the handler that runs a tool which is not an agent.
 pub(crate) const TOOL: &str = "tool";
 
-/// The handler of the service that runs a tool that is an agent, whose steps it journals.
+/// Name of the handler that runs a tool which is an agent, and journals the agent's steps.
 pub(crate) const AGENT: &str = "agent";
 
-/// A batch as it was begun. What may differ where a replay runs, the environment and the folder, is
-/// taken from here; Restate would compare it.
+/// The stored requests of a batch. The environment and the working directory may differ on replay, and Restate would
+/// report the difference. So a replay takes both from the plan.
 #[derive(Serialize, Deserialize)]
 struct Plan {
-    /// When it was made, in milliseconds since 1970.
+    /// Time at which the batch began, in milliseconds since 1970.
     at: i64,
     calls: Vec<PlannedCall>,
 }
 
+/// The stored request of one call.
 #[derive(Serialize, Deserialize)]
 struct PlannedCall {
+    /// Digest of the call, which is compared on replay.
     digest: String,
-    /// Without the arguments, which follow from the run.
+    /// The request without the arguments of the call. A replay takes the arguments from the run.
     request: ToolRequest,
-    /// True if the steps of the call are journaled. Plans of older releases do not have the field.
+    /// Set if the called tool is an agent. Plans of older releases do not have the field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_agent: bool,
 }
 
-/// The parts that a batch needs beside its calls.
+/// The parameters of a batch, except its calls.
 pub(crate) struct Batch<'s> {
+    /// Name of the step that stores the plan, for example `tools/0`.
     pub(crate) key: String,
+    /// Name of the service that runs the tools.
     pub(crate) service: &'s str,
+    /// Names of the environment variables that are passed to the tools.
     pub(crate) environment: &'s [String],
     pub(crate) options: ActivityOptions,
+    /// The tool calls that run in this process, to cancel them with the run.
     pub(crate) running: &'s RunningTools,
 }
 
 impl Batch<'_> {
-    /// Runs the calls. Each is an invocation of its own. They are started and awaited in call order.
+    /// Runs each call as an invocation. The invocations are started in call order and run concurrently. Returns the
+    /// results in call order.
     pub(crate) async fn run(
         self,
         journal: &Journal<'_, '_>,
@@ -66,7 +73,7 @@ impl Batch<'_> {
         let calls: Vec<_> = requests.into_iter().map(begin).collect();
         let mut results = Vec::with_capacity(calls.len());
         for (call, invocation) in calls.into_iter().zip(&invocations) {
-            // Once cancelled, what still runs is not waited for.
+            // A cancelled run does not wait for calls that are still running.
             let result = match journal.check() {
                 Ok(()) => call.await.map_err(|error| journal.failed(&error)),
                 Err(cancelled) => Err(cancelled),
@@ -83,7 +90,7 @@ impl Batch<'_> {
         results
     }
 
-    /// The requests of the calls, as they were when the batch was begun, with the handlers that carry them out.
+    /// Returns the requests of the calls and their handlers, as they were when the batch began.
     async fn requests(
         &self,
         journal: &Journal<'_, '_>,
@@ -119,7 +126,11 @@ impl Batch<'_> {
         Ok(plan.calls.into_iter().zip(invocations).map(filled).collect())
     }
 
-    /// Compares the calls with the calls of the batch as it was started.
+    /// Compares the calls with the plan of the batch.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] if the number of calls, a tool's name or the arguments of a call differ.
     fn check(
         &self,
         planned: &[PlannedCall],

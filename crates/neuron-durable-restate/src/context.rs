@@ -1,4 +1,4 @@
-//! A durable context whose steps are in the journal of a Restate invocation ([`RestateDurableContext`]).
+//! A durable context with the journal of a Restate invocation ([`RestateDurableContext`]).
 
 use std::fmt;
 use std::future::Future;
@@ -31,20 +31,20 @@ use crate::pin::Pin;
 use crate::register::Register;
 use crate::running::RunningTools;
 
-/// A [`DurableContext`] that uses the journal of a Restate invocation.
+/// A [`DurableContext`] that stores its steps in the journal of a Restate invocation.
 ///
-/// An [`AgentService`](crate::AgentService) opens one for each invocation of a run, and hosts the tools,
-/// which it needs; see the [crate's page](crate) for what it does with each step.
+/// An [`AgentService`](crate::AgentService) opens a context for each invocation of a run, and hosts the tools that the
+/// context calls. The [crate's page](crate) describes the steps.
 ///
-/// A future of it must not be dropped before it has ended, unless the invocation ends with it.
+/// Await each of its futures to the end. A future may be dropped early only if the invocation ends too.
 pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) journal: Journal<'a, 'ctx>,
-    /// Calls the model, with retries and time limits.
+    /// Calls the model, with retries and timeouts.
     local: LocalDurableContext<P>,
-    /// The declarations of the tools.
+    /// The declarations of the tools. The calls themselves run in invocations of the service.
     tools: Arc<dyn ToolSet>,
     running: RunningTools,
-    /// The name of the service whose tools are called.
+    /// Name of the service that runs the tools.
     pub(crate) service: String,
     options: Arc<RestateOptions>,
     pub(crate) run_id: String,
@@ -52,22 +52,21 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     continuation: Continuation<'ctx>,
     requests: RequestLog,
     pub(crate) effects: Arc<EffectKeys>,
-    /// True if the run belongs to an agent inside a tool call.
+    /// Set if the run belongs to an agent inside a tool call.
     pub(crate) is_nested: bool,
+    /// Number of model calls in this invocation, for the names of their steps.
     llm_calls: AtomicUsize,
+    /// Number of tool batches in this invocation, for the names of their steps.
     batches: AtomicUsize,
 }
 
-/// The beginning of an invocation.
+/// The kind of an invocation.
 pub(crate) enum Beginning {
+    /// Begins a run.
     Run,
-    /// An invocation that goes on with a run.
-    Resume {
-        run_id: String,
-        signals: Vec<Signal>,
-        agent_version: Option<String>,
-    },
-    /// An agent inside a tool call.
+    /// Continues a run of an earlier invocation.
+    Resume { run_id: String, signals: Vec<Signal>, agent_version: Option<String> },
+    /// Runs an agent inside a tool call.
     Nested,
 }
 
@@ -113,7 +112,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         })
     }
 
-    /// The same for the run of an agent inside a tool call.
+    /// Converts the context to the one of an agent inside a tool call, with that agent's provider and tools.
     pub(crate) fn nested(
         self,
         agent: &dyn AgentTool,
@@ -137,12 +136,12 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         }
     }
 
-    /// The invocation that goes on with the run, once there is one.
+    /// Returns the handle of the next invocation, which is empty until the run continues as new.
     pub(crate) fn continuation(&self) -> Continuation<'ctx> {
         self.continuation.clone()
     }
 
-    /// Makes a call of the model a step.
+    /// Runs a model call as a step, and compares its request with the recorded request.
     async fn llm(
         &self,
         request: RequestRef<'_>,
@@ -151,7 +150,8 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         let key = format!("llm/{}", self.llm_calls.fetch_add(1, SeqCst));
         let asked = self.requests.ask(request)?;
         let work = async {
-            // After a panic Restate would have the call made again, and paid again.
+            // After a panic Restate would repeat the call, and it would be paid again. So the panic becomes an error of
+            // the provider.
             let result = match AssertUnwindSafe(call).catch_unwind().await {
                 Ok(Ok(response)) => Ok(response),
                 Ok(Err(DurableError::Provider(error))) => Err(error),
@@ -173,7 +173,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
     }
 }
 
-/// Each call is a step or an invocation of its own, as the [crate's page](crate) describes.
+/// Executes each call as a step or an invocation, as the [crate's page](crate) describes.
 impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     async fn execute_llm_call(
         &self,
@@ -194,8 +194,11 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         execute_as_batch(self, &*self.tools, call, ctx, options).await
     }
 
-    /// Waits for a signal that was sent to the run through the service's handler. One that came before
-    /// counts. Each goes to one waiter, in the order in which they came; one that is not a `T` is used up.
+    /// Waits for a signal that was sent to the run through the service's handler. Returns `None` if no signal arrived
+    /// before the timeout.
+    ///
+    /// A signal that arrived before the wait is received too. Each signal is received by one wait, in the order of
+    /// arrival. A signal whose value is not a `T` is consumed, and the wait fails.
     async fn wait_for_signal<T: DeserializeOwned + Send>(
         &self,
         signal_name: &str,
@@ -209,25 +212,26 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     }
 
     fn should_continue_as_new(&self) -> bool {
-        // The first is the opening itself: an invocation that did no more would begin others for ever.
+        // The first entry is the opening of the journal. An invocation with no other entry would continue as new again
+        // and again.
         !self.is_nested
             && self.options.continue_after.is_some_and(|most| self.journal.steps() >= most.max(2))
     }
 
-    /// Begins a new invocation that goes on from `state`. A state that Restate would refuse, over 30 MiB
-    /// with the signals that wait, is left where it is: the run goes on in this invocation.
+    /// Starts a new invocation that continues from `state`. Returns `Ok` if the state with the queued signals exceeds
+    /// 30 MiB, which Restate would reject. The run then continues in this invocation.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         self.continuation.begin(self, state).await
     }
 
     async fn sleep(&self, duration: Duration) {
-        // A cancellation is remembered, and the next call tells of it.
+        // A cancellation is recorded, and the next step returns it.
         if let Err(error) = self.registered_sleep(duration).await {
             tracing::debug!(%error, "a sleep ended early");
         }
     }
 
-    /// Returns the end of the newest step, because Restate has no clock that gives the same time on replay.
+    /// Returns the end of the latest step. Restate has no clock with the same time on replay.
     fn now(&self) -> DateTime<Utc> {
         self.journal.now()
     }
@@ -273,8 +277,8 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.effects.run(batch, run).await
     }
 
-    /// Waits for the signal. Meanwhile the second part of the service returns the pending calls without the
-    /// conversation.
+    /// Waits for the decisions, which are sent as a signal. Returns `None` if no decisions arrived before the timeout.
+    /// During the wait, the handler `pending` of the register returns the pending calls without the conversation.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -286,7 +290,8 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
 
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested, result) {
-            // It is no result of the call, whatever becomes of it on the way.
+            // An error of the engine must not become the result of the tool call, even if middleware converts it. The
+            // handler reads it from `fate`.
             self.journal.fate().fail(error);
         }
     }
@@ -295,7 +300,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         let json = |error: serde_json::Error| DurableError::Other(Box::new(error));
         let written = async {
             let (mut bytes, limit) = (Vec::new(), self.options.most_of_a_record());
-            // In an array, no value looks like a record that pins the run.
+            // The value is wrapped in an array, so that it cannot look like a record that pins the run.
             stored_json::write(&mut bytes, &[&value]).map_err(json)?;
             if bytes.len() > limit {
                 let length = bytes.len();
@@ -311,13 +316,14 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.journal.compared(recorded).map(|[value]: [Value; 1]| value)
     }
 
-    /// Returns `true` if nothing has run in this attempt yet. Work after a wait that was already over is
-    /// recognised with the next step.
+    /// Returns `true` if no step has really run in this attempt yet. After a wait that was already over, new work is
+    /// recognised only with the next step.
     fn is_replaying(&self) -> bool {
         self.journal.is_replaying()
     }
 
-    /// The id of the run's first invocation. An agent inside a tool call has the key of the call.
+    /// Returns the id of the run's first invocation. Returns `None` for an agent inside a tool call, because the
+    /// idempotency keys of its own calls are based on the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.is_nested).then_some(&self.run_id)
     }

@@ -1,4 +1,5 @@
-//! Continues a run in a new invocation. The invocation before it waits for the outcome.
+//! Continues a run in a new invocation ([`Continuation`]). The previous invocation waits for the outcome of the new
+//! one.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,36 +15,45 @@ use crate::inbox::{self, Signal};
 use crate::outcome::RunOutcome;
 use crate::payload::Stored;
 
-/// The handler of the service that goes on with a run.
+/// Name of the handler that continues a run.
 pub(crate) const HANDLER: &str = "resume";
 
-/// Maximum number of bytes of a state with the waiting signals. Restate accepts 32 MiB.
+/// Maximum size in bytes of a state with its queued signals. Restate accepts messages of up to 32 MiB.
 const LIMIT: usize = 30 << 20;
 
-/// The state with which the next invocation starts.
+/// The input of an invocation that continues a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Resume {
     pub(crate) run_id: String,
     pub(crate) start: Start,
-    /// Signals that came and were not waited for yet.
+    /// Signals that the run has not received yet.
     #[serde(default)]
     pub(crate) signals: Vec<Signal>,
-    /// The version of the agent to which the run is pinned.
+    /// Version of the agent to which the run is pinned. `None` if the run is not pinned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) agent_version: Option<String>,
 }
 
-/// The invocation that goes on with a run, once there is one. Clones share it.
+/// The next invocation of a run. `None` until the run continues as new. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Continuation<'ctx>(Arc<Mutex<Option<Successor<'ctx>>>>);
 
+/// The next invocation and the future of its outcome.
 struct Successor<'ctx> {
     invocation: String,
     outcome: inbox::Waiting<'ctx, Stored<RunOutcome>>,
 }
 
 impl<'ctx> Continuation<'ctx> {
-    /// Begins the next invocation as a child of this one, so that whoever cancels this one cancels both.
+    /// Starts the next invocation with a state, as a child of this invocation. Cancelling this invocation therefore
+    /// cancels both.
+    ///
+    /// Returns `Ok` without a new invocation if the state is too large. The run then continues in this invocation.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::ContinueAsNew`] if the next invocation was started. [`DurableError::Other`] if the state is not
+    /// a snapshot.
     pub(crate) async fn begin<P: Provider>(
         &self,
         of: &RestateDurableContext<'_, 'ctx, P>,
@@ -79,8 +89,8 @@ impl<'ctx> Continuation<'ctx> {
         Err(DurableError::ContinueAsNew(invocation))
     }
 
-    /// Waits for the outcome of the run, and forwards signals of this invocation to the next one. `None` if
-    /// there is no next invocation.
+    /// Waits for the outcome of the run, and forwards signals to the next invocation meanwhile. Returns `None` if there
+    /// is no next invocation.
     pub(crate) async fn outcome(
         &self,
         ctx: &Context<'ctx>,

@@ -1,7 +1,7 @@
-//! The definitions of the service and of the object beside it, with their handlers.
+//! Definitions of the agent's service and of the register's object, with their handlers.
 //!
-//! The SDK's macros would do this for a name that is known to the compiler; here the user names the
-//! service.
+//! The SDK's macros need a name that is known at compile time. Here the user chooses the name, so the definitions are
+//! built at run time.
 
 use std::sync::Arc;
 
@@ -18,10 +18,12 @@ use crate::lease::held;
 use crate::payload::{Stored, Written};
 use crate::{RestateOptions, batch, register};
 
+/// Name of the handler that starts a run.
 pub(crate) const RUN: &str = "run";
+/// Name of the handler that sends a signal to a run.
 pub(crate) const SIGNAL: &str = "signal";
 
-/// Returns the service of an agent. `None` if Restate does not accept its name.
+/// Returns the definition of the agent's service. Returns `None` if Restate does not accept the name.
 pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<ServiceDefinition> {
     let described = discovery::Service {
         documentation: Some("An agent: runs it, its tools, and sends it signals.".into()),
@@ -43,7 +45,8 @@ pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<Servi
     Some(service_definition(Agent(host), described).options(options))
 }
 
-/// The object that is the register of runs.
+/// Returns the definition of the object that is the register of runs. Returns `None` if Restate does not accept the
+/// name.
 pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
     let described = described(discovery::ServiceType::VirtualObject, &register::name(&host.name))?;
     let shared =
@@ -76,8 +79,8 @@ pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
     Some(service_definition(RegisteredRuns, described).options(options))
 }
 
-/// Sets the timeouts. Restate ends an invocation that is silent for long. After the first timeout it asks, which a
-/// running step does not notice, and after the second it aborts.
+/// Returns the service options with the timeouts. After the inactivity timeout, Restate asks a silent invocation to
+/// suspend itself, which a running step does not notice. After the abort timeout, Restate aborts the invocation.
 fn timeouts(options: &RestateOptions) -> ServiceOptions {
     let timeouts = ServiceOptions::new().abort_timeout(options.longest_step);
     match options.aside_after {
@@ -86,6 +89,7 @@ fn timeouts(options: &RestateOptions) -> ServiceOptions {
     }
 }
 
+/// Dispatches requests to the handlers of an agent.
 struct Agent<P>(Arc<Host<P>>);
 
 impl<P: Provider + 'static> Service for Agent<P> {
@@ -129,6 +133,7 @@ impl<P: Provider + 'static> Service for Agent<P> {
     }
 }
 
+/// Dispatches requests to the handlers of the register.
 struct RegisteredRuns;
 
 impl Service for RegisteredRuns {
@@ -174,6 +179,7 @@ impl Service for RegisteredRuns {
     }
 }
 
+/// Returns the description of a service without handlers. Returns `None` if the name is invalid.
 fn described(ty: discovery::ServiceType, name: &str) -> Option<discovery::Service> {
     Some(discovery::Service {
         ty,
@@ -195,13 +201,14 @@ fn described(ty: discovery::ServiceType, name: &str) -> Option<discovery::Servic
     })
 }
 
-/// The kind of a handler's input or output.
+/// Content of a handler's input or output.
 #[derive(Clone, Copy, PartialEq)]
 enum Body {
     Json,
     Nothing,
 }
 
+/// Returns the description of a handler with this input and output. Returns `None` if the name is invalid.
 fn handler(name: &str, takes: Body, gives: Body) -> Option<discovery::Handler> {
     let input = match takes {
         Body::Json => discovery::InputPayload::from_metadata::<Stored<()>>(),

@@ -1,10 +1,11 @@
-//! The digest that older releases kept in the record of a call of the model.
+//! The request digest that older releases stored in the record of a model call.
 
 use neuron_types::{DurableError, stored_json};
 use serde::Deserialize;
 
-/// Reads the digest that is stored in a record.
+/// Returns the request digest from the record of a model call. Returns an error if the record has none.
 pub(crate) fn of(record: &[u8]) -> Result<String, DurableError> {
+    /// The part of an old record that has the digest.
     #[derive(Deserialize)]
     struct Kept {
         digest: String,
@@ -21,7 +22,7 @@ mod tests {
     use super::of;
 
     #[test]
-    fn an_old_record_has_a_digest_and_a_torn_one_is_an_error() {
+    fn digest_is_read_and_a_truncated_record_is_an_error() {
         assert_eq!(of(br#"{"digest":"abc","version":1,"at":5}"#).unwrap(), "abc");
         for torn in [&b""[..], b"{", br#"{"version":1}"#] {
             assert_eq!(of(torn).unwrap_err().kind(), "Other");

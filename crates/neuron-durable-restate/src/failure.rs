@@ -1,44 +1,44 @@
-//! Restate's errors as ours.
+//! Error codes of Restate and of the handlers, and the conversion of Restate's errors.
 
 use neuron_types::DurableError;
 use restate_sdk::errors::TerminalError;
 
-/// Status of a handler for an invalid request.
+/// HTTP status of a handler for an invalid request.
 pub(crate) const INVALID: u16 = 400;
 
-/// Status of Restate for a cancelled invocation.
+/// HTTP status of Restate for a cancelled invocation.
 pub(crate) const CANCELLED: u16 = 409;
 
 /// HTTP status of the response to a signal for a run that has ended.
 pub(crate) const ENDED: u16 = 410;
 
-/// Text of the SDK if the invocation itself was cancelled.
+/// Text of the SDK's error if the invocation itself was cancelled.
 const OWN: &str = "cancelled";
 
-/// Status of the tools handler for any other failure of the engine.
+/// HTTP status of a tool's handler for a failure of the engine.
 pub(crate) const FAILED: u16 = 500;
 
-/// Status of the tools handler for a call that may have had its effect and must not run again.
+/// HTTP status of a tool's handler for a call that may have had its effect and must not run again.
 pub(crate) const OUTCOME_UNKNOWN: u16 = 424;
 
-/// The end of a handler whose invocation was cancelled.
+/// Returns the error with which a handler ends if its invocation was cancelled.
 pub(crate) fn cancelled() -> TerminalError {
     TerminalError::new_with_code(CANCELLED, OWN)
 }
 
-/// The end of a call whose own invocation was cancelled, which is not the end of the run that waits for
-/// it.
+/// Returns the error with which a tool's handler ends if the invocation of the tool was cancelled. The different text
+/// keeps the parent run from taking it for its own cancellation.
 pub(crate) fn call_cancelled() -> TerminalError {
     TerminalError::new_with_code(CANCELLED, "the call was cancelled")
 }
 
-/// Returns `true` if the invocation itself was cancelled. A cancelled or killed child invocation ends with the same
-/// code.
+/// Returns `true` if the error reports that the invocation itself was cancelled. The text is compared too, because a
+/// cancelled or killed child invocation ends with the same code.
 pub(crate) fn is_cancellation(error: &TerminalError) -> bool {
     error.code() == CANCELLED && error.message() == OWN
 }
 
-/// Converts a failure of the engine into the error of the run.
+/// Converts an error of Restate to the error of the run.
 pub(crate) fn durable(error: &TerminalError) -> DurableError {
     if is_cancellation(error) {
         return DurableError::Cancelled;

@@ -1,17 +1,19 @@
-//! The end of an invocation ([`Fate`]).
+//! The recorded end of an invocation ([`Fate`]).
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use neuron_types::DurableError;
 
-/// The end of an invocation, independent of the agent's reaction to the errors that it received. Clones share it.
+/// Records why an invocation must end, whatever the agent makes of the errors that it received. Clones share the
+/// record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fate {
-    /// Restate tells of a cancellation once.
+    /// Set if the invocation was cancelled. Restate reports a cancellation only once.
     cancelled: Arc<AtomicBool>,
+    /// The first difference between the run and its journal.
     differs: Arc<OnceLock<DurableError>>,
-    /// The failure of the engine that ended the run of an agent inside a tool call.
+    /// The error of the engine that ended the run of an agent inside a tool call.
     failed: Arc<OnceLock<String>>,
 }
 
@@ -29,12 +31,12 @@ impl Fate {
         let _ = self.differs.set(error.again());
     }
 
-    /// Checks that the run does not differ from the journal.
+    /// Returns the recorded difference between the run and its journal as an error, if there is one.
     pub(crate) fn check(&self) -> Result<(), DurableError> {
         self.differs.get().map_or(Ok(()), |error| Err(error.again()))
     }
 
-    /// Notes what of the engine ended the run of an agent inside a tool call.
+    /// Records the error of the engine that ended the run of an agent inside a tool call.
     pub(crate) fn fail(&self, error: &DurableError) {
         let _ = self.failed.set(error.to_string());
     }
@@ -43,7 +45,7 @@ impl Fate {
         self.failed.get().map(String::as_str)
     }
 
-    /// Returns the difference between the run and the journal.
+    /// Returns the difference between the run and its journal as text. Returns `None` if they fit.
     pub(crate) fn differs(&self) -> Option<String> {
         self.differs.get().map(ToString::to_string)
     }

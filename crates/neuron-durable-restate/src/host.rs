@@ -1,4 +1,4 @@
-//! The handlers of an agent and their shared state.
+//! The handlers of an agent and the state that they share ([`Host`]).
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -25,17 +25,19 @@ use crate::register::{Ended, Register};
 use crate::running::RunningTools;
 use crate::{RestateDurableContext, RestateOptions, failure, invocation_id};
 
-/// The shared state of an agent's handlers.
+/// The state that the handlers of an agent share.
 pub(crate) struct Host<P> {
+    /// Name of the service.
     pub(crate) name: String,
     pub(crate) provider: Arc<P>,
     pub(crate) tools: Arc<ToolRegistry>,
     pub(crate) agent: Box<dyn DurableAgent>,
     pub(crate) options: Arc<RestateOptions>,
+    /// The tool calls that run in this process.
     pub(crate) running: RunningTools,
 }
 
-/// The input of a run, which is a text or any start of a run.
+/// The input of a run, a text or the start of a run.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Asked {
@@ -43,7 +45,7 @@ pub(crate) enum Asked {
     Start(Start),
 }
 
-/// A signal and the run that it is for.
+/// A signal with the id of the run that receives it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Addressed {
     run_id: String,
@@ -52,6 +54,7 @@ pub(crate) struct Addressed {
 }
 
 impl<P: Provider> Host<P> {
+    /// Handles `run`. Starts a run and returns its outcome.
     pub(crate) async fn run(
         &self,
         ctx: Context<'_>,
@@ -64,6 +67,7 @@ impl<P: Provider> Host<P> {
         self.drive(&ctx, Beginning::Run, start).await
     }
 
+    /// Handles `resume`. Continues a run in this invocation and returns the run's outcome.
     pub(crate) async fn resume(
         &self,
         ctx: Context<'_>,
@@ -73,6 +77,8 @@ impl<P: Provider> Host<P> {
         self.drive(&ctx, Beginning::Resume { run_id, signals, agent_version }, start).await
     }
 
+    /// Drives a run until this invocation ends. If the run continues as new, waits for the outcome of the next
+    /// invocation.
     async fn drive(
         &self,
         ctx: &Context<'_>,
@@ -89,14 +95,14 @@ impl<P: Provider> Host<P> {
         let (fate, continuation) = (context.journal.fate(), context.continuation());
         let (register, clock) = (context.journal.register().cloned(), context.journal.clock());
         let run = self.agent.run(start, Durability::new(context));
-        // Restate is told why, instead of losing the connection.
+        // The panic becomes an error. Otherwise Restate would only see a closed connection.
         let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {
             return Err("the agent panicked".into());
         };
         if let Some(outcome) = continuation.outcome(ctx).await {
             return Ok(outcome?);
         }
-        // Restate tries it again until the code is as it was, and shows the text.
+        // A retryable error: Restate shows the text and retries until the code fits the journal.
         if let Some(text) = fate.differs() {
             return Err(text.into());
         }
@@ -110,7 +116,8 @@ impl<P: Provider> Host<P> {
         result.map(Stored).map_err(Into::into)
     }
 
-    /// Sends a signal to a run, unless the run has ended.
+    /// Sends a signal to a run. Fails with status 410 if the run has ended, and with status 400 if `run_id` is not the
+    /// id of an invocation.
     pub(crate) async fn signal(
         &self,
         ctx: &Context<'_>,
@@ -128,7 +135,8 @@ impl<P: Provider> Host<P> {
         Ok(())
     }
 
-    /// Runs a tool, once.
+    /// Runs a tool that is not an agent, and returns the record of its result. A call that must not run twice gets an
+    /// unknown outcome if an earlier attempt has begun it.
     pub(crate) async fn tool(
         &self,
         ctx: Context<'_>,
@@ -141,7 +149,7 @@ impl<P: Provider> Host<P> {
             Ok(true) => journal.step("tool", self.run_tool(&request, place)).await,
             Ok(false) => {
                 code = failure::OUTCOME_UNKNOWN;
-                // If it returned, the journal has the result, and this is not polled.
+                // If the earlier attempt has ended, the journal has its result, and `unknown` is not polled.
                 journal.step("tool", self.unknown(&request)).await
             }
             Err(error) => Err(error),
@@ -156,7 +164,7 @@ impl<P: Provider> Host<P> {
         }
     }
 
-    /// Returns `true` unless a call that must not run twice has started in an earlier attempt.
+    /// Returns `false` if the call must not run twice and an earlier attempt has begun it.
     async fn may_run(
         &self,
         journal: &Journal<'_, '_>,
@@ -165,24 +173,28 @@ impl<P: Provider> Host<P> {
         if request.effect != ToolEffect::AtMostOnce {
             return Ok(true);
         }
+        // If an earlier attempt has begun the call, the step returns the id of that attempt.
         let mine = Uuid::new_v4().simple().to_string();
         let intent = async { Ok(format!("\"{mine}\"").into_bytes()) };
         let written = journal.step("begin", intent).await?;
         Ok(written == format!("\"{mine}\""))
     }
 
-    /// Runs a tool that is an agent. Its steps are those of this invocation.
+    /// Runs a tool that is an agent. The agent's steps are steps of this invocation.
     pub(crate) async fn sub_agent(
         &self,
         ctx: Context<'_>,
         request: ToolRequest,
     ) -> HandlerResult<Written> {
-        // Restate tells it of a cancellation. A token would drop its steps, so that nobody told its own calls.
+        // Restate cancels this invocation directly. A cancellation token would drop the agent's steps, and the agent's
+        // own tool calls would not be cancelled.
         let (tools, tool_ctx) = self.tools_of(&request)?;
         let tool = tools.get(&request.call.name);
         let Some(agent) = tool.as_deref().and_then(ToolDyn::agent) else {
-            let text =
-                format!("`{}` was an agent when the call began, and is none", request.call.name);
+            let text = format!(
+                "`{}` was an agent when the call began, and is not an agent any more",
+                request.call.name
+            );
             return Err(text.into());
         };
         let opened = RestateDurableContext::open(&ctx, self, Beginning::Nested).await;
@@ -197,7 +209,7 @@ impl<P: Provider> Host<P> {
         let Ok(result) = AssertUnwindSafe(run).catch_unwind().await else {
             return Err("the agent panicked".into());
         };
-        // Middleware may have made anything of either.
+        // Middleware may have converted these errors to a result, so they are read from `fate`.
         if let Some(text) = fate.differs() {
             return Err(text.into());
         }
@@ -210,8 +222,8 @@ impl<P: Provider> Host<P> {
         Ok(Written(self.record(&request, result, &tool_ctx.usage)?.into()))
     }
 
-    /// The tools among which a call finds its own, and its context. Restate tries the call again until the code has the
-    /// agents around it.
+    /// Returns the tool set that has the called tool, and the context of the call. If the tools do not have the agents
+    /// around the call, Restate retries the call until the code has them.
     fn tools_of(&self, request: &ToolRequest) -> HandlerResult<(Arc<dyn ToolSet>, ToolContext)> {
         let mut ctx = request.context();
         self.agent.hand_on(&mut ctx);
@@ -224,6 +236,7 @@ impl<P: Provider> Host<P> {
         Ok((tools, ctx))
     }
 
+    /// Runs a tool, and returns the record of its result as JSON.
     async fn run_tool(
         &self,
         request: &ToolRequest,
@@ -244,11 +257,13 @@ impl<P: Provider> Host<P> {
         self.record(request, result, &meter)
     }
 
+    /// Returns the record for an unknown outcome, or the error that ends the run.
     async fn unknown(&self, request: &ToolRequest) -> Result<Vec<u8>, DurableError> {
         let output = self.options.unknown_outcome.of_call(&request.call.name)?;
         self.record(request, Ok(output), &UsageMeter::default())
     }
 
+    /// Serialises the record of a tool call.
     fn record(
         &self,
         request: &ToolRequest,

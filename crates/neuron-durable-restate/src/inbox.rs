@@ -1,8 +1,7 @@
-//! Signals of a run under names of their own, which one signal of Restate carries.
+//! The signals of a run. All of them are carried by one signal of Restate.
 //!
-//! Restate's signals belong to an invocation, and a run that continued as new has several. So the
-//! sender always names the run, and an invocation that waits for the one that goes on hands to it what
-//! comes.
+//! Restate's signals belong to an invocation, but a run that continued as new has several invocations. So a sender
+//! addresses the run. An invocation that has a successor forwards signals to the successor.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -20,7 +19,7 @@ use serde_json::Value;
 use crate::journal::{Journal, longest};
 use crate::payload::Stored;
 
-/// The signal of Restate's that carries all others.
+/// Name of Restate's signal that carries the signals of a run.
 const CARRIER: &str = "neuron.signal";
 
 /// A signal to a run.
@@ -36,7 +35,7 @@ pub(crate) fn send(ctx: &Context<'_>, invocation: &str, signal: Signal) {
     ctx.invocation_handle(invocation.to_owned()).signal(CARRIER).resolve(Stored(signal));
 }
 
-/// The signals of a run that came and were not waited for yet.
+/// The signals that a run has not received yet, in the order of their arrival.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox(Mutex<VecDeque<Signal>>);
 
@@ -45,7 +44,8 @@ impl Inbox {
         Self(Mutex::new(signals.into()))
     }
 
-    /// Waits for a signal of this name. `None` if the time is up.
+    /// Waits for a signal with this name. Returns `None` if no signal arrived before the timeout. Other signals that
+    /// arrive meanwhile are queued.
     pub(crate) async fn receive(
         &self,
         journal: &Journal<'_, '_>,
@@ -74,12 +74,12 @@ impl Inbox {
         Ok(received)
     }
 
-    /// Empties the inbox, because another invocation continues with its signals.
+    /// Removes and returns all signals, for the invocation that continues the run.
     pub(crate) fn drain(&self) -> Vec<Signal> {
         self.lock().drain(..).collect()
     }
 
-    /// Reverts [`drain`](Self::drain), because no other invocation continues.
+    /// Reverts [`drain`](Self::drain), if no other invocation continues the run.
     pub(crate) fn put_back(&self, signals: Vec<Signal>) {
         *self.lock() = signals.into();
     }
@@ -88,6 +88,7 @@ impl Inbox {
         self.lock().iter().any(|signal| signal.name == name)
     }
 
+    /// Removes and returns the oldest signal with this name. Returns `None` if there is none.
     fn take(&self, name: &str) -> Option<Value> {
         let mut signals = self.lock();
         let index = signals.iter().position(|signal| signal.name == name)?;
@@ -99,7 +100,7 @@ impl Inbox {
     }
 }
 
-/// Waits for the result of `work`, and forwards signals to `invocation` meanwhile.
+/// Waits for the result of `work`, and forwards signals to the invocation `invocation` meanwhile.
 pub(crate) async fn forward_until<'ctx, T: Send + 'static>(
     ctx: &Context<'ctx>,
     work: impl DurableFuture<Output = Result<T, TerminalError>> + Send + 'ctx,
@@ -118,6 +119,7 @@ pub(crate) async fn forward_until<'ctx, T: Send + 'static>(
     }
 }
 
+/// The result of `work` or a signal.
 enum Event<T> {
     Done(T),
     Signal(Signal),
@@ -126,18 +128,20 @@ enum Event<T> {
 pub(crate) type Waiting<'ctx, T> =
     Pin<Box<dyn DurableFuture<Output = Result<T, TerminalError>> + Send + 'ctx>>;
 
+/// Returns a future that ends without a signal after the timeout.
 fn timer<'ctx>(ctx: &Context<'ctx>, timeout: Duration) -> Waiting<'ctx, Option<Signal>> {
     Box::pin(ctx.sleep(longest(timeout)).map_ok(|()| None))
 }
 
+/// Returns a future that ends with the next signal.
 fn next<'ctx>(ctx: &Context<'ctx>) -> Waiting<'ctx, Option<Signal>> {
     Box::pin(ctx.signal::<Stored<Signal>>(CARRIER).map_ok(|Stored(signal)| Some(signal)))
 }
 
-/// The result of the first of several futures, with its index.
+/// Result of the first of several futures that ended, with its index.
 type First<T> = Result<Option<(usize, Result<T, TerminalError>)>, TerminalError>;
 
-/// Returns the result of the first future, which always exists.
+/// Returns the result of the first future. Fails if there was no future, which does not happen here.
 fn ended<T>(first: First<T>) -> Result<T, TerminalError> {
     match first? {
         Some((_, ended)) => ended,

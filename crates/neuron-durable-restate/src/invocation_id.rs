@@ -1,12 +1,13 @@
-//! The check for the id of an invocation. Restate retries a signal to any other text for ever.
+//! Validates the id of an invocation. Restate would retry a signal to an invalid id forever.
 
-/// Returns `true` if `id` is the id of an invocation. If Restate's own ids, such as `own`, have an unknown form,
-/// any text may be an id.
+/// Returns `true` if `id` may be the id of an invocation. If Restate's own ids, such as `own`, have an unknown format,
+/// every text is accepted.
 pub(crate) fn is_one(id: &str, own: &str) -> bool {
     has_known_form(id) || !has_known_form(own)
 }
 
-/// A version, a number of 64 bits and one of 128, these in digits of base 62.
+/// Returns `true` if `id` has the known format. After the prefix `inv_1` come a 64-bit number with 11 digits and a
+/// 128-bit number with 22 digits, both in base 62.
 fn has_known_form(id: &str) -> bool {
     let Some((partition, unique)) = id.strip_prefix("inv_1").and_then(|id| id.split_at_checked(11))
     else {
@@ -16,6 +17,7 @@ fn has_known_form(id: &str) -> bool {
     is_partition && unique.len() == 22 && number(unique).is_some()
 }
 
+/// Parses a number in base 62. Returns `None` for an invalid digit, or if the number exceeds 128 bits.
 fn number(digits: &str) -> Option<u128> {
     digits.bytes().try_fold(0u128, |number, digit| {
         let digit = match digit {
@@ -35,7 +37,7 @@ mod tests {
     const OWN: &str = "inv_15DNvQHX48yg3sbGnGTDtdZn1rrGblP6of";
 
     #[test]
-    fn what_restate_cannot_read_is_no_id() {
+    fn ids_that_restate_cannot_parse_are_rejected() {
         for id in [OWN, "inv_1hFWkw8HKofS2gSltOBh3JfiWAhXbmyIOm"] {
             assert!(is_one(id, OWN), "{id}");
         }

@@ -1,4 +1,4 @@
-//! The steps of an invocation, which run once and are read from Restate's journal on replay.
+//! The steps of an invocation ([`Journal`]). A step runs once, and a replay reads its result from Restate's journal.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -22,45 +22,50 @@ use crate::payload::Written;
 use crate::pin::{self, Pin};
 use crate::register::Register;
 
-/// Maximum wait. Restate adds it to the current time in a number that must not overflow.
+/// Maximum duration of a wait. Restate adds the duration to the current time, and the sum must not overflow.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A replay of fewer steps is not logged.
+/// Maximum number of steps of a replay that is not logged.
 const LONG_REPLAY: usize = 100;
 
 /// The first record of an invocation.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Opening {
-    /// The time alone, in a journal that an older release began. It has none of the entries that came since.
+    /// The time alone, in milliseconds since 1970. An older release began this journal, which has no entries of newer
+    /// kinds.
     Time(i64),
+    /// The time and the agent's version.
     Versioned {
-        /// In milliseconds since 1970.
+        /// Time at which the invocation began, in milliseconds since 1970.
         at: i64,
-        /// The version of the agent to which the run is pinned.
+        /// Version of the agent to which the run is pinned. `None` if the run is not pinned.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_version: Option<String>,
     },
 }
 
-/// An invocation's steps, its clock, and whether it replays or was cancelled.
+/// The steps and the clock of an invocation. Also records if the invocation replays, was cancelled, or differs from its
+/// journal.
 pub(crate) struct Journal<'a, 'ctx> {
     ctx: &'a Context<'ctx>,
     clock: Clock,
-    /// Until something really runs, all of it has run before.
+    /// Set until the first step really runs. Until then all steps are replayed.
     replaying: AtomicBool,
     fate: Fate,
+    /// Number of journal entries so far.
     steps: AtomicUsize,
+    /// Number of time records so far, for the names of their steps.
     stamps: AtomicUsize,
     pin: Pin,
-    /// The run's entry in the register. `None` in the invocation of a tool.
+    /// Entry of the run in the register. `None` in the invocation of a tool.
     register: Option<Register>,
     /// Set if an older release began the journal.
     is_old: AtomicBool,
 }
 
 impl<'a, 'ctx> Journal<'a, 'ctx> {
-    /// The journal of a tool.
+    /// Creates the journal of a tool's invocation.
     pub(crate) fn new(ctx: &'a Context<'ctx>) -> Self {
         Self {
             ctx,
@@ -75,8 +80,12 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Opens the journal of a run. The first record has the time and the agent's version, which is `pinned` or that of
-    /// this code.
+    /// Opens the journal of a run's invocation. The first record stores the time and the agent's version. The version
+    /// is `pinned`, or the version of this code if `pinned` is `None`.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] if the run is pinned to another version and this code may not continue it.
     pub(crate) async fn open(
         ctx: &'a Context<'ctx>,
         pin: Pin,
@@ -88,6 +97,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(journal)
     }
 
+    /// Writes or replays the first record.
     async fn read_opening(&self, pinned: Option<String>) -> Result<(), DurableError> {
         let opening = async {
             let agent_version = pinned.or_else(|| self.pin.own());
@@ -105,7 +115,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
                 self.note(at);
             }
             Opening::Versioned { at, agent_version } => {
-                // Code of another version fails before it writes a command that the run's own code would not repeat.
+                // The check comes before the first command. Otherwise code of another version would write a command
+                // that the run's own code would not repeat.
                 self.pin.set(agent_version)?;
                 self.note(at);
                 self.register_version();
@@ -114,6 +125,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(())
     }
 
+    /// Writes the version to the register, if the run was just pinned to it.
     fn register_version(&self) {
         if let (Some(register), Some(version)) = (self.register(), self.pin.take_news()) {
             register.pin(self.ctx, version);
@@ -121,8 +133,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Returns the run's entry in the register. `None` for a tool, and if an older release began the journal, because the
-    /// messages to the register would differ on replay.
+    /// Returns the entry of the run in the register. Returns `None` for a tool. Also returns `None` if an older release
+    /// began the journal, because the messages to the register would differ on replay.
     pub(crate) fn register(&self) -> Option<&Register> {
         self.register.as_ref().filter(|_| !self.is_old())
     }
@@ -131,7 +143,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.ctx
     }
 
-    /// Returns the version of the agent to which the run is pinned.
+    /// Returns the version to which the run is pinned.
     pub(crate) fn pin(&self) -> &Pin {
         &self.pin
     }
@@ -141,11 +153,11 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.is_old.load(SeqCst)
     }
 
-    /// Runs `work` unless the journal has its result. `work` returns JSON that Restate stores. Its error is
-    /// stored as a failure of the step.
+    /// Runs `work` as a step, unless the journal has its result. Returns the stored JSON. An error of `work` is stored
+    /// as the failure of the step.
     ///
-    /// What is handed to Restate must live as long as its context, so these are the two ends of channels;
-    /// `work` is driven beside it, and may borrow. On replay it is never polled.
+    /// A closure that is passed to Restate must live as long as Restate's context. So the closure has only the ends of
+    /// two channels. `work` is polled beside the closure and may borrow. On replay `work` is never polled.
     pub(crate) async fn step(
         &self,
         name: &str,
@@ -186,6 +198,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
+    /// Marks the end of the replay, and logs it if the replay was long.
     fn reach_new_work(&self) {
         let steps = self.steps();
         if self.replaying.swap(false, SeqCst) && steps > LONG_REPLAY {
@@ -193,7 +206,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Sets the clock after work that took time without a step.
+    /// Sets the clock to the current time, as a step. Used after a wait, which stores no time.
     pub(crate) async fn stamp(&self) -> Result<(), DurableError> {
         let name = format!("time/{}", self.stamps.fetch_add(1, SeqCst));
         let now = async { Ok(Utc::now().timestamp_millis().to_string().into_bytes()) };
@@ -203,6 +216,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(())
     }
 
+    /// Waits for `duration`, and then sets the clock.
     pub(crate) async fn sleep(&self, duration: Duration) -> Result<(), DurableError> {
         self.check()?;
         self.count(1);
@@ -210,12 +224,12 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.stamp().await
     }
 
-    /// Returns the end of a wait that begins now.
+    /// Returns the end of a wait that begins at the clock's time. Returns `None` if the end is later than any date.
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<DateTime<Utc>> {
         self.now().checked_add_signed(TimeDelta::from_std(longest(timeout)).ok()?)
     }
 
-    /// Notes when something ended.
+    /// Moves the clock forward to the time of a record, in milliseconds since 1970.
     pub(crate) fn note(&self, millis: i64) {
         self.clock.note(millis);
     }
@@ -224,16 +238,17 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.clock.now()
     }
 
-    /// Returns the clock, which outlives the journal.
+    /// Returns the clock of the invocation, for use after the journal is dropped.
     pub(crate) fn clock(&self) -> Clock {
         self.clock.clone()
     }
 
+    /// Returns `true` until the first step really runs.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying.load(SeqCst)
     }
 
-    /// Counts entries of the journal.
+    /// Counts entries of the journal, for the limit after which the run continues as new.
     pub(crate) fn count(&self, entries: usize) {
         self.steps.fetch_add(entries, SeqCst);
     }
@@ -242,8 +257,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.steps.load(SeqCst)
     }
 
-    /// Checks that the invocation was not cancelled and that the run does not differ from the journal. It stops
-    /// such an agent from making further calls.
+    /// Checks that the invocation was not cancelled and that the run fits the journal. The check stops the agent from
+    /// making further calls.
     pub(crate) fn check(&self) -> Result<(), DurableError> {
         if self.fate.is_cancelled() {
             return Err(DurableError::Cancelled);
@@ -251,8 +266,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.fate.check()
     }
 
-    /// Records that the run differs from the journal, or cannot be compared with it, for example because a
-    /// newer release wrote a record.
+    /// Returns its argument. Records the error if the run differs from the journal, or cannot be compared with it, for
+    /// example because a newer release wrote a record.
     pub(crate) fn compared<T>(&self, compared: Result<T, DurableError>) -> Result<T, DurableError> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared
@@ -262,12 +277,12 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         compared
     }
 
-    /// Returns the end of the invocation, for use after the end of the run.
+    /// Returns the recorded end of the invocation, for use after the journal is dropped.
     pub(crate) fn fate(&self) -> Fate {
         self.fate.clone()
     }
 
-    /// Converts a failure of the engine, and records a cancellation.
+    /// Converts an error of Restate, and records a cancellation.
     pub(crate) fn failed(&self, error: &TerminalError) -> DurableError {
         if failure::is_cancellation(error) {
             self.fate.cancel();
@@ -276,7 +291,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     }
 }
 
-/// A wait that Restate can count.
+/// Limits a wait to the maximum that Restate accepts.
 pub(crate) fn longest(duration: Duration) -> Duration {
     duration.min(LONGEST_WAIT)
 }

@@ -1,4 +1,4 @@
-//! Work that runs only while this process may hold its invocation ([`held`]).
+//! Work that runs only while this process has not paused for longer than its lease ([`held`]).
 
 use std::future::Future;
 use std::sync::{Mutex, PoisonError};
@@ -8,10 +8,12 @@ use neuron_runtime::{Moment, while_held};
 use neuron_types::DurableError;
 use restate_sdk::errors::HandlerResult;
 
-/// Polls `work` until this process stood still for longer than `lease`. Then Restate may have called another process.
+/// Polls `work` until this process pauses for longer than `lease`. Then Restate may have called another process, so
+/// `work` is dropped and an error is returned.
 ///
-/// Restate has no call that returns the holder of an invocation. It gives up a process that does not respond after a time
-/// that is longer than the lease. So the length of a pause, by this process's own clock, proves that it is still the holder.
+/// Restate has no request that returns the holder of an invocation. It gives up a process that does not respond for a
+/// certain time, which is longer than the lease. The length of a pause, by the clock of this process, is therefore
+/// enough to prove that this process still holds the invocation.
 pub(crate) async fn held<T>(
     lease: Duration,
     work: impl Future<Output = HandlerResult<T>> + Send,
@@ -28,16 +30,21 @@ pub(crate) async fn held<T>(
     };
     match while_held(lease, prove, work).await {
         Ok(done) => done,
-        // Restate tries the invocation again, if it has not done so.
+        // Restate retries the invocation, unless it has already called another process.
         Err(error) => Err(error.to_string().into()),
     }
 }
 
+/// Creates the error for a pause that was longer than the lease.
 fn lost(pause: Duration, lease: Duration) -> DurableError {
     let text = format!(
         "the process stood still for {pause:.1?}, longer than its lease of {lease:?}: another one may have the invocation"
     );
-    tracing::warn!(?pause, ?lease, "a handler was dropped, since the process stood still");
+    tracing::warn!(
+        ?pause,
+        ?lease,
+        "a handler was dropped, because the process paused for longer than its lease"
+    );
     DurableError::Other(text.into())
 }
 
@@ -54,12 +61,12 @@ mod tests {
     const LEASE: Duration = Duration::from_millis(200);
 
     #[tokio::test]
-    async fn work_is_not_polled_after_a_pause_that_is_longer_than_the_lease() {
+    async fn work_is_dropped_after_a_pause_longer_than_the_lease() {
         let mut polls = 0;
         let work = poll_fn(|cx| {
             polls += 1;
             cx.waker().wake_by_ref();
-            // As long as a process that was stopped.
+            // Blocks the thread like a process that is stopped.
             std::thread::sleep(LEASE * 2);
             Poll::<HandlerResult<()>>::Pending
         });
@@ -68,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_that_takes_longer_than_the_lease_goes_on() {
+    async fn work_without_a_pause_outlives_the_lease() {
         let work = async {
             tokio::time::sleep(Duration::from_millis(2500)).await;
             Ok(7)

@@ -1,8 +1,8 @@
-//! AI agents whose runs survive crashes, hosted on [Restate](https://restate.dev).
+//! Durable runs of AI agents on [Restate](https://restate.dev). A run survives the crash of its process.
 //!
-//! Kill the process at any moment, start it again, here or on another machine, and each run goes on where
-//! it was: no call of the model that has ended is paid for again, and no tool that must not runs twice.
-//! Restate keeps a journal of each run; an [`AgentService`] is what it calls.
+//! Restate keeps a journal of each run and calls an [`AgentService`], which hosts the agent. If the process is killed,
+//! each run continues in another process, or in the same process after a restart. A model call that has ended is not
+//! made again. A tool that must not run twice does not run again.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -29,72 +29,74 @@
 //! With a Restate server on its usual ports:
 //!
 //! ```text
-//! # Once for each version of the code, and of this crate: tell the server where the service is.
+//! # Register the service's address. Repeat this for each version of the code and of this crate.
 //! curl localhost:9070/deployments --json '{"uri": "http://localhost:9080"}'
 //!
-//! # A run, and its outcome. Instead of a text it may be a whole `Start`.
+//! # Start a run and wait for its outcome. The input is a text or the JSON of a `Start`.
 //! curl localhost:8080/support/run --json '"My parcel has not come."'
 //!
-//! # A run that nobody waits for: its id, and later its outcome.
+//! # Start a run without waiting. The response has the run's id. Get the outcome later.
 //! curl localhost:8080/support/run/send --json '"My parcel has not come."'
 //! curl localhost:8080/restate/invocation/$ID/attach
 //!
-//! # What it waits for, if calls need an approval, and the decision.
+//! # Get the calls that require approval, and send the decision.
 //! curl -X POST localhost:8080/support.waiting/$ID/pending
 //! curl localhost:8080/support/signal --json '{"run_id": "'$ID'", "name": "approval",
 //!     "value": {"calls": {"call_1": {"type": "approve"}}}}'
 //!
-//! # Its end, at once.
+//! # Cancel the run.
 //! curl -X PATCH localhost:9070/invocations/$ID/cancel
 //! ```
 //!
-//! In Rust, `restate_sdk::ingress` has a client for runs and their outcomes, and [`AgentRuns`] is the rest. With an
-//! idempotency key, a header of that name, the same run is begun once however often it is asked for. The example
-//! `restate_agent` of this crate shows all of it on a real server, with a process that is killed.
+//! In Rust, use the client in `restate_sdk::ingress` to start runs and get their outcomes, and [`AgentRuns`] for all
+//! other operations. Repeated requests with the same `idempotency-key` header start only one run. The example
+//! `restate_agent` of this crate runs all of this on a real server, and kills the process of a run.
 //!
 //! # Where to look
 //!
 //! | for | see |
 //! |---|---|
-//! | hosting an agent, alone or beside services of yours | [`AgentService`] |
-//! | sizes, time limits, leases, versions, the environment of tools, continuing as new | [`RestateOptions`] |
-//! | what a run answers | [`RunOutcome`] |
+//! | hosting an agent, alone or beside other services | [`AgentService`] |
+//! | size limits, timeouts, leases, versions, the environment of tools, continuing as new | [`RestateOptions`] |
+//! | the outcome of a run | [`RunOutcome`] |
 //! | listing, inspecting, signalling, cancelling and reviving runs | [`AgentRuns`] |
-//! | the durable context that the agent is given | [`RestateDurableContext`] |
-//! | the agent's side of it | [`DurableAgent`](neuron_types::DurableAgent) |
+//! | the durable context that the agent receives | [`RestateDurableContext`] |
+//! | the trait of a hosted agent | [`DurableAgent`](neuron_types::DurableAgent) |
 //!
-//! # What becomes of each step
+//! # Steps on Restate
 //!
-//! - **A call of the model** is a step of the run's invocation: its retries, time limits and live deltas are
-//!   those of a [`LocalDurableContext`](neuron_runtime::LocalDurableContext), and its answer or error is
-//!   journaled. Who dies during the call makes it again.
-//! - **Tools** are invocations of their own, begun in the order of the calls and awaited in it; those of a
-//!   parallel batch run at the same time, on any process that serves the agent. A tool that is
-//!   [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) is journaled before it begins: if it did not
-//!   return, nobody runs it again, and [`RestateOptions::unknown_outcome`] says what the run does. Others
-//!   run again with the same [idempotency key](neuron_types::ToolContext::idempotency_key).
-//! - **Signals** reach a run through the handler `signal`, by the run's id. One that comes early waits;
-//!   several of one name are handed out in order. A signal to a run that has ended is refused with status 410 and the
-//!   reason. A killed run cannot say that it ended: the handler takes its signals, and [`AgentRuns`] refuses them.
-//! - **Approvals**: name a signal with the loop's `approval_signal`. While the run waits, the handler `pending` of the
-//!   object `support.waiting` returns [the calls](#what-a-person-is-shown). After the deadline it returns null, and a
-//!   decision is refused. The run ends with the error `ApprovalRequired` and can be [revived](#late-decisions).
-//! - **Time**: [`now`](neuron_types::DurableContext::now) is when the newest step or wait ended.
-//! - **Continuing as new**: after [`RestateOptions::continue_after`] steps the run goes on in a new
-//!   invocation. The one before waits for it, hands it the signals that come, and answers with its outcome;
-//!   cancelling the first cancels all. The run keeps its id: that of the first.
-//! - **Cancellation** (`409`) of the run is seen at once by a run that waits for tools, a signal or a sleep, and after
-//!   the answer by one that waits for the model. Tools are told by their
-//!   [`cancellation_token`](neuron_types::ToolContext::cancellation_token) where they run in the process of
-//!   the run; elsewhere they come to their end. A cancelled run has no outcome. Whoever cancels or kills the
-//!   invocation of one tool ends the run with an error.
+//! - **Model calls** are steps of the run's invocation. Retries, timeouts and live deltas work as in a
+//!   [`LocalDurableContext`](neuron_runtime::LocalDurableContext). The response or error is journaled. If the process
+//!   dies during the call, the call is made again.
+//! - **Tool calls** are invocations of their own. They are started and awaited in call order. The calls of a parallel
+//!   batch run concurrently, on any process that serves the agent. An
+//!   [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call is journaled before it begins. If it does not return, it
+//!   never runs again, and [`RestateOptions::unknown_outcome`] decides its result. Other calls run again with the same
+//!   [idempotency key](neuron_types::ToolContext::idempotency_key).
+//! - **Signals** are sent to a run by its id, through the handler `signal`. A signal that arrives before the wait is
+//!   queued. Signals with the same name are received in order. A signal to a run that has ended is rejected with status
+//!   410 and the reason. The end of a killed run is not registered, so the handler accepts signals to that run, and
+//!   only [`AgentRuns`] rejects them.
+//! - **Approvals** need the loop's `approval_signal`, which names a signal. While the run waits, the handler `pending`
+//!   of the object `support.waiting` returns [the pending calls](#pending-calls-as-json). After the deadline the
+//!   handler returns null, and decisions are rejected. The run ends with the error `ApprovalRequired` and can be
+//!   [revived](#late-decisions).
+//! - **Time**: [`now`](neuron_types::DurableContext::now) returns the time at which the latest step or wait ended.
+//! - **Continuing as new**: after [`RestateOptions::continue_after`] steps the run continues in a new invocation. The
+//!   previous invocation waits for the new one, forwards signals to it, and returns its outcome. Cancelling the first
+//!   invocation cancels all of them. The run keeps the id of its first invocation.
+//! - **Cancellation** (`409`): a run that waits for tools, a signal or a sleep notices it immediately. A run that waits
+//!   for the model notices it after the response. A tool in the process of the run is told by its
+//!   [`cancellation_token`](neuron_types::ToolContext::cancellation_token). A tool in another process runs to its end.
+//!   A cancelled run has no outcome. If the invocation of a single tool is cancelled or killed, the run ends with an
+//!   error.
 //!
-//! # What a person is shown
+//! # Pending calls as JSON
 //!
-//! `POST /support.waiting/$ID/pending` returns null, or the calls to decide on. `signal` is the name under which the
-//! handler `signal` takes the [decisions](neuron_types::ApprovalDecisions). `pending` is a
-//! [`PendingApproval`](neuron_types::PendingApproval) without its messages. The calls of an agent inside a call are in
-//! the `nested` state of that call.
+//! `POST /support.waiting/$ID/pending` returns the calls that require approval, or null if the run does not wait for
+//! decisions. Send the [decisions](neuron_types::ApprovalDecisions) through the handler `signal`, under the name in the
+//! field `signal`. The field `pending` is a [`PendingApproval`](neuron_types::PendingApproval) without its messages. If
+//! an agent inside a call waits, its calls are in the `nested` field of that call.
 //!
 //! ```
 //! # use neuron_types::PendingApproval;
@@ -123,71 +125,79 @@
 //!
 //! # Late decisions
 //!
-//! The outcome of a run that ended with `ApprovalRequired` has its whole state. With
-//! [`revive`](neuron_runtime::DurableRuns::revive) the run goes on as a new run, with the decisions and the idempotency
-//! keys of the run before. Signals go to the id that `revive` returns. A run is revived once. Whoever revives it again
-//! gets the same id. An outcome over 16 MiB has no messages and cannot be revived. Signals that the run did not take are not
-//! handed on, and the new run is pinned to the version of the code that takes it.
+//! The outcome of a run that ended with `ApprovalRequired` has the whole state of the run. Use
+//! [`revive`](neuron_runtime::DurableRuns::revive) to continue it as a new run, with the decisions and the same
+//! idempotency keys. Send further signals to the id that `revive` returns. A run is revived only once, and a second
+//! call returns the same id.
+//!
+//! A run whose outcome exceeds 16 MiB has no messages and cannot be revived. Queued signals of the old run are not
+//! passed to the new run. The new run is pinned to the version of the code that starts it.
 //!
 //! # Operating
 //!
-//! [`AgentRuns`] implements [`DurableRuns`](neuron_runtime::DurableRuns) over both ports of Restate. The object
-//! `support.waiting` is its register. The runs write their waits, their versions and their ends there, so that one query
-//! lists all runs. An entry is removed a day after the end of its run, by a scheduled call of the handler `forget`. A
-//! killed run cannot schedule it. Its entry is removed by the first list after Restate has forgotten the run. A run whose
-//! entry or outcome cannot be read is listed as [damaged](neuron_runtime::RunStatus::Damaged).
+//! [`AgentRuns`] implements [`DurableRuns`](neuron_runtime::DurableRuns) with both ports of Restate. The runs write
+//! their waits, their versions and their ends to a register, the object `support.waiting`, so one query lists all runs.
+//!
+//! A register entry is removed a day after the end of its run, by a scheduled call of the handler `forget`. A killed
+//! run cannot schedule this call. Its entry is removed by the first `list` after Restate has deleted the run. A run
+//! whose entry or outcome cannot be parsed is listed as [damaged](neuron_runtime::RunStatus::Damaged).
 //!
 //! A run whose agent changed is [stalled](neuron_runtime::RunStatus::Stalled) as soon as Restate has tried it with the
-//! changed agent. A run that is put aside while it waits is tried when its wait ends. If an agent inside a call changed, the
-//! run around it is stalled. The reason of a run that Restate has paused ends with the request that resumes it.
+//! changed agent. A suspended run is tried when its wait ends. If an agent inside a call changed, the parent run is
+//! stalled. If Restate has paused a run, the reason in its summary ends with the request that resumes it.
 //!
-//! # Processes that stand still
+//! # Stopped processes
 //!
-//! A process may be stopped or hang, or its machine may sleep, and it may go on after Restate has called another one. Therefore each handler holds a
-//! [lease](RestateOptions::lease). After a longer pause the process drops what it did before it polls it again. It
-//! begins no tool, no further attempt and no call of the model. Restate calls the handler again, there or elsewhere. The
-//! outcome of a call that must not run twice, and had begun, is unknown then.
+//! A process may be stopped or hang, or its machine may sleep, while Restate gives its invocations to another process.
+//! Therefore each handler has a [lease](RestateOptions::lease). After a pause that is longer than the lease, the
+//! process drops its handlers before they are polled again. It starts no tool, no retry and no model call. Restate
+//! calls the handlers again, in this process or another one. If an at-most-once call had begun, its outcome is unknown.
 //!
-//! Before such a call begins, Restate has confirmed that its step is journaled. So a process that has lost the
-//! invocation without a pause, because the network is down, does not begin it either. A pause in the midst of one poll
-//! is seen after the poll.
+//! An at-most-once call begins only after Restate has confirmed that its step is journaled. A process that has lost the
+//! invocation for another reason than a pause, such as a network failure, therefore does not begin the call either. A
+//! pause during a single poll is noticed after that poll.
 //!
 //! # When the code changes
 //!
-//! A run that began with other code may ask for something else than its journal holds. Restate notices other
-//! steps; other input of a step, another system prompt say, is noticed here, by a digest in the step's
-//! record. So is a record that a newer release wrote in a form unknown to this one. Either way the invocation
-//! fails with a text that says what differs, and nothing is journaled. Restate tries it again, up to 70 times
-//! and ever more rarely, and then pauses it. With the old code back it goes on, a paused one after `PATCH
-//! /invocations/$ID/resume`. Else kill it, since it does not get to where it would hear of a cancellation. Restate's own answer is to keep the old deployment running at
-//! an address of its own until its runs have ended; their tools, and what continues as new, are called at the
-//! newest one.
+//! A run may have begun with other code, and its steps may differ from its journal. Restate detects a different order
+//! of steps. This crate detects a different input of a step, for example another system prompt, and a record in an
+//! unknown format of a newer release.
 //!
-//! A panic of the agent's code is such a failure too.
+//! In both cases the invocation fails with a text that names the difference, and nothing is journaled. Restate retries
+//! the invocation up to 70 times with growing pauses, and then pauses it. When the old code is back, the run continues.
+//! A paused run first needs `PATCH /invocations/$ID/resume`. If the old code is gone, kill the run, because it fails
+//! before it could notice a cancellation. A panic of the agent's code is treated in the same way.
 //!
-//! With [`RestateOptions::agent_version`] each run is pinned to a version. Code of another version, or of none, fails
-//! with a text that names both, before it writes to the journal. With [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent)
-//! the run goes on, and its next step pins it to the new version. From then on code of the old version fails. Keep `GoOn`
-//! until these runs have ended, since each invocation is also checked against the version with which it began. Tools run
-//! in any version. A run that continues as new keeps its version, and Restate calls the newest deployment with it: resume
-//! it at the old one with `PATCH /invocations/$ID/resume?deployment=$DEPLOYMENT`, or let new code go on. Runs that began
-//! without a version are not checked.
+//! Restate recommends that the old deployment stays at an address of its own until its runs have ended. However, the
+//! tools of these runs, and runs that continue as new, are called at the newest deployment.
 //!
-//! A replay of more than a hundred steps is logged at level `INFO` when it gets to new work.
+//! With [`RestateOptions::agent_version`] each run is pinned to a version:
+//!
+//! - Code of another version, or without a version, fails with a text that names both versions, before it writes to the
+//!   journal.
+//! - With [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent) the run continues, and its next step pins the run to the
+//!   new version. From then on code of the old version fails. Keep `GoOn` until these runs have ended, because each
+//!   invocation is also checked against the version with which it began.
+//! - Tools are not checked, and run in any version.
+//! - A run that continues as new keeps its version, but Restate calls the newest deployment. Resume the run at the old
+//!   deployment with `PATCH /invocations/$ID/resume?deployment=$DEPLOYMENT`, or allow the new code with `GoOn`.
+//! - Runs that began without a version are not checked.
+//!
+//! A replay of more than 100 steps is logged at level `INFO` when it reaches new work.
 //!
 //! # Limits
 //!
-//! - Restate takes messages of up to 32 MiB. A record is at most [`RestateOptions::record_limit`]: an answer
-//!   that is longer becomes an error, paid for once, and so does a recorded value. The conversation is left out of an outcome over 16 MiB.
-//!   A state over 30 MiB does not continue as new.
-//! - A step may take [`RestateOptions::longest_step`], all attempts together, one hour by default. What is
-//!   longer, Restate interrupts, and begins again. Set it above `start_to_close_timeout` times the attempts
-//!   of the loop's activity options.
-//! - Whoever reaches the service's port can run tools past the agent: let Restate alone reach it, or check
-//!   its signature with [`AgentService::bind`]. At Restate's own port, only `run`, `signal` and `pending`
+//! - Restate accepts messages of up to 32 MiB. A model response or recorded value that is longer than
+//!   [`RestateOptions::record_limit`] becomes an error. The model call is not repeated. If an outcome exceeds 16 MiB,
+//!   its conversation is left out. A run whose state exceeds 30 MiB does not continue as new.
+//! - A step may take up to [`RestateOptions::longest_step`], including all attempts. The default is one hour. Restate
+//!   interrupts a longer step and begins it again. Set a value above `start_to_close_timeout` times the number of
+//!   attempts in the loop's activity options.
+//! - Anyone who can connect to the service's port can run tools without the agent. Allow only Restate to connect, or
+//!   verify Restate's signature with [`AgentService::bind`]. On Restate's own port, only `run`, `signal` and `pending`
 //!   can be called.
-//! - The journal holds the conversation, for a day after the run by default. Of the environment it holds only
-//!   what [`RestateOptions::environment`] names.
+//! - The journal contains the conversation, for a day after the run by default. It contains only those environment
+//!   variables that [`RestateOptions::environment`] names.
 //!
 //! # Versions
 //!
@@ -231,5 +241,5 @@ pub use plain_http::PlainHttp;
 pub use runs::AgentRuns;
 pub use service::{AgentService, InvalidServiceName};
 
-/// The SDK that [`AgentService::bind`] speaks of, so that its version is the right one.
+/// The Restate SDK, in the version that [`AgentService::bind`] uses.
 pub use restate_sdk;

@@ -1,11 +1,11 @@
-//! The options of an agent on Restate ([`RestateOptions`]).
+//! Options of an agent on Restate ([`RestateOptions`]).
 
 use std::time::Duration;
 
 use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 
-/// Maximum number of bytes of a record for any setting. Restate rejects messages over 32 MiB, and a rejected
-/// response would be paid for again.
+/// Maximum size of a record in bytes, whatever limit is set. Restate rejects messages over 32 MiB, and a model call
+/// with a rejected response would be made and paid again.
 const LARGEST_RECORD: usize = 16 << 20;
 
 /// The options of an agent on Restate.
@@ -23,36 +23,39 @@ const LARGEST_RECORD: usize = 16 << 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestateOptions {
-    /// The most bytes that the record of one step may have. An answer of a model or a tool, or a recorded value, that is
-    /// longer becomes an error that says so. By default 1 MiB; more than 16 MiB are as 16 MiB, since Restate
-    /// refuses messages over 32 MiB.
+    /// Maximum size of the record of one step in bytes. Default: 1 MiB. A longer model response, tool result or
+    /// recorded value becomes an error that names the limit. A value above 16 MiB is treated as 16 MiB, because Restate
+    /// rejects messages over 32 MiB.
     pub record_limit: usize,
-    /// The variables of a call's environment that may cross to the tools, and so into Restate's journal.
-    /// By default none.
+    /// Names of the environment variables that are passed to the tools. Their values are stored in Restate's journal.
+    /// Default: none.
     pub environment: Vec<String>,
-    /// Number of steps after which a run continues as a new invocation. `None` is never. Default: 1000. Each
-    /// replay reads all steps of its invocation.
+    /// Number of steps after which a run continues as a new invocation. Default: 1000. With `None` a run never
+    /// continues as new. A replay reads all steps of an invocation, so a smaller number makes replays faster.
     pub continue_after: Option<usize>,
-    /// The handling of a call that was interrupted and must not run twice.
+    /// Result of a tool call that was interrupted and must not run twice.
     pub unknown_outcome: UnknownOutcome,
-    /// The reaction to a prompt, tools or a model that changed since the journal was written. By default the
-    /// run fails with an error that names the change. Restate shows the error with the invocation, and retries
-    /// it until the agent is as before.
+    /// Reaction to a prompt, tools or a model that changed since the journal was written. By default the run fails with
+    /// an error that names the change. Restate shows the error with the invocation, and retries until the change is
+    /// undone.
     pub changed_agent: ChangedAgent,
-    /// The longest time that one step takes, all attempts and the waits between them included. By
-    /// default one hour. What takes longer, Restate interrupts and begins again.
+    /// Maximum duration of a step, including all attempts and the pauses between them. Default: one hour. Restate
+    /// interrupts a longer step and begins it again.
     pub longest_step: Duration,
-    /// Maximum pause of this process, stopped or hung, after which it goes on with its work. Default: ten seconds. After
-    /// a longer pause it drops its handlers, and Restate calls them again. A tool that blocks its thread for longer counts
-    /// as a pause. The lease must be shorter than the time after which Restate gives up a process that does not respond.
-    /// That is `worker.invoker.http2-keep-alive-timeout` in the server's configuration, 20 seconds by default.
+    /// Maximum pause of this process, stopped or hung, after which its handlers may continue. Default: 10 seconds.
+    /// After a longer pause the process drops its handlers, and Restate calls them again. A tool that blocks its thread
+    /// for longer counts as a pause.
+    ///
+    /// The lease must be shorter than the time after which Restate gives up a process that does not respond. That time
+    /// is `worker.invoker.http2-keep-alive-timeout` in the server's configuration, 20 seconds by default.
     pub lease: Duration,
-    /// The version of the agent, for example a release or a commit. A run is pinned to the version with which it began.
-    /// Code of another version does not go on with it, unless [`changed_agent`](Self::changed_agent) allows it. Default:
-    /// none, and runs are not pinned.
+    /// Version of the agent, for example a release or a commit. A run is pinned to the version with which it began.
+    /// Code of another version cannot continue the run, unless [`changed_agent`](Self::changed_agent) allows it.
+    /// Default: `None`, and runs are not pinned.
     pub agent_version: Option<String>,
-    /// Time for which an invocation waits for a signal or a sleep before Restate suspends it until there is
-    /// more to do. Then it is replayed. `None`, the default, is the server's setting of one minute.
+    /// Time that an invocation waits for a signal or a sleep before Restate suspends it. A suspended invocation is
+    /// replayed when its wait ends. With `None`, the default, the server's setting applies, which is one minute by
+    /// default.
     pub aside_after: Option<Duration>,
 }
 
@@ -73,30 +76,30 @@ impl Default for RestateOptions {
 }
 
 impl RestateOptions {
-    /// Returns the maximum number of bytes of a record.
+    /// Returns the maximum size of a record in bytes, which is `record_limit` but at most 16 MiB.
     pub(crate) fn most_of_a_record(&self) -> usize {
         self.record_limit.min(LARGEST_RECORD)
     }
 
-    /// Sets the most bytes that the record of one step may have.
+    /// Sets the maximum size of the record of one step in bytes, see [`record_limit`](Self::record_limit).
     #[must_use]
     pub fn with_record_limit(self, bytes: usize) -> Self {
         Self { record_limit: bytes, ..self }
     }
 
-    /// Sets the variables that may cross to the tools.
+    /// Sets the names of the environment variables that are passed to the tools.
     #[must_use]
     pub fn with_environment(self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { environment: names.into_iter().map(Into::into).collect(), ..self }
     }
 
-    /// Sets after how many steps a run goes on as a new invocation.
+    /// Sets the number of steps after which a run continues as a new invocation. `None` means never.
     #[must_use]
     pub fn with_continue_after(self, steps: Option<usize>) -> Self {
         Self { continue_after: steps, ..self }
     }
 
-    /// Sets what becomes of a call of which nobody knows whether it had its effect.
+    /// Sets the result of a tool call that was interrupted and must not run twice.
     #[must_use]
     pub fn with_unknown_outcome(self, outcome: UnknownOutcome) -> Self {
         Self { unknown_outcome: outcome, ..self }
@@ -108,25 +111,25 @@ impl RestateOptions {
         Self { changed_agent, ..self }
     }
 
-    /// Sets the longest time that one step takes.
+    /// Sets the maximum duration of a step, including all attempts.
     #[must_use]
     pub fn with_longest_step(self, longest: Duration) -> Self {
         Self { longest_step: longest, ..self }
     }
 
-    /// Sets the maximum pause of this process after which it goes on with its work.
+    /// Sets the maximum pause of this process after which its handlers may continue, see [`lease`](Self::lease).
     #[must_use]
     pub fn with_lease(self, lease: Duration) -> Self {
         Self { lease, ..self }
     }
 
-    /// Sets the version of the agent, to which runs are pinned.
+    /// Sets the version of the agent to which new runs are pinned.
     #[must_use]
     pub fn with_agent_version(self, version: impl Into<String>) -> Self {
         Self { agent_version: Some(version.into()), ..self }
     }
 
-    /// Sets how long an invocation waits before Restate puts it aside.
+    /// Sets the time that an invocation waits before Restate suspends it.
     #[must_use]
     pub fn with_aside_after(self, wait: Duration) -> Self {
         Self { aside_after: Some(wait), ..self }
@@ -138,7 +141,7 @@ mod tests {
     use super::RestateOptions;
 
     #[test]
-    fn no_setting_makes_records_that_restate_refuses() {
+    fn record_limit_is_capped_at_16_mib() {
         let most = |set| RestateOptions::default().with_record_limit(set).most_of_a_record();
         assert_eq!((most(5), most(usize::MAX)), (5, 16 << 20));
     }

@@ -3,12 +3,12 @@
 use neuron_types::{AgentResult, LoopError, PendingApproval, stored_json};
 use serde::{Deserialize, Serialize};
 
-/// Maximum number of bytes of a result. Restate accepts 32 MiB.
+/// Maximum size of an outcome in bytes. Restate accepts messages of up to 32 MiB.
 const LIMIT: usize = 16 << 20;
 
 /// The result of an invocation of a run, which is the agent's result or the error that ended the run.
 ///
-/// A run that was cancelled has no outcome: its invocation fails with code 409.
+/// A cancelled run has no outcome. Its invocation fails with code 409.
 ///
 /// # The JSON
 ///
@@ -27,9 +27,9 @@ const LIMIT: usize = 16 << 20;
 /// }
 /// ```
 ///
-/// A run on whose calls nobody decided has an `error` of the kind `ApprovalRequired` and the state to go on from in
-/// `pending`. Its form is that of the [crate's page](crate#what-a-person-is-shown), with the conversation in `messages`.
-/// It has `effects` if tools gave their effects keys.
+/// A run whose calls nobody approved or denied in time has an `error` of the kind `ApprovalRequired`. The field
+/// `pending` has the state from which the run can be revived. The [crate's page](crate#pending-calls-as-json) shows its
+/// format, which here includes the conversation in `messages`. It also has `effects` if tools declared effect keys.
 ///
 /// # Example
 ///
@@ -46,32 +46,33 @@ const LIMIT: usize = 16 << 20;
 pub struct RunOutcome {
     /// Id of the run, which is the id of its first invocation.
     pub run_id: String,
-    /// The result of the agent.
+    /// Result of the agent. `None` if the run ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<AgentResult>,
-    /// The error that ended the run.
+    /// Error that ended the run. `None` if the run ended with a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
-    /// The pending calls, if the run ended because calls need an approval and no signal was named for it.
+    /// State of a run that ended with the error `ApprovalRequired`. `None` for any other end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
-    /// True if the conversation exceeds 16 MiB, so that its messages are left out.
+    /// Set if the conversation was left out, because the outcome would exceed 16 MiB.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages_omitted: bool,
 }
 
-/// The error that ended a run, as data.
+/// The error that ended a run, in a form that can be stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{text}")]
 #[non_exhaustive]
 pub struct RunError {
-    /// Its stable name, by [`LoopError::kind`].
+    /// Stable name of the error, as [`LoopError::kind`] returns it.
     pub kind: String,
-    /// Its text.
+    /// Text of the error.
     pub text: String,
 }
 
 impl RunOutcome {
+    /// Creates the outcome of a run. The conversation is left out if the outcome is too long for Restate.
     pub(crate) fn new(run_id: String, result: Result<AgentResult, LoopError>) -> Self {
         let mut outcome =
             Self { run_id, result: None, error: None, pending: None, messages_omitted: false };
@@ -92,7 +93,7 @@ impl RunOutcome {
     ///
     /// # Errors
     ///
-    /// The run's own.
+    /// The error that ended the run.
     pub fn into_result(self) -> Result<AgentResult, RunError> {
         let missing = || RunError {
             kind: "Other".into(),
@@ -104,7 +105,7 @@ impl RunOutcome {
         }
     }
 
-    /// Leaves the conversation out where Restate would refuse the answer.
+    /// Leaves the conversation out if Restate would reject the outcome.
     fn fit(&mut self) {
         let mut json = Vec::new();
         if stored_json::write(&mut json, &self).is_ok() && json.len() <= LIMIT {
@@ -134,7 +135,7 @@ mod tests {
     use super::{LIMIT, RunOutcome};
 
     #[test]
-    fn the_conversations_of_agents_inside_calls_are_left_out_too() {
+    fn long_conversations_of_nested_agents_are_left_out() {
         let mut nested = PendingApproval::new("r/inside", Vec::new());
         nested.messages = vec![Message::user("x".repeat(LIMIT))];
         let call = ToolCall { id: "c".into(), name: "ask".into(), input: json!({}) };

@@ -1,4 +1,4 @@
-//! Payloads of Restate, which are JSON by the rules of storages.
+//! Payloads of Restate as JSON, with the limits of all stored JSON ([`Stored`] and [`Written`]).
 
 use std::convert::Infallible;
 
@@ -7,7 +7,8 @@ use neuron_types::stored_json;
 use restate_sdk::serde::{Deserialize, PayloadMetadata, Serialize};
 use serde::de::DeserializeOwned;
 
-/// A value as JSON, to the last bit and as deep as [`stored_json::DEEPEST`].
+/// A value that is serialised with [`stored_json`]. Numbers are exact, and values may be nested as deep as
+/// [`stored_json::DEEPEST`].
 #[derive(Debug)]
 pub(crate) struct Stored<T>(pub(crate) T);
 
@@ -31,7 +32,7 @@ impl<T: DeserializeOwned> Deserialize for Stored<T> {
 
 impl<T> PayloadMetadata for Stored<T> {}
 
-/// JSON that is written already.
+/// JSON that is already serialised.
 #[derive(Debug)]
 pub(crate) struct Written(pub(crate) Bytes);
 

@@ -1,4 +1,4 @@
-//! The version of the agent to which a run is pinned ([`Pin`]).
+//! Pins a run to a version of the agent ([`Pin`]).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -7,32 +7,36 @@ use neuron_runtime::ChangedAgent;
 use neuron_types::DurableError;
 use serde_json::Value;
 
-/// Beginning of a record that pins the run to another version, and the text before the record of the step itself.
+/// Start of a record that pins the run to another version. The version follows.
 const CHANGE: &[u8] = br#"{"agent_version_now":"#;
+/// Text between the version and the record of the step.
 const RECORD: &[u8] = br#","record":"#;
 
 /// The version of the agent to which a run is pinned, and the version of this code.
 #[derive(Debug, Default)]
 pub(crate) struct Pin {
+    /// Version of this code.
     own: Option<String>,
     changed_agent: ChangedAgent,
     state: Mutex<State>,
 }
 
+/// The part of the pin that records of the journal change.
 #[derive(Debug, Default)]
 struct State {
+    /// Version to which the run is pinned. `None` if the run is not pinned.
     pinned: Option<String>,
-    /// The version that the list of runs does not have yet.
+    /// Version that is not in the register yet.
     news: Option<String>,
 }
 
 impl Pin {
-    /// Creates the pin of a run that is not pinned yet.
+    /// Creates the pin of a run that is not pinned yet. `own` is the version of this code.
     pub(crate) fn new(own: Option<String>, changed_agent: ChangedAgent) -> Self {
         Self { own, changed_agent, state: Mutex::default() }
     }
 
-    /// The version of this code.
+    /// Returns the version of this code. Returns `None` if the code has no version.
     pub(crate) fn own(&self) -> Option<String> {
         self.own.clone()
     }
@@ -41,23 +45,24 @@ impl Pin {
         self.lock().pinned.clone()
     }
 
-    /// The version with which a new invocation goes on.
+    /// Returns the version to which the next invocation of the run is pinned.
     pub(crate) fn for_next(&self) -> Option<String> {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to the version of a record. Fails if this code may not go on with the run.
+    /// Pins the run to the version of a record. Fails if this code may not continue the run.
     pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };
         self.check()
     }
 
-    /// Takes the version that the list of runs does not have yet.
+    /// Returns the pinned version if it was not written to the register yet, and marks it as written. Returns `None`
+    /// otherwise.
     pub(crate) fn take_news(&self) -> Option<String> {
         self.lock().news.take()
     }
 
-    /// Checks that this code may go on with the run. A run that is not pinned may.
+    /// Checks that this code may continue the run. A run that is not pinned always passes.
     fn check(&self) -> Result<(), DurableError> {
         match self.differs() && self.changed_agent == ChangedAgent::Refuse {
             false => Ok(()),
@@ -68,18 +73,19 @@ impl Pin {
         }
     }
 
-    /// The version of this code, if the next step pins the run to it.
+    /// Returns the version of this code if the next step must pin the run to it. Returns `None` if the version did not
+    /// change, or may not change.
     pub(crate) fn change(&self) -> Option<&str> {
         let may_change = self.changed_agent == ChangedAgent::GoOn;
         self.own.as_deref().filter(|_| may_change && self.differs())
     }
 
-    /// Returns the record of a step, and [pins](Self::set) the run to the version in it.
+    /// Returns the record of a step. If the record has a version, also [pins](Self::set) the run to that version.
     pub(crate) fn read(&self, json: Bytes) -> Result<Bytes, DurableError> {
         let Some(rest) = json.strip_prefix(CHANGE) else {
             return Ok(json);
         };
-        // In the text of a version the quotes are escaped.
+        // Quotes in a version are escaped, so the first match ends the version.
         let Some(at) = rest.windows(RECORD.len()).position(|window| window == RECORD) else {
             return Ok(json);
         };
@@ -94,6 +100,7 @@ impl Pin {
         }
     }
 
+    /// Returns `true` if the run is pinned to another version than the version of this code.
     fn differs(&self) -> bool {
         let pinned = &self.lock().pinned;
         pinned.is_some() && *pinned != self.own
@@ -104,7 +111,7 @@ impl Pin {
     }
 }
 
-/// Adds to a record that it pins the run to a version.
+/// Adds a version to the record of a step, to pin the run to it. Returns the record unchanged without a version.
 pub(crate) fn with_change(record: Vec<u8>, version: Option<&str>) -> Vec<u8> {
     let Some(version) = version else {
         return record;
@@ -113,6 +120,7 @@ pub(crate) fn with_change(record: Vec<u8>, version: Option<&str>) -> Vec<u8> {
     [CHANGE, version.as_bytes(), RECORD, &record, b"}"].concat()
 }
 
+/// Formats a version for an error text.
 fn text(version: Option<String>) -> String {
     version.map_or_else(|| "none".to_owned(), |version| format!("`{version}`"))
 }
@@ -124,7 +132,7 @@ mod tests {
 
     use super::{Pin, with_change};
 
-    /// A run that is pinned to `pinned`, and whether this code may go on with it.
+    /// Returns the pin of a run that is pinned to `pinned`, and the result of the version check.
     fn pin(own: &str, changed: ChangedAgent, pinned: &str) -> (Pin, Result<(), DurableError>) {
         let version = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
         let pin = Pin::new(version(own), changed);
@@ -133,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_with_a_change_is_read_back_and_pins_the_run() {
+    fn record_with_a_version_change_pins_the_run() {
         for version in ["v2", r#"a","record":"b"#, "é\\"] {
             for record in ["12", r#"{"at":5,"record":1}"#] {
                 let json = with_change(record.into(), Some(version));
@@ -152,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_is_refused_or_goes_on_and_is_pinned() {
+    fn other_version_is_refused_unless_changes_are_allowed() {
         use ChangedAgent::{GoOn, Refuse};
         for (own, changed, pinned, is_fine, change) in [
             ("v1", Refuse, "v1", true, None),

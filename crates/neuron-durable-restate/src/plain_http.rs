@@ -17,13 +17,13 @@ use neuron_types::clock;
 use restate_sdk::ingress::RequestExecutor;
 use tokio::net::TcpStream;
 
-/// Time limit of an exchange.
+/// Timeout of a request, including its connection and response.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A client for Restate's ports without TLS. It uses HTTP/1 with a connection for each request and a time limit of
-/// 60 seconds.
+/// An HTTP/1 client for Restate's ports without TLS. It opens a connection for each request, and has a timeout of 60
+/// seconds.
 ///
-/// For `https` addresses, or an access token, use a client of yours: with its feature `reqwest-client` the SDK implements
+/// For `https` addresses or access tokens, use another client. The SDK's feature `reqwest-client` implements
 /// [`RequestExecutor`] for `reqwest::Client`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct PlainHttp;
@@ -37,6 +37,7 @@ impl RequestExecutor for PlainHttp {
     }
 }
 
+/// Sends a request on a new connection, and reads the whole response.
 async fn exchange(request: Request<Bytes>) -> io::Result<Response<Bytes>> {
     let (mut parts, body) = request.into_parts();
     if parts.uri.scheme_str() != Some("http") {
@@ -47,7 +48,7 @@ async fn exchange(request: Request<Bytes>) -> io::Result<Response<Bytes>> {
     let stream = TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
     let host = HeaderValue::from_str(authority.as_str()).map_err(invalid)?;
     parts.headers.insert(HOST, host);
-    // To the server itself goes the path alone.
+    // The request line has only the path, because the request goes to the server directly and not through a proxy.
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
     parts.uri = path.parse::<Uri>().map_err(invalid)?;
 
@@ -66,6 +67,7 @@ async fn exchange(request: Request<Bytes>) -> io::Result<Response<Bytes>> {
     done.map_err(|error: hyper::Error| io::Error::other(error))
 }
 
+/// Creates an error of the kind `InvalidInput`.
 fn invalid(text: impl Display) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text.to_string())
 }

@@ -1,5 +1,5 @@
-//! The register of runs, which is a virtual object of Restate beside the service. Its entry for each run has the
-//! wait, the version of the agent and the outcome, for operators and for senders of signals.
+//! The register of runs, a virtual object of Restate beside the service. The register has an entry for each run, with
+//! the run's wait, version and end. [`AgentRuns`](crate::AgentRuns) and the handler `signal` read it.
 
 use std::time::Duration;
 
@@ -16,78 +16,93 @@ use serde::{Deserialize, Serialize};
 use crate::RunOutcome;
 use crate::payload::{Stored, Written};
 
-/// The handlers of the object.
+// The names of the object's handlers.
+
+/// Handler that returns the calls that wait for decisions.
 pub(crate) const PENDING: &str = "pending";
+/// Handler that stores the current wait of a run.
 pub(crate) const SHOW: &str = "show";
+/// Handler that removes the wait of a run.
 pub(crate) const HIDE: &str = "hide";
+/// Handler that stores the version of a run.
 pub(crate) const PIN: &str = "pin";
+/// Handler that stores the end of a run.
 pub(crate) const END: &str = "end";
+/// Handler that removes the entry of a run.
 pub(crate) const FORGET: &str = "forget";
+/// Handler that returns the reason why a run does not accept a signal.
 pub(crate) const REFUSAL: &str = "refusal";
 
-/// The keys of the state.
+// The keys of the object's state.
+
+/// Key of the current wait, a [`Waiting`].
 pub(crate) const WAIT: &str = "pending";
+/// Key of the version of the agent to which the run is pinned.
 pub(crate) const VERSION: &str = "agent_version";
+/// Key of the end of the run, an [`Ended`].
 pub(crate) const ENDED: &str = "ended";
 
-/// Time for which an entry is kept after the end of the run. It is Restate's default for ended invocations.
+/// Time for which an entry is kept after the end of its run, one day. It equals Restate's default for ended
+/// invocations.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
-/// The name of the error with which a run ends whose calls nobody decided on.
+/// Kind of the error with which a run ends if nobody decided on its calls in time.
 pub(crate) const APPROVAL_REQUIRED: &str = "ApprovalRequired";
 
-/// The wait of a run.
+/// A wait of a run, as the register stores it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Waiting {
-    /// The signal that ends the wait. None if time alone does.
+    /// Name of the signal that ends the wait. `None` if only the deadline ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<String>,
-    /// The calls to decide on, without conversations.
+    /// The calls to decide on, without conversations. `None` if the wait is not for decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<PendingApproval>,
-    /// Older releases wrote no times.
+    /// Start of the wait. `None` if an older release wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<DateTime<Utc>>,
+    /// End of the wait. `None` if an older release wrote the entry, or the wait has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<DateTime<Utc>>,
 }
 
 impl Waiting {
-    /// A wait for decisions on these calls, without times.
+    /// Creates a wait for decisions on these calls. Its times are not set.
     pub(crate) fn approval(signal: &str, pending: &PendingApproval) -> Self {
         Self { pending: Some(pending.without_messages()), ..Self::signal(signal) }
     }
 
-    /// A wait for a signal, without times.
+    /// Creates a wait for a signal. Its times are not set.
     pub(crate) fn signal(name: &str) -> Self {
         Self { signal: Some(name.to_owned()), ..Self::time() }
     }
 
-    /// A sleep, without times.
+    /// Creates a sleep. Its times are not set.
     pub(crate) fn time() -> Self {
         Self { signal: None, pending: None, since: None, deadline: None }
     }
 
-    /// Returns `true` if the deadline has passed. The run may not have noticed, because it was killed or no process
-    /// drives it.
+    /// Returns `true` if the deadline has passed. The entry may still be there, because the run was killed or no
+    /// process drives it.
     pub(crate) fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline < Utc::now())
     }
 }
 
-/// The end of a run. It has no field that may differ on replay.
+/// The end of a run, as the register stores it. All fields are the same on replay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) at: DateTime<Utc>,
-    /// The name of the error. None if the run ended with a result.
+    /// Kind of the error that ended the run. `None` if the run ended with a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
+    /// Tokens that the run used. `None` if the run ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<TokenUsage>,
 }
 
 impl Ended {
-    /// The end of a run. A run that was cancelled has no outcome.
+    /// Creates the end of a run. `outcome` is `None` for a cancelled run.
     pub(crate) fn new(at: DateTime<Utc>, outcome: Option<&RunOutcome>) -> Self {
         let error = match outcome {
             Some(outcome) => outcome.error.as_ref().map(|error| error.kind.clone()),
@@ -97,7 +112,7 @@ impl Ended {
         Self { at, error, usage: result.map(|result| result.usage.clone()) }
     }
 
-    /// Returns a text with the end of the run and the way to go on.
+    /// Describes the end of the run for an error text.
     pub(crate) fn text(&self) -> String {
         let at = self.at.to_rfc3339();
         match self.error.as_deref() {
@@ -110,12 +125,12 @@ impl Ended {
     }
 }
 
-/// The name of the object beside a service.
+/// Returns the name of the register's object beside a service.
 pub(crate) fn name(service: &str) -> String {
     format!("{service}.waiting")
 }
 
-/// The entry of a run.
+/// The register's entry of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Register {
     object: String,
@@ -127,20 +142,23 @@ impl Register {
         Self { object: name(service), run_id: run_id.to_owned() }
     }
 
+    /// Stores the current wait of the run.
     pub(crate) fn show(&self, ctx: &Context<'_>, waiting: Waiting) {
         drop(ctx.request::<_, ()>(self.target(SHOW), Stored(waiting)).send());
     }
 
-    /// Removes the wait.
+    /// Removes the wait of the run.
     pub(crate) fn hide(&self, ctx: &Context<'_>) {
         drop(ctx.request::<_, ()>(self.target(HIDE), ()).send());
     }
 
+    /// Stores the version to which the run is pinned.
     pub(crate) fn pin(&self, ctx: &Context<'_>, version: String) {
         drop(ctx.request::<_, ()>(self.target(PIN), Stored(version)).send());
     }
 
-    /// Registers the end of the run before anyone gets its outcome, so that from then on signals are refused.
+    /// Stores the end of the run. Waits until it is stored, so that signals are rejected before anyone can read the
+    /// outcome.
     pub(crate) async fn end(&self, ctx: &Context<'_>, ended: Ended) {
         let registered = ctx.request::<_, ()>(self.target(END), Stored(ended)).call().await;
         if let Err(error) = registered {
@@ -148,7 +166,7 @@ impl Register {
         }
     }
 
-    /// Returns the reason if no wait of the run would receive a signal.
+    /// Returns the reason why the run does not accept a signal with this name. Returns `None` if the run accepts it.
     pub(crate) async fn refusal(
         &self,
         ctx: &Context<'_>,
@@ -159,12 +177,14 @@ impl Register {
         request.call().await.map(|Stored(refusal)| refusal)
     }
 
+    /// Returns the address of a handler of this entry.
     fn target(&self, handler: &str) -> RequestTarget {
         RequestTarget::object(self.object.clone(), self.run_id.clone(), handler)
     }
 }
 
-/// Reads a part of an entry. A part that cannot be read is none, so that the run still takes signals.
+/// Reads a value of the entry. Returns `None` if the value is missing or cannot be parsed. In both cases the run still
+/// accepts signals.
 async fn read<T: DeserializeOwned>(
     ctx: &SharedObjectContext<'_>,
     key: &str,
@@ -173,7 +193,7 @@ async fn read<T: DeserializeOwned>(
     Ok(json.and_then(|Written(json)| stored_json::read(&json).ok()))
 }
 
-/// The calls that wait for decisions.
+/// Handles `pending`. Returns the calls that wait for decisions, or null if there are none.
 pub(crate) async fn handle_pending(
     ctx: SharedObjectContext<'_>,
 ) -> HandlerResult<Stored<Option<Waiting>>> {
@@ -181,6 +201,7 @@ pub(crate) async fn handle_pending(
     Ok(Stored(waiting.filter(|waiting| waiting.pending.is_some() && !waiting.is_over())))
 }
 
+/// Handles `refusal`. Returns the reason why the run does not accept a signal, or null if the run accepts it.
 pub(crate) async fn handle_refusal(
     ctx: SharedObjectContext<'_>,
     Stored(signal): Stored<String>,
@@ -198,14 +219,17 @@ pub(crate) async fn handle_refusal(
     })))
 }
 
+/// Stores a value of the entry.
 pub(crate) fn handle_set(ctx: &ObjectContext<'_>, key: &str, Written(json): Written) {
     ctx.set(key, Written(json));
 }
 
+/// Handles `hide`. Removes the wait.
 pub(crate) fn handle_hide(ctx: &ObjectContext<'_>) {
     ctx.clear(WAIT);
 }
 
+/// Handles `end`. Stores the end of the run, removes the wait, and schedules the removal of the entry.
 pub(crate) fn handle_end(ctx: &ObjectContext<'_>, ended: Written, object: &str) {
     ctx.clear(WAIT);
     ctx.set(ENDED, ended);
@@ -213,6 +237,7 @@ pub(crate) fn handle_end(ctx: &ObjectContext<'_>, ended: Written, object: &str) 
     drop(ctx.request::<_, ()>(target, ()).send_after(RETENTION));
 }
 
+/// Handles `forget`. Removes the entry.
 pub(crate) fn handle_forget(ctx: &ObjectContext<'_>) {
     ctx.clear_all();
 }

@@ -1,16 +1,16 @@
-//! The tools that run in this process, so that a cancelled run can tell them.
+//! The tool calls that run in this process ([`RunningTools`]). A cancelled run cancels its calls through them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// The tokens of calls that run here, by their idempotency keys. Clones share them.
+/// The cancellation tokens of running tool calls, by idempotency key. Clones share the table.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct RunningTools(Arc<Mutex<HashMap<String, CancellationToken>>>);
 
 impl RunningTools {
-    /// Records a call until the returned guard is dropped, which also cancels the token.
+    /// Adds a call to the table until the returned guard is dropped. Dropping the guard also cancels the token.
     pub(crate) fn enter(&self, key: &str) -> (CancellationToken, Entered) {
         let token = CancellationToken::new();
         self.lock().insert(key.to_owned(), token.clone());
@@ -18,7 +18,7 @@ impl RunningTools {
         (token, Entered { tools: self.clone(), key: key.to_owned(), _guard: guard })
     }
 
-    /// Tells a call that its run was cancelled, if it runs here.
+    /// Cancels the token of a call, if the call runs in this process.
     pub(crate) fn cancel(&self, key: &str) {
         if let Some(token) = self.lock().get(key) {
             token.cancel();
@@ -30,7 +30,7 @@ impl RunningTools {
     }
 }
 
-/// A call that runs.
+/// Guard that keeps a running call in the table.
 #[derive(Debug)]
 pub(crate) struct Entered {
     tools: RunningTools,

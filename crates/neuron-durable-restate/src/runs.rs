@@ -1,4 +1,4 @@
-//! The runs of an agent for operators ([`AgentRuns`]).
+//! Operations on the runs of an agent ([`AgentRuns`]).
 
 mod rows;
 mod server;
@@ -17,10 +17,11 @@ use crate::{RunOutcome, failure};
 use rows::Run;
 use server::{Answer, Server};
 
-/// Lists, inspects, signals, cancels and revives the runs of an [`AgentService`](crate::AgentService), from any process.
+/// Lists, inspects, signals, cancels and revives the runs of an [`AgentService`](crate::AgentService), from any
+/// process.
 ///
-/// A run is an invocation of the handler `run`; its id is that of the invocation. Invocations in which a run goes on, and
-/// those of its tools and of agents inside them, are not listed. Restate keeps a run that ended for a day by default.
+/// A run is an invocation of the handler `run`, and has the id of that invocation. Invocations that continue a run, and
+/// invocations of its tools and nested agents, are not listed. Restate keeps an ended run for a day by default.
 ///
 /// The admin API of Restate has no authentication. Let only your own programs reach it.
 ///
@@ -44,7 +45,8 @@ pub struct AgentRuns<E = PlainHttp> {
 }
 
 impl AgentRuns {
-    /// Creates a client for the runs of a service on the Restate server at these addresses, over plain HTTP.
+    /// Creates a client for the runs of a service, over plain HTTP. `ingress_url` and `admin_url` are the addresses of
+    /// the Restate server's two ports.
     pub fn new(
         service: impl Into<String>,
         ingress_url: impl Into<String>,
@@ -53,19 +55,20 @@ impl AgentRuns {
         Self { server: Server::new(service.into(), ingress_url.into(), admin_url.into()) }
     }
 
-    /// Sends all requests with another client, for example over HTTPS or with an access token.
+    /// Sends all requests with another HTTP client, for example over HTTPS or with an access token.
     pub fn with_client<E: RequestExecutor>(self, client: E) -> AgentRuns<E> {
         AgentRuns { server: self.server.with_client(client) }
     }
 }
 
 impl<E: RequestExecutor> AgentRuns<E> {
+    /// Returns a run. Fails with [`RunsError::NotFound`] if the run does not exist.
     async fn find(&self, id: &str) -> Result<Run, RunsError> {
         let found = self.server.runs(Some(id)).await?.pop();
         found.ok_or_else(|| RunsError::NotFound { id: id.to_owned() })
     }
 
-    /// Finds a run that has not ended.
+    /// Returns a run that has not ended. Fails with [`RunsError::Ended`] if the run has ended.
     async fn find_open(&self, id: &str) -> Result<Run, RunsError> {
         let run = self.find(id).await?;
         if !run.has_ended() {
@@ -74,7 +77,8 @@ impl<E: RequestExecutor> AgentRuns<E> {
         Err(RunsError::Ended { id: id.to_owned(), reason: run.end() })
     }
 
-    /// Reads the outcome of a run that has one, unless the register suffices.
+    /// Reads the outcome of a run. The result is `None` if there is no outcome. With `needs_outcome` unset, it is also
+    /// `None` if the register already has all data for a list.
     async fn outcome(
         &self,
         run: &Run,
@@ -88,8 +92,8 @@ impl<E: RequestExecutor> AgentRuns<E> {
 }
 
 impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
-    /// Lists all runs that the server keeps, the oldest first. The outcome of each run that ended with an error is read
-    /// in a request of its own. Entries of the register whose runs were killed and are gone are removed.
+    /// Lists all runs that the server keeps, the oldest first. The outcome of each run that ended with an error needs
+    /// an additional request. Also removes register entries of killed runs that the server does not keep any more.
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let mut summaries = Vec::new();
         for run in self.server.runs(None).await? {
@@ -117,7 +121,7 @@ impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
     }
 
     async fn cancel(&self, id: &str) -> Result<(), RunsError> {
-        // Restate would cancel invocations of any service.
+        // The run is looked up first, because Restate would cancel an invocation of any service.
         self.find_open(id).await?;
         let answer = self.server.cancel(id).await?;
         match answer.status {
@@ -127,10 +131,11 @@ impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
         }
     }
 
-    /// Lets a run go on as a new run and returns its id. Signals go to the new id from then on. Tools see the idempotency
-    /// keys of the run before. A run is revived once. A second call returns the same id and ignores its decisions.
+    /// Continues a run as a new run, and returns the id of the new run. Send further signals to the new id. Tools see
+    /// the same idempotency keys as in the old run. A run is revived only once. A second call returns the same id and
+    /// ignores its decisions.
     ///
-    /// A run whose outcome was too long for its [messages](crate::RunOutcome::messages_omitted) cannot be revived.
+    /// A run whose [messages were omitted](crate::RunOutcome::messages_omitted) from its outcome cannot be revived.
     async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
         let run = self.find(id).await?;
         let start = match self.outcome(&run, true).await? {
@@ -142,17 +147,20 @@ impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
                 return Err(RunsError::NotRevivable { id: id.to_owned(), reason });
             }
         };
-        // A run ends once, so that its id names the calls that wait.
+        // A run ends only once, so its id identifies the pending calls. The idempotency key lets Restate start only one
+        // new run for it.
         let answer = self.server.call("run/send", Some(&format!("revive/{id}")), &start).await?;
         answer.success()?.text("invocationId")
     }
 }
 
+/// Creates the error for a request to a run that has ended.
 fn ended(id: &str, answer: &Answer) -> RunsError {
     RunsError::Ended { id: id.to_owned(), reason: answer.message() }
 }
 
-/// Returns the start with which a run goes on that ended with this outcome.
+/// Returns the start with which a revived run begins, from the outcome of the old run. Fails if the outcome has no
+/// pending calls or no conversation, or if the decisions do not fit the calls.
 fn resume(id: &str, outcome: RunOutcome, decisions: ApprovalDecisions) -> Result<Start, RunsError> {
     let refused = |reason: String| Err(RunsError::NotRevivable { id: id.to_owned(), reason });
     let Some(pending) = outcome.pending else {
@@ -190,13 +198,13 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_on_with_the_effects_that_it_had() {
+    fn revived_run_keeps_its_known_effects() {
         let start = resume("r", ended(false), ApprovalDecisions::new().approve("c")).unwrap();
         assert!(matches!(start, Start::Resume { pending, .. } if pending.effects.len() == 1));
     }
 
     #[test]
-    fn a_run_without_its_conversation_or_without_calls_that_wait_is_not_revived() {
+    fn run_without_messages_or_pending_calls_is_not_revived() {
         let approve = || ApprovalDecisions::new().approve("c");
         let error = resume("r", ended(true), approve()).unwrap_err().to_string();
         assert!(error.contains("was too long for the outcome"), "{error}");

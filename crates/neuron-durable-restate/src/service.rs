@@ -1,4 +1,4 @@
-//! An agent that is hosted on Restate ([`AgentService`]).
+//! Hosts an agent on Restate ([`AgentService`]).
 
 use std::fmt;
 use std::future::Future;
@@ -17,16 +17,17 @@ use crate::running::RunningTools;
 
 /// An agent that is hosted on Restate, with the handlers for its runs and its tools.
 ///
-/// See the [crate's page](crate) for a whole one, and for what each handler takes and gives.
+/// The [crate's page](crate) has a complete example, and describes the input and output of each handler.
 pub struct AgentService<P> {
     host: Host<P>,
 }
 
 impl<P: Provider + 'static> AgentService<P> {
-    /// Hosts an agent under a name of letters, digits, `.`, `_` and `-` that starts with a letter.
+    /// Hosts an agent under a service name. The name consists of letters, digits, `.`, `_` and `-`, and starts with a
+    /// letter.
     ///
-    /// `provider` answers the calls of the model and `tools` run the calls of tools, whatever the agent
-    /// that `agent` builds holds itself; its registry must describe the same tools.
+    /// `provider` makes all model calls and `tools` run all tool calls, even if `agent` has its own provider and tools.
+    /// The registry of the agent must describe the same tools.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -45,18 +46,18 @@ impl<P: Provider + 'static> AgentService<P> {
         Self { host }
     }
 
-    /// Sets how the agent runs.
+    /// Sets the options of the agent's runs.
     #[must_use]
     pub fn with_options(mut self, options: RestateOptions) -> Self {
         self.host.options = Arc::new(options);
         self
     }
 
-    /// Adds the agent to an endpoint, which may have other services and may authenticate callers.
+    /// Adds the service to an endpoint, which may have other services and may verify requests.
     ///
     /// # Errors
     ///
-    /// [`InvalidServiceName`].
+    /// [`InvalidServiceName`] if Restate does not accept the name of the service.
     pub fn bind(self, endpoint: Builder) -> Result<Builder, InvalidServiceName> {
         let host = Arc::new(self.host);
         let invalid = || InvalidServiceName(host.name.clone());
@@ -65,19 +66,19 @@ impl<P: Provider + 'static> AgentService<P> {
         Ok(endpoint.bind(service).bind(object))
     }
 
-    /// Serves the agent until `cancel` ends, and then what has begun for up to ten seconds.
+    /// Serves the agent until the future `cancel` ends. Requests in progress then have up to ten seconds to end.
     ///
-    /// Restate must be told of the address; see the [crate's page](crate). The endpoint takes requests
-    /// from anyone who reaches it: let it listen where only Restate does.
+    /// The address must be registered with Restate, see the [crate's page](crate). The endpoint accepts requests from
+    /// any client, so the listener should be reachable only by Restate.
     ///
     /// # Errors
     ///
-    /// [`InvalidServiceName`].
+    /// [`InvalidServiceName`] if Restate does not accept the name of the service.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it stops taking connections. What has begun goes on until the runtime ends; Restate does
-    /// again what did not end.
+    /// If the future is dropped, no further connections are accepted. Requests in progress continue until the runtime
+    /// ends, and Restate repeats the requests that did not end.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -98,7 +99,7 @@ impl<P> fmt::Debug for AgentService<P> {
     }
 }
 
-/// The name of a service is none that Restate takes.
+/// The name of a service that Restate does not accept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no name for a service: letters, digits, `.`, `_` and `-`, a letter first")]
 pub struct InvalidServiceName(String);

@@ -1,4 +1,4 @@
-//! The waits of a run, which are in the register while they last.
+//! The waits of a run. A wait is stored in the register while it lasts.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::RestateDurableContext;
 use crate::register::{Register, Waiting};
 
 impl<P: Provider> RestateDurableContext<'_, '_, P> {
-    /// Waits for a signal, and registers the wait.
+    /// Waits for a signal, and stores the wait in the register meanwhile. Returns `None` if no signal arrived before
+    /// the timeout. `pending` are the calls to decide on, if the wait is for decisions.
     pub(crate) async fn receive(
         &self,
         signal: &str,
@@ -32,22 +33,24 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         received
     }
 
-    /// Registers a wait. Returns `false` if the journal must not have such an entry.
+    /// Stores a wait in the register. Returns `false` without an entry if an older release began the journal and had no
+    /// entry of this kind.
     async fn show(&self, mut waiting: Waiting, timeout: Duration) -> Result<bool, DurableError> {
         let journal = &self.journal;
         match (journal.register(), &mut waiting.pending) {
             (Some(register), pending) => {
-                // Restate counts from now, and the step before may have ended long ago.
+                // Restate counts the wait from now, but the journal's clock has the time of the last step. So the clock
+                // is set first.
                 journal.stamp().await?;
                 if let Some(pending) = pending {
-                    // A run that was revived has the id of the run before in its state. Decisions go to this one.
+                    // The state of a revived run has the id of the old run. Decisions must be sent to the new run.
                     pending.run_id.clone_from(&self.run_id);
                 }
                 (waiting.since, waiting.deadline) =
                     (Some(journal.now()), journal.deadline(timeout));
                 register.show(journal.context(), waiting);
             }
-            // Older releases registered approvals alone, without times and counts.
+            // Older releases registered only approvals, without times and counts. The replay must write the same entry.
             (None, Some(pending)) => {
                 (pending.requests, pending.tool_calls) = (0, 0);
                 (pending.usage, pending.tool_usage) = Default::default();
@@ -58,15 +61,17 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         Ok(true)
     }
 
+    /// Removes the wait from the register, if it was stored.
     fn hide(&self, shown: bool) {
-        // Code that the journal does not fit fails with the reason, and not with a command that differs.
+        // If the run differs from the journal, no command is sent. Restate would otherwise report the command instead
+        // of the recorded reason.
         if shown && self.journal.fate().check().is_ok() {
             Register::new(&self.service, &self.run_id).hide(self.journal.context());
             self.journal.count(2);
         }
     }
 
-    /// Sleeps, and registers the wait.
+    /// Waits for a time, and stores the wait in the register meanwhile.
     pub(crate) async fn registered_sleep(&self, duration: Duration) -> Result<(), DurableError> {
         self.journal.check()?;
         let shown = self.show(Waiting::time(), duration).await?;
@@ -75,7 +80,8 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         slept
     }
 
-    /// Returns an error in the run of an agent inside a tool call, because the run around it waits.
+    /// Returns an error if this is the run of an agent inside a tool call. Such an agent cannot wait for a signal,
+    /// because signals are sent to the parent run.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.is_nested {
             true => {

@@ -25,90 +25,99 @@ use crate::run_builder::RunOptions;
 use crate::run_info::RunOutcome;
 use crate::{JournalError, SqliteRuns};
 
-/// Number of steps after which a run that is driven continues as new.
+/// Number of steps after which a driven run continues as new, if no other number is set.
 const DEFAULT_CONTINUE_AFTER: usize = 1000;
 
-/// A [`DurableContext`] that journals a run's steps in a SQLite database, so that the run continues if the process
-/// is killed and started again.
+/// A [`DurableContext`] that journals the steps of a run in a SQLite database. If the process is killed and started
+/// again, the run continues from its journal.
 ///
-/// While it lives it holds the run: nobody else can open it, in this process or another one. Clones share the
-/// run. The run is free again when [`drive`](Self::drive) has stored its end, the last of them is dropped, or the process
-/// has ended, however it ended.
+/// A context holds its run, so no other context can open the run, in this process or another one. Clones share the run.
+/// The run is free when [`drive`](Self::drive) has stored its end, the last clone is dropped, or the process has ended.
 ///
-/// The hold is a [lease](crate::RunBuilder::lease). The context renews it while it does a step, and all the time while
-/// [`drive`](Self::drive) runs. If it does not renew the lease in time, because its process is stopped or hangs, or its
-/// program does something else for longer between two steps, another context may take the run over. This one then fails
-/// with [`JournalError::Superseded`] and begins nothing any more. Within a tokio runtime the renewal needs the runtime's
-/// timer, which `enable_time` enables.
+/// The hold is a [lease](crate::RunBuilder::lease). The context renews the lease during each step, and all the time
+/// while [`drive`](Self::drive) runs. Another context may take the run over after the lease has expired. That happens
+/// if the process is stopped or hangs, or if the program is busy for longer than the lease between two steps. The first
+/// context then fails with [`JournalError::Superseded`] and starts no further step. Within a tokio runtime the renewal
+/// needs the runtime's timer, which `enable_time` enables.
 ///
 /// # What is stored
 ///
-/// - The answer of each call of the model, once it is whole. A call that was under way when the process ended
-///   is made again.
-/// - Before any call of a batch of tools runs, that all of them begin; of each the result, as it comes, with the
-///   tokens that it took itself. A call that has ended does not run again.
-/// - What came of each wait, and until when it lasts, so that a restart does not wait anew.
-/// - The steps of an [agent](neuron_types::AgentTool) that is called as a tool, in a journal of their own. Such a call has
-///   begun and not ended like any other, but it always runs again: its journal says what is done. A crash costs at
-///   most one call of the agent's model. Time limits hold for its steps, and not for the call.
+/// - The response of each model call, once the response is complete. A model call that was in progress when the process
+///   ended is made again.
+/// - The start of all calls of a tool batch, before any of these calls runs. Then the result of each call as soon as
+///   the call ends, with the tokens that the tool itself used. A call that has ended does not run again.
+/// - The deadline of each wait, so that a restart does not extend the wait, and the result of the wait.
+/// - The steps of an [agent](neuron_types::AgentTool) that is called as a tool, in a nested journal of their own. An
+///   interrupted call of an agent always runs again, because its nested journal replays the finished steps. A crash
+///   costs at most one model call of that agent. Timeouts apply to the agent's steps, and not to the whole call.
 ///
-/// Failures that the model or the loop see are stored as what they are: replay gives them again. What the loop
-/// sees of a step is always what replay gives: a boxed error is its text.
+/// Errors that the model or the loop receives are stored too, and replay returns the same errors. In the first run a
+/// step already returns the stored form of its result. An error with a boxed source therefore has only the text of that
+/// source.
 ///
-/// # What becomes of a tool call that began and did not end
+/// # Recovery of an unfinished tool call
 ///
-/// | the tool declares | on recovery |
+/// | declared effect | on recovery |
 /// |---|---|
-/// | [`Pure`](neuron_types::ToolEffect::Pure), [`Idempotent`](neuron_types::ToolEffect::Idempotent) | it runs again, with the same idempotency key |
-/// | [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce), the default | it does not run; the model is told that nobody knows what happened, or the run ends with an error: [`unknown_outcome`](crate::RunBuilder::unknown_outcome) |
+/// | [`Pure`](neuron_types::ToolEffect::Pure), [`Idempotent`](neuron_types::ToolEffect::Idempotent) | the call runs again, with the same idempotency key |
+/// | [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce), the default | the call does not run again; the model is told that the outcome is unknown, or the run ends with an error: [`unknown_outcome`](crate::RunBuilder::unknown_outcome) |
 ///
-/// What it declared when it began counts as well as what it declares now: the more careful of both. The same
-/// holds for a call that was dropped or cancelled with the run, also in this process: whatever it did, nobody
-/// stored how it ended.
+/// If the tool declared another effect when the call began, the more careful of both effects counts. The same rules
+/// apply to a call that was dropped or cancelled together with the run, even in this process, because no result of the
+/// call is stored.
 ///
-/// # What must not change
+/// # Changes to the agent
 ///
-/// On replay the agent asks for the same steps in the same order, with the same inputs. If it does not, because
-/// its code or configuration changed, the run stops with [`DurableError::NonDeterminism`], which names what
-/// changed, and is listed as [stalled](crate::RunStatus::Stalled). The journal stays as it is. The run goes on once
-/// the agent is as it was, or if it is opened with [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent::GoOn). Steps are done one at a time; those of a batch of tools run at the same time.
+/// On replay the agent must ask for the same steps in the same order, with the same inputs. If its code or
+/// configuration changed and a step differs, the run stops with [`DurableError::NonDeterminism`], which names the
+/// change. The run is then listed as [stalled](crate::RunStatus::Stalled), and its journal stays unchanged.
+///
+/// The run continues when the change is undone, or when the run is opened with
+/// [`ChangedAgent::GoOn`](neuron_runtime::ChangedAgent::GoOn).
+///
+/// Only one step may be in progress at a time. The calls of a tool batch run concurrently.
 ///
 /// # Cancel safety
 ///
-/// A run that is dropped or cancelled halfway goes on when its steps are asked for again:
-/// [`start`](Self::start) begins the replay.
+/// A run that was dropped or cancelled continues when its steps are requested again. Call [`start`](Self::start) to
+/// begin the replay.
 ///
-/// # What of the options holds
+/// # Activity options
 ///
-/// As with [`LocalDurableContext`], which does the work.
+/// Steps honour the same [`ActivityOptions`] as steps of [`LocalDurableContext`], which executes them.
 pub struct SqliteDurableContext<P> {
     shared: Arc<Shared<P>>,
 }
 
+/// The state that all clones of a context share.
 struct Shared<P> {
     journal: Journal,
+    /// Executes the steps that are not in the journal.
     work: LocalDurableContext<P>,
     tools: Arc<dyn ToolSet>,
     options: RunOptions,
+    /// Compares the requests of a replay with the recorded requests.
     requests: RequestLog,
+    /// The idempotency keys of the run's tool calls.
     effects: EffectKeys,
 }
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Opens a run, or creates it, in a database that is made if there is none. The model and the tools are
-    /// those that its steps call.
+    /// Opens a run, and creates the run or the database if it does not exist. The steps of the run call `provider` and
+    /// `tools`.
     ///
-    /// For several runs in one process, and for options, open the database once: [`SqliteRuns::run`].
+    /// To open several runs in one process, or to set options, open the database once with [`SqliteRuns::open`] and use
+    /// [`SqliteRuns::run`].
     ///
     /// # Errors
     ///
-    /// [`JournalError::Held`] if somebody drives the run, [`JournalError::InvalidId`],
-    /// [`JournalError::Corrupt`], [`JournalError::Lock`], and what [`SqliteRuns::open`] fails with. What is
-    /// there is left as it is.
+    /// [`JournalError::Held`] if another context drives the run; [`JournalError::Cancelled`] if the run was cancelled;
+    /// [`JournalError::InvalidId`], [`JournalError::Corrupt`] or [`JournalError::Lock`]; and the errors of
+    /// [`SqliteRuns::open`]. The stored run is left unchanged.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it opens nothing; an empty run may have been created.
+    /// If the future is dropped, the run is not opened. An empty run may have been created.
     pub async fn open(
         path: impl AsRef<Path>,
         id: &str,
@@ -130,18 +139,20 @@ impl<P: Provider> SqliteDurableContext<P> {
         Self { shared: Arc::new(Shared { journal, work, tools, options, requests, effects }) }
     }
 
-    /// Returns the start for a run of an agent. The steps that follow are replayed from there.
+    /// Begins the replay of the run, and returns the start from which the agent must run.
     ///
-    /// That is `start` for a run that has none yet, which is stored; else what the run began with; else, if it
-    /// was continued as new, the state that it left.
+    /// - A run that has no start yet stores and returns `start`.
+    /// - A run that already has a start returns the stored start, and ignores `start`.
+    /// - A run that continued as new returns the state of its previous execution.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] with a [`JournalError`] in it.
+    /// [`DurableError::Other`] with a [`JournalError`] as its source, or [`DurableError::Cancelled`] if the run was
+    /// cancelled.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it stores `start` or does not, and is to be called again.
+    /// If the future is dropped, `start` is either stored or not stored. Call the method again.
     pub async fn start(&self, start: impl Into<Start>) -> Result<Start, DurableError> {
         let start = self.shared.journal.start(start.into()).await?;
         self.shared.requests.restart();
@@ -149,23 +160,28 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(start)
     }
 
-    /// Lets an agent run to the end of the run, through all its executions. `start` is what a new run begins
-    /// with: the user's message.
+    /// Runs an agent until the end of the run, through all executions of the run. A new run begins with `start`, for
+    /// example the user's message.
     ///
-    /// The run is held all the time, also between its steps, until its end is stored. From then on the run is free, so that
-    /// whoever sees the end can retry, revive, open or delete the run at once. The context takes the run back if it goes
-    /// on. The agent may run several loops: only the end of the agent is the end of the run.
+    /// The context holds the run until the end of the run is stored, even between its steps. After that the run is
+    /// free, so anyone who sees the end can immediately retry, revive, open or delete the run. If the run continues
+    /// after its end, the context takes the run back.
+    ///
+    /// An agent may run several loops. The run ends only when the agent returns.
     ///
     /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps of its first loop.
     ///
     /// # Errors
     ///
-    /// The run's own, and those of [`start`](Self::start). [`DurableError::Cancelled`] if the run was cancelled, and
-    /// [`JournalError::Superseded`] if another context has taken it over, also if the agent has just returned a result.
+    /// - The error with which the agent ended.
+    /// - The errors of [`start`](Self::start).
+    /// - [`DurableError::Cancelled`] if the run was cancelled, or [`JournalError::Superseded`] if another context has
+    ///   taken the run over. Both are returned even if the agent has just returned a result.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it stops where it is. Called again, here or by another process, it goes on.
+    /// If the future is dropped, the run stops at its current step. Call the method again to continue the run, in this
+    /// process or another one.
     pub async fn drive<'d, A: DurableAgent + ?Sized>(
         &self,
         start: impl Into<Start>,
@@ -189,12 +205,13 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores how the run ended, if that is news. A run that was cancelled, or that the journal ended, has not ended: it
-    /// goes on when it is opened.
+    /// Stores the outcome of the run, unless the same outcome is stored already. Stores nothing if the run has not
+    /// ended, because it was cancelled or continues as a new execution.
     ///
     /// # Errors
     ///
-    /// The reason for which the end does not count: the run was cancelled, deleted or taken over.
+    /// Returns an error if the outcome does not count, because the run was cancelled, deleted or taken over. Other
+    /// errors are only logged.
     async fn store_end(
         &self,
         result: Result<&AgentResult, &LoopError>,
@@ -204,13 +221,13 @@ impl<P: Provider> SqliteDurableContext<P> {
         };
         match self.journal().end(status, outcome).await {
             Ok(true) => {
-                // What fails here is space.
+                // If the checkpoint fails, the log file only keeps its space.
                 let _ = self.journal().database().checkpoint().await;
             }
             Ok(false) => {}
             Err(error) => {
                 let run = &*self.journal().place().id;
-                tracing::warn!(run, %error, "how the run ended could not be stored");
+                tracing::warn!(run, %error, "the outcome of the run could not be stored");
                 if is_lost(&error) {
                     return Err(error);
                 }
@@ -243,7 +260,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         &self.shared.options
     }
 
-    /// Returns an error in the journal of an agent inside a tool call, because the run around it waits.
+    /// Returns an error if this is the nested journal of an agent inside a tool call. Such an agent cannot wait for a
+    /// signal, because signals are sent to the parent run.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.journal().is_nested() {
             true => Err(other("an agent inside a tool call cannot wait for a signal".into())),
@@ -260,7 +278,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     }
 }
 
-/// The type's documentation lists the stored parts of each step.
+/// Executes steps with the journal. The documentation of [`SqliteDurableContext`] lists the stored data of each step.
 impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     async fn execute_llm_call(
         &self,
@@ -282,14 +300,17 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         execute_as_batch(self, self.tools(), call, ctx, options).await
     }
 
-    /// Waits for a signal of [`SqliteRuns::signal`], from any process. One that came before counts. Each goes
-    /// to one waiter, the oldest first; one that is not a `T` is used up. That it came is stored as it is
-    /// taken from the queue.
+    /// Waits for a signal that [`SqliteRuns::signal`] sent, from any process. Returns `None` if no signal arrived
+    /// before the timeout.
     ///
-    /// A signal of this process, from the [`SqliteRuns`] that opened the run or a clone, is noticed at once; one
-    /// of another process within a second.
+    /// A signal that arrived before the wait is received too. Each signal is received by one wait, the oldest signal
+    /// first. A signal whose value is not a `T` is consumed, and the wait fails. A received signal is removed from the
+    /// queue and stored in the journal by the same transaction.
     ///
-    /// Cancel safe: a signal is not lost when the future is dropped.
+    /// A signal that this process sends through the [`SqliteRuns`] that opened the run, or through a clone of it, is
+    /// received immediately. A signal of another process is received within a second.
+    ///
+    /// Cancel safe: if the future is dropped, no signal is lost.
     async fn wait_for_signal<T: DeserializeOwned + neuron_types::WasmCompatSend>(
         &self,
         signal_name: &str,
@@ -299,23 +320,26 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, None).await?)
     }
 
-    /// Returns `true` if this execution has as many steps as [`continue_after`](crate::RunBuilder::continue_after) allows.
+    /// Returns `true` if this execution has as many steps as [`continue_after`](crate::RunBuilder::continue_after)
+    /// allows.
     fn should_continue_as_new(&self) -> bool {
-        // The new execution would do the loops before this one again.
+        // A new execution starts from the state of the current loop only. It would repeat the loops before it.
         let is_first_loop = self.journal().is_driven() && !self.journal().has_ended_loops();
         let default = is_first_loop.then_some(DEFAULT_CONTINUE_AFTER);
         let most = self.shared.options.continue_after.or(default);
         let Some(most) = most.filter(|_| !self.journal().is_nested()) else {
             return false;
         };
-        // Not while there are steps in the journal: they would have to be paid again.
+        // Continuing as new deletes all steps. Steps that were not replayed yet would have to run again.
         let steps = usize::try_from(self.journal().position()).unwrap_or(usize::MAX);
         steps >= most && self.journal().is_at_end()
     }
 
-    /// Stores the state and removes the steps, at once, and ends this execution with
-    /// [`DurableError::ContinueAsNew`]. [`start`](SqliteDurableContext::start), here or when the run is opened
-    /// again, goes on from the state.
+    /// Stores the state and removes the steps in one transaction. Then ends this execution with
+    /// [`DurableError::ContinueAsNew`].
+    ///
+    /// The next call of [`start`](SqliteDurableContext::start) returns the stored state. That call may come from this
+    /// context, or from another context that opens the run later.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         let snapshot: RunSnapshot =
             serde_json::from_value(state).map_err(|error| DurableError::Other(Box::new(error)))?;
@@ -329,14 +353,16 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.shared.effects.to_stored()
     }
 
-    /// Waits. If the wait cannot be stored, the next step returns the error, because this method has none.
+    /// Waits for `duration`. If the wait cannot be stored, the next step returns the error, because this method cannot
+    /// return one.
     async fn sleep(&self, duration: Duration) {
         if let Err(error) = self.sleep_as_step(duration).await {
             self.journal().fail_later(error);
         }
     }
 
-    /// Returns the time at which the last step ended or the execution began, which is the same on replay.
+    /// Returns the time at which the last step ended, or at which the execution began if it has no step yet. A replay
+    /// returns the same time.
     fn now(&self) -> DateTime<Utc> {
         self.journal().now()
     }
@@ -349,7 +375,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.call_model(request, options, None).await
     }
 
-    /// Sends the deltas as they come, and stores the whole answer. On replay there are no deltas.
+    /// Calls the model, sends each delta to `sink` as it arrives, and stores the complete response. A replay sends no
+    /// deltas.
     async fn execute_llm_stream(
         &self,
         request: RequestRef<'_>,
@@ -359,7 +386,7 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.call_model(request, options, Some(sink)).await
     }
 
-    /// Runs all calls at the same time. One that fails does not stop the others.
+    /// Runs all calls concurrently. A failed call does not stop the other calls.
     async fn execute_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -371,7 +398,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.shared.effects.run(batch, |batch| self.call_tools(batch, options)).await
     }
 
-    /// Waits for the signal. [`SqliteRuns::inspect`] shows the calls meanwhile.
+    /// Waits for the decisions, which are sent as a signal. During the wait [`SqliteRuns::inspect`] shows the pending
+    /// calls. Returns `None` if no decisions arrived before the timeout.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -382,18 +410,19 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, Some(pending)).await?)
     }
 
-    /// Stores the end of a run that [`drive`](SqliteDurableContext::drive) does not drive. A driven agent may go on after
-    /// its loop has ended, and `drive` stores the end.
+    /// Stores the outcome of the run, if [`drive`](SqliteDurableContext::drive) does not drive it. Otherwise `drive`
+    /// stores the outcome when the agent returns, because the agent may run more loops.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if self.journal().is_nested() {
-            // The call gives what came of it. What the journal ended is no result.
+            // The result of the loop becomes the result of the tool call. An error of the journal is not a result, and
+            // must fail the step of the call.
             if let Err(LoopError::Durable(error)) = result {
                 self.journal().fail_later(error.again());
             }
         } else if self.journal().is_driven() {
             self.journal().loop_ended();
         } else {
-            // The loop has its result already.
+            // The loop has already returned its result, so an error cannot be reported here. `store_end` logs it.
             let _ = self.store_end(result).await;
         }
     }
@@ -406,7 +435,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.journal().is_replaying()
     }
 
-    /// An agent inside a tool call has the key of the call.
+    /// Returns the id of the run. Returns `None` for an agent inside a tool call, because the idempotency keys of its
+    /// own calls are based on the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.journal().is_nested()).then(|| &*self.journal().place().id)
     }

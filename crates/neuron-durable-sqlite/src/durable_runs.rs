@@ -1,4 +1,4 @@
-//! The common interface of all durable engines, [`DurableRuns`], for [`SqliteRuns`].
+//! Implements [`DurableRuns`], the common interface of all durable engines, for [`SqliteRuns`].
 
 use neuron_runtime::{DurableRuns, RunsError};
 use neuron_types::ApprovalDecisions;
@@ -11,7 +11,7 @@ impl DurableRuns for SqliteRuns {
         Ok(SqliteRuns::list(self).await?)
     }
 
-    /// Describes a run. [`SqliteRuns::inspect`] has its steps too.
+    /// Returns the summary of a run. [`SqliteRuns::inspect`] also returns the steps.
     async fn inspect(&self, id: &str) -> Result<RunSummary, RunsError> {
         Ok(SqliteRuns::inspect(self, id).await?.summary)
     }
@@ -24,7 +24,7 @@ impl DurableRuns for SqliteRuns {
         Ok(SqliteRuns::cancel(self, id).await?)
     }
 
-    /// Lets the run go on under its own id.
+    /// Continues the run under its own id, and returns that id.
     async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
         SqliteRuns::revive(self, id, decisions).await?;
         Ok(id.to_owned())

@@ -1,4 +1,4 @@
-//! Errors of a database of runs.
+//! Errors of a database of runs ([`JournalError`]).
 
 use std::io;
 use std::path::PathBuf;
@@ -9,35 +9,39 @@ use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
 
 /// An error of a database of runs, or of a run in it.
 ///
-/// Within a run it is [`DurableError::Other`] with this as its source, and [`DurableError::Cancelled`] for a run that was
-/// cancelled.
+/// A step that fails with a `JournalError` returns [`DurableError::Other`] with the `JournalError` as its source. For
+/// [`Cancelled`](Self::Cancelled) it returns [`DurableError::Cancelled`] instead.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// No run can have this id.
+    /// The id is not a valid run id.
     #[error("invalid run id {id:?}: {reason}")]
     InvalidId {
-        /// The id, shortened.
+        /// The invalid id, shortened.
         id: String,
-        /// The damage.
+        /// The rule that the id breaks.
         reason: String,
     },
-    /// There is no such run.
+    /// The run does not exist.
     #[error("there is no run {id:?}")]
     NotFound {
-        /// The id.
+        /// The run's id.
         id: String,
     },
-    /// Another context drives the run, in this process or another one. The run is free when
-    /// [`drive`](crate::SqliteDurableContext::drive) has stored its end, that context is dropped, or that process has ended,
-    /// however it ended, or has not renewed its lease in time.
+    /// Another context drives the run, in this process or another one.
+    ///
+    /// The run is free when [`drive`](crate::SqliteDurableContext::drive) has stored the end of the run, or the other
+    /// context is dropped. The run is also free when the other process has ended for any reason, or has not renewed its
+    /// lease in time.
     #[error("the run {id:?} is being driven by another context, in this process or another one")]
     Held {
         /// The run's id.
         id: String,
     },
-    /// Another context has opened the run since. The lease of this context [expired](crate::RunBuilder::lease),
-    /// or the folder of its lock was deleted. This context starts and writes nothing more.
+    /// Another context has opened the run since this context opened it. The lease of this context
+    /// [expired](crate::RunBuilder::lease), or the folder of its lock was deleted.
+    ///
+    /// This context starts no further step and writes nothing more.
     #[error(
         "the run {id:?} was opened by another context since: this one did not renew its lease in time, or \
          the folder of its lock was deleted"
@@ -46,22 +50,22 @@ pub enum JournalError {
         /// The run's id.
         id: String,
     },
-    /// The run was deleted while this context had it. It is not made again.
+    /// The run was deleted while this context held it. The context does not create the run again.
     #[error("the run {id:?} was deleted")]
     Deleted {
         /// The run's id.
         id: String,
     },
-    /// The run was cancelled. [`SqliteRuns::retry`](crate::SqliteRuns::retry) lets it go on.
+    /// The run was cancelled. Call [`SqliteRuns::retry`](crate::SqliteRuns::retry) to continue it.
     ///
-    /// A run that is driven meanwhile ends with [`DurableError::Cancelled`].
+    /// If the run is cancelled while it is driven, it ends with [`DurableError::Cancelled`].
     #[error("the run {id:?} was cancelled; `retry` lets it go on")]
     Cancelled {
         /// The run's id.
         id: String,
     },
-    /// The run has ended, cannot be revived, or the decisions do not fit its calls. [Every engine](crate::DurableRuns) has
-    /// these errors.
+    /// An error that [every engine](crate::DurableRuns) has. For example, the run has ended, cannot be revived, or the
+    /// decisions do not fit its pending calls.
     #[error(transparent)]
     Runs(#[from] RunsError),
     /// The run is pinned to another version of the agent.
@@ -77,42 +81,42 @@ pub enum JournalError {
         /// The version with which the run was opened.
         opened: String,
     },
-    /// The run has neither failed nor been cancelled, so there is nothing to take back.
+    /// The run has neither failed nor been cancelled, so it cannot be retried.
     #[error("the run {id:?} has not failed")]
     NotFailed {
         /// The run's id.
         id: String,
     },
-    /// The stored run was changed or damaged.
+    /// The stored data of the run was changed or damaged.
     #[error("the run {id:?} is damaged: {reason}")]
     Corrupt {
         /// The run's id.
         id: String,
-        /// The damage.
+        /// The damage that was found.
         reason: String,
     },
-    /// A value exceeds the maximum length of a stored value.
+    /// A value is longer than a stored value may be.
     #[error("{what} takes {length} bytes, where {limit} are allowed")]
     TooLong {
-        /// The kind of the value.
+        /// Name of the value.
         what: String,
-        /// Its length in bytes.
+        /// Length of the value in bytes.
         length: usize,
-        /// The most bytes.
+        /// Maximum length in bytes.
         limit: usize,
     },
-    /// A value cannot be JSON, or is nested too deeply.
+    /// A value cannot be converted to or from JSON, or is nested too deeply.
     #[error("{what} cannot be stored: {source}")]
     NotJson {
-        /// The kind of the value.
+        /// Name of the value.
         what: &'static str,
-        /// Why.
+        /// The error of the JSON serialiser or parser.
         source: serde_json::Error,
     },
-    /// The file of a run's lock cannot be made or locked.
+    /// The lock file of a run cannot be created, opened or locked.
     #[error("cannot lock {}: {source}", path.display())]
     Lock {
-        /// The file or its folder.
+        /// Path of the lock file, of its folder, or of the database.
         path: PathBuf,
         /// The error of the file system.
         source: io::Error,
@@ -123,6 +127,7 @@ pub enum JournalError {
 }
 
 impl JournalError {
+    /// Creates a [`Corrupt`](Self::Corrupt) error for a run.
     pub(crate) fn corrupt(id: &str, reason: impl Into<String>) -> Self {
         Self::Corrupt { id: id.into(), reason: reason.into() }
     }
@@ -159,7 +164,8 @@ impl From<JournalError> for LoopError {
     }
 }
 
-/// Returns `true` if the context of the run may not drive it any more.
+/// Returns `true` if the error means that its context may not drive the run any more, because the run was cancelled,
+/// taken over or deleted.
 pub(crate) fn is_lost(error: &DurableError) -> bool {
     match error {
         DurableError::Cancelled => true,
@@ -171,7 +177,7 @@ pub(crate) fn is_lost(error: &DurableError) -> bool {
     }
 }
 
-/// Checks whether a run may have this id. The rule is that of sessions, [`check_session_id`].
+/// Checks that `id` is a valid run id. The rule is the one of session ids, [`check_session_id`].
 pub(crate) fn check_run_id(id: &str) -> Result<(), JournalError> {
     match check_session_id(id) {
         Ok(()) => Ok(()),

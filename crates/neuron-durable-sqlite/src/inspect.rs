@@ -1,4 +1,5 @@
-//! Reading a run for those who ask about it.
+//! Reads runs for [`SqliteRuns::list`](crate::SqliteRuns::list) and
+//! [`SqliteRuns::inspect`](crate::SqliteRuns::inspect).
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
@@ -17,7 +18,7 @@ use crate::step_row::{StepRow, time};
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// The fields of a record that are shown.
+/// The part of a step's record that inspection needs. The result is skipped while parsing.
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
@@ -26,7 +27,8 @@ struct Head {
     _ok: Option<IgnoredAny>,
 }
 
-/// Describes all runs, the oldest first. What cannot be read of one does not keep the others from the list.
+/// Returns the summaries of all runs, the oldest first. A run that cannot be read is listed as damaged, and the other
+/// runs are still returned.
 pub(crate) fn list(connection: &Connection) -> Result<Vec<RunSummary>> {
     let described = |run: Result<RunRow>| match run.and_then(|run| summary(connection, &run)) {
         Err(Abort::Own(JournalError::Corrupt { id, reason })) => {
@@ -39,12 +41,14 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<RunSummary>> {
     RunRow::all(connection)?.into_iter().map(described).collect()
 }
 
-/// Describes a run in a list, by its last step alone.
+/// Returns the summary of a run, from its row and its last step alone.
 fn summary(connection: &Connection, run: &RunRow) -> Result<RunSummary> {
     let (steps, last) = StepRow::last(connection, (run.key, &run.id))?;
     summary_of(run, steps, last.as_ref(), last.iter())
 }
 
+/// Returns the summary of a run with `count` steps in its current execution. `steps` are the steps whose times count
+/// for the time of the last change.
 fn summary_of<'a>(
     run: &'a RunRow,
     count: i64,
@@ -65,7 +69,7 @@ fn summary_of<'a>(
     Ok(summary)
 }
 
-/// Returns the key and the details of a run, except whether it is held.
+/// Returns the key and the details of a run. `is_held` is always `false` here, and the caller sets it.
 pub(crate) fn details(connection: &Connection, id: &str) -> Result<(i64, RunDetails)> {
     let run = RunRow::get(connection, id)?;
     let steps = StepRow::load(connection, (run.key, id), 0)?;
@@ -81,14 +85,15 @@ pub(crate) fn details(connection: &Connection, id: &str) -> Result<(i64, RunDeta
     Ok((run.key, details))
 }
 
-/// Returns the outcome of a run that has ended.
+/// Parses the stored outcome of a run. Returns `None` if the run has not ended.
 pub(crate) fn outcome(run: &RunRow) -> Result<Option<RunOutcome>> {
     let outcome = run.outcome.as_deref().map(|json| stored_json::read(json.as_bytes()));
     let damaged = |error| JournalError::corrupt(&run.id, format!("its outcome: {error}"));
     Ok(outcome.transpose().map_err(damaged)?)
 }
 
-/// The stable name of the error that a step ended with.
+/// Returns the stable name of the error with which a step ended. Returns `None` if the step has not ended, or ended
+/// without an error.
 pub(crate) fn error_of(id: &str, step: &StepRow) -> Result<Option<String>> {
     let json = step.record.as_deref().unwrap_or("{}");
     let head: Head = stored_json::read(json.as_bytes()).map_err(|error| {
@@ -97,9 +102,14 @@ pub(crate) fn error_of(id: &str, step: &StepRow) -> Result<Option<String>> {
     Ok(head.error.map(|error| error.kind))
 }
 
+/// Converts the row of a step. Returns [`JournalError::Corrupt`] if no release writes such a key.
 fn step_info(id: &str, step: &StepRow) -> Result<StepInfo> {
     let Some(kind) = kind(step) else {
-        return Err(JournalError::corrupt(id, format!("it has a step {:?}", step.key)).into());
+        return Err(JournalError::corrupt(
+            id,
+            format!("it has a step with the unknown key {:?}", step.key),
+        )
+        .into());
     };
     Ok(StepInfo {
         key: step.key.clone(),
@@ -115,7 +125,7 @@ fn step_info(id: &str, step: &StepRow) -> Result<StepInfo> {
     })
 }
 
-/// Returns the kind of a step. `None` for a key that no release writes.
+/// Returns the kind of a step, from its key. Returns `None` if no release writes such a key.
 pub(crate) fn kind(step: &StepRow) -> Option<StepKind> {
     match step.key.split('/').next()? {
         "model" => Some(StepKind::Model),

@@ -1,4 +1,4 @@
-//! The journal of a run that this context drives.
+//! The journal of a run that a context has opened ([`Journal`]).
 
 mod ending;
 mod holding;
@@ -28,48 +28,50 @@ pub(crate) use holding::Place;
 use progress::Progress;
 pub(crate) use turn::{Kind, Turn};
 
-/// A run that is driven here.
+/// The journal of an opened run, or the nested journal of an agent inside one of its tool calls.
 #[derive(Debug)]
 pub(crate) struct Journal {
     database: Database,
+    /// The run's key and id, and the opening by which this context holds the run.
     place: Place,
     notices: Arc<Notices>,
     state: Mutex<State>,
-    /// Whoever asks for a step holds it until the step is done.
+    /// Locked by the step in progress until it is done, because steps run one at a time.
     asking: tokio::sync::Mutex<()>,
-    /// The lock of the opened run, also in a nested journal.
+    /// Lock of the opened run. A nested journal shares it.
     lock: Arc<Lock>,
-    /// Number of drivers that handle a new execution.
+    /// Number of drivers that start a new execution when the run continues as new.
     drivers: AtomicUsize,
 }
 
-/// The progress of this execution.
+/// The position of the current execution in its journal.
 #[derive(Debug)]
 struct State {
-    /// The steps that the journal holds and that were not asked for yet.
+    /// The stored steps that were not requested yet in this replay.
     recorded: VecDeque<StepRow>,
-    /// True if `recorded` may be out of date, because a step was dropped halfway.
+    /// Set if `recorded` may be out of date, because a step was dropped before it was done.
     is_stale: bool,
-    /// The position of the next step.
+    /// Position of the next step, from 0.
     position: i64,
-    /// Numbers of steps of each kind so far.
+    /// Number of steps of each kind so far, from which the keys of the next steps are made.
     counts: Counts,
-    /// When the last step ended, or the execution began.
+    /// Time at which the last step ended or the execution began, in milliseconds since 1970.
     stamp: i64,
-    /// True if the run had ended, and nothing was added since.
+    /// Set if the run had ended and no step was added since.
     has_ended: bool,
-    /// Number of this execution.
+    /// Number of the current execution, from 0.
     execution: i64,
-    /// True if the run continues from a state that its driver has not received yet.
+    /// Set if the run continued as new and the new start was not read yet by `Journal::start`.
     needs_start: bool,
     /// Set if a loop of the agent has ended in this execution.
     has_ended_loops: bool,
-    /// Why a wait that could not say so failed.
+    /// Error of an earlier step that could not return it. The next step returns it.
     failure: Option<DurableError>,
-    /// The progress of the replay.
+    /// Progress of the replay, for the log.
     progress: Progress,
 }
 
+/// Number of steps of each kind in the current execution.
 #[derive(Debug, Default)]
 struct Counts {
     models: usize,
@@ -80,12 +82,13 @@ struct Counts {
 }
 
 impl Journal {
-    /// Returns `true` for the journal of an agent inside a tool call.
+    /// Returns `true` if this is the nested journal of an agent inside a tool call.
     pub(crate) fn is_nested(&self) -> bool {
         self.place.run != self.place.opened.run
     }
 
-    /// Returns the start of the run, from which it is replayed. Stores the given start if there is none yet.
+    /// Begins the replay, and returns the stored start of the run. Stores and returns `start` if the run has none yet.
+    /// A stalled run is set to running.
     pub(crate) async fn start(&self, start: Start) -> Result<Start, DurableError> {
         let _asking = self.ask()?;
         let json = to_json("the start of the run", &start)?;
@@ -111,7 +114,7 @@ impl Journal {
             .await?;
         let stored = match (is_new, &run.start) {
             (false, Some(json)) => stored_json::read(json.as_bytes()).map_err(|error| {
-                let reason = format!("what it starts from cannot be read: {error}");
+                let reason = format!("its start cannot be read: {error}");
                 JournalError::corrupt(&self.place.id, reason)
             })?,
             _ => start,
@@ -123,7 +126,12 @@ impl Journal {
         Ok(stored)
     }
 
-    /// Asks for the next step. Only one is done at a time.
+    /// Returns the [`Turn`] of the next step. If the journal is stale, it is first read again from the database.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if another step is in progress, an earlier step left a failure, or the run must first be
+    /// restarted by [`start`](Self::start).
     pub(crate) async fn turn(&self) -> Result<Turn<'_>, DurableError> {
         let asking = self.ask()?;
         let turn = Turn::new(self, asking);
@@ -138,7 +146,8 @@ impl Journal {
             (state.is_stale, state.position)
         };
         if is_stale {
-            // By a write, which waits for what was given up.
+            // Read in a write transaction: it begins only after the abandoned write of the dropped step was committed
+            // or rolled back.
             let read = move |transaction: &Transaction<'_>, place: &Place| {
                 let run = RunRow::get(transaction, &place.id)?;
                 Ok((run.execution, StepRow::load(transaction, (run.key, &place.id), from)?))
@@ -146,7 +155,7 @@ impl Journal {
             let (execution, steps) = self.write(read).await?;
             let mut state = self.state();
             if execution != state.execution {
-                // What was given up was the end of the execution, and it was stored.
+                // The dropped step was `continue_as_new`, and its transaction was committed.
                 state.needs_start = true;
                 return Err(self.needs_start());
             }
@@ -156,13 +165,15 @@ impl Journal {
         Ok(turn)
     }
 
+    /// Creates the error for a step that is requested before the state of a continued run was read.
     fn needs_start(&self) -> DurableError {
         other(format!(
-            "the run {:?} goes on from a stored state: let the agent run from what `start` returns",
+            "the run {:?} continues from a stored state: run the agent from the result of `start`",
             self.place.id
         ))
     }
 
+    /// Locks the journal for one step. Returns an error if another step is in progress.
     fn ask(&self) -> Result<AsyncGuard<'_, ()>, DurableError> {
         self.asking.try_lock().map_err(|_| {
             other(format!(
@@ -173,7 +184,7 @@ impl Journal {
         })
     }
 
-    /// Tells that a driver handles new executions, until the guard is dropped.
+    /// Counts a driver that handles new executions, until the returned guard is dropped.
     pub(crate) fn driven(&self) -> Driven<'_> {
         self.drivers.fetch_add(1, Ordering::SeqCst);
         Driven(self)
@@ -183,17 +194,17 @@ impl Journal {
         self.drivers.load(Ordering::SeqCst) > 0
     }
 
-    /// Remembers a failure for whoever asks next.
+    /// Stores a failure that the next step returns.
     pub(crate) fn fail_later(&self, failure: DurableError) {
         self.state().failure = Some(failure);
     }
 
-    /// Returns the failure that was remembered.
+    /// Removes and returns the failure that [`fail_later`](Self::fail_later) stored. Returns `None` if there is none.
     pub(crate) fn take_failure(&self) -> Option<DurableError> {
         self.state().failure.take()
     }
 
-    /// Runs a transaction, if nobody else drives the run since.
+    /// Runs a transaction that writes. Fails without running `work` if this context does not hold the run any more.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
@@ -201,7 +212,8 @@ impl Journal {
         Ok(self.database.write(placed(self.place.clone(), work)).await?)
     }
 
-    /// [`write`](Self::write)s something of a step. A run that had ended goes on with it.
+    /// Runs a transaction that writes a step, as [`write`](Self::write) does. If the run had ended, the transaction
+    /// also sets it to running again.
     pub(crate) async fn write_step<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
@@ -212,8 +224,7 @@ impl Journal {
         Ok(done)
     }
 
-    /// Writes a step, as [`write_step`](Self::write_step) does, but without a sync, so that a power failure may
-    /// undo it.
+    /// Writes a step as [`write_step`](Self::write_step) does, but without a sync. A power failure may undo the write.
     pub(crate) async fn write_step_unsynced<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
@@ -236,7 +247,7 @@ impl Journal {
         &self.place
     }
 
-    /// The steps of this execution so far.
+    /// Returns the position of the next step, which is the number of steps so far.
     pub(crate) fn position(&self) -> i64 {
         self.state().position
     }
@@ -246,7 +257,7 @@ impl Journal {
         self.state().recorded.is_empty()
     }
 
-    /// Notes that a loop of the agent has ended.
+    /// Records that a loop of the agent has ended.
     pub(crate) fn loop_ended(&self) {
         self.state().has_ended_loops = true;
     }
@@ -255,8 +266,12 @@ impl Journal {
         self.state().has_ended_loops
     }
 
-    /// Checks that an agent that returns has asked for all steps of the journal. A step that was given up halfway was asked
-    /// for.
+    /// Checks that the agent requested all steps of the journal before it returned.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] if a step was not requested. A step that was dropped halfway counts as
+    /// requested.
     pub(crate) fn expect_all_asked(&self) -> Result<(), DurableError> {
         let state = self.state();
         match state.recorded.front().filter(|_| !state.is_stale) {
@@ -265,12 +280,13 @@ impl Journal {
         }
     }
 
-    /// The time by the journal's clock.
+    /// Returns the time of the journal's clock, at which the last step ended or the execution began.
     pub(crate) fn now(&self) -> DateTime<Utc> {
         time(self.state().stamp)
     }
 
-    /// Returns the time for a record. It is the system's time, but never goes back.
+    /// Returns the time for a new record, in milliseconds since 1970. This is the system time, or the time of the last
+    /// step if the system clock was set back.
     pub(crate) fn stamp(&self) -> i64 {
         millis(Utc::now()).max(self.state().stamp)
     }
@@ -281,7 +297,8 @@ impl Journal {
         has_ended || matches!(self.check_held().await, Err(DurableError::Cancelled))
     }
 
-    /// Returns `true` while the journal has steps that were not replayed yet, or if it had all of them.
+    /// Returns `true` while the journal has finished steps that were not replayed yet, and for a run that had already
+    /// ended when it was opened.
     pub(crate) fn is_replaying(&self) -> bool {
         let state = self.state();
         state.has_ended || state.recorded.iter().any(|step| step.record.is_some())
@@ -292,7 +309,7 @@ impl Journal {
     }
 }
 
-/// A driver that handles new executions.
+/// Guard that counts as one driver of its journal until it is dropped.
 pub(crate) struct Driven<'a>(&'a Journal);
 
 impl Drop for Driven<'_> {
@@ -319,6 +336,7 @@ impl State {
         }
     }
 
+    /// Returns the counter of the steps of a kind.
     fn count(&mut self, kind: Kind) -> &mut usize {
         match kind {
             Kind::Model => &mut self.counts.models,
@@ -330,7 +348,7 @@ impl State {
     }
 }
 
-/// Checks before some work that nobody else drives the run since.
+/// Returns a transaction that first checks that this context still holds the run, and then does `work`.
 fn placed<T>(
     place: Place,
     work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>>,
@@ -341,7 +359,7 @@ fn placed<T>(
     }
 }
 
-/// Lets a run that had ended go on before some work.
+/// Returns a transaction that sets a run that `has_ended` to running, and then does `work`.
 fn of_step<T>(
     has_ended: bool,
     work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>>,
@@ -357,7 +375,7 @@ fn of_step<T>(
     }
 }
 
-/// The code or its configuration changed since the journal was written.
+/// Creates the error for a step that differs from the recorded step, because the agent's code or configuration changed.
 pub(crate) fn differs(
     expected: &(impl ToString + ?Sized),
     got: &(impl ToString + ?Sized),
@@ -365,6 +383,7 @@ pub(crate) fn differs(
     DurableError::NonDeterminism { expected: expected.to_string(), got: got.to_string() }
 }
 
+/// Creates a [`DurableError::Other`] with a text.
 pub(crate) fn other(text: String) -> DurableError {
     DurableError::Other(text.into())
 }

@@ -1,7 +1,9 @@
-//! Runs of agents that survive a crash, on one machine, with a journal in a SQLite database and without a server.
+//! Durable runs of agents on one machine. Each run has a journal in a SQLite database, and survives a crash of its
+//! process. No server is needed.
 //!
-//! One line makes an agent durable. Kill the process at any moment and start it again: the run goes on where it
-//! was. No answer of the model that had arrived is paid again, and no tool call that had ended runs again.
+//! `.durable(durable)` makes an agent's run durable. If the process is killed and started again, the run continues from
+//! its journal. A model response that had arrived is not requested again, and a tool call that had ended does not run
+//! again.
 //!
 //! ```
 //! use std::path::Path;
@@ -13,7 +15,7 @@
 //! use neuron_types::Provider;
 //! # use neuron_testing::ScriptedProvider;
 //!
-//! /// What a process does when it starts: the first time, and after a crash.
+//! /// Starts or continues the run. A process calls this at its first start and after a crash.
 //! async fn work<P: Provider + 'static>(path: &Path, provider: Arc<P>) -> Result<String, Box<dyn std::error::Error>> {
 //!     let tools = Arc::new(ToolRegistry::new());
 //!     let durable = SqliteDurableContext::open(path, "run-42", provider.clone(), tools).await?;
@@ -30,47 +32,50 @@
 //! # let path = folder.path().join("runs.db");
 //! # let my_provider = Arc::new(ScriptedProvider::new(["It is 4."]));
 //! assert_eq!(work(&path, my_provider.clone()).await?, "It is 4.");
-//! // Once more: the answer is in the journal.
+//! // The second call takes the response from the journal.
 //! assert_eq!(work(&path, my_provider.clone()).await?, "It is 4.");
 //! # assert_eq!(my_provider.calls(), 1);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! # What a durable agent must be
+//! # Requirements for a durable agent
 //!
-//! The agent runs again from its beginning after a crash, and asks the journal instead of the model and the
-//! tools until it is where it was. So it is built alike each time: the same prompts, tools and options lead to
-//! the same requests. If they do not, the run ends with
-//! [`NonDeterminism`](neuron_types::DurableError::NonDeterminism), and nothing is changed.
+//! After a crash the agent runs again from its beginning. During this replay the journal returns the recorded responses
+//! and tool results, and no model or tool is called. The agent must therefore send the same requests each time, so
+//! build it with the same prompts, tools and options. If a request differs, the run ends with
+//! [`NonDeterminism`](neuron_types::DurableError::NonDeterminism), and the journal stays unchanged.
 //!
-//! A tool says by [`ToolEffect`](neuron_types::ToolEffect) whether it may run twice: what becomes of a call in
-//! the middle of which the process was killed follows from it. See [`SqliteDurableContext`].
+//! A tool declares by [`ToolEffect`](neuron_types::ToolEffect) whether it may run twice. The effect decides if a call
+//! that was interrupted by a crash runs again. See [`SqliteDurableContext`].
 //!
 //! # Several processes
 //!
-//! Any number of processes on one machine may have runs in one database, and send signals to each other's. It does not
-//! work over a network file system.
+//! Any number of processes on one machine may drive runs in the same database. Each process may send signals to any run
+//! of the database. A database on a network file system is not supported.
 //!
-//! One context at a time holds a run. A killed process frees its runs at once, because the operating system frees its
-//! locks. A process that is stopped or hangs loses its runs after a [lease](RunBuilder::lease), 30 seconds by default:
-//! another context takes the run over. Each step proves that the run is still held before it begins, and again after a
-//! pause. So a stopped process begins nothing once it goes on: no tool, no further attempt and no call of the model. Its
-//! run ends with [`JournalError::Superseded`].
+//! One context at a time holds a run. The runs of a killed process are free immediately, because the operating system
+//! releases the locks of the process. A process that is stopped or hangs loses its runs when the
+//! [lease](RunBuilder::lease) expires, after 30 seconds by default. Another context can then take over such a run.
 //!
-//! - A call that the stopped process had begun, or was about to begin at that moment, stays begun. Whether it runs again
-//!   follows from the tool's effect.
+//! Each step checks that its context still holds the run before it begins, and again after a pause. A stopped process
+//! that resumes after a takeover therefore starts no tool call, no retry and no model call. Its run ends with
+//! [`JournalError::Superseded`].
+//!
+//! - A tool call that the stopped process had already begun, or was just about to begin, counts as begun. The tool's
+//!   effect decides if the call runs again.
 //! - A tool that blocks its thread for longer than the lease loses the run.
-//! - A process that is stopped in the middle of a write to the database keeps all others from writing until it goes on or
+//! - A process that is stopped in the middle of a write to the database blocks all other writers until it resumes or
 //!   is killed. A write takes milliseconds.
-//! - On Windows a locked file cannot be read, so a process that is stopped keeps its runs until it goes on or is killed.
-//! - Leases are measured by the system's clock and by the time of a file. On a file system that rounds times, a lease is
-//!   several times as long as they are rounded.
+//! - On Windows a locked file cannot be read. A stopped process therefore keeps its runs until it resumes or is killed.
+//! - Leases are measured by the system clock and by the modification time of a file. If the file system rounds these
+//!   times, set a lease of several times the rounding.
 //!
 //! # Approvals
 //!
-//! [`RunSummary::waits_for`] shows the calls on which a person decides as a
-//! [`PendingApproval`](neuron_types::PendingApproval), in a list of all runs too. As JSON, without the conversation, it is:
+//! [`RunSummary::waits_for`] has the tool calls that require approval, as a
+//! [`PendingApproval`](neuron_types::PendingApproval). [`SqliteRuns::list`] and [`SqliteRuns::inspect`] return such
+//! summaries. The conversation is left out. An example of a pending approval as JSON:
 //!
 //! ```
 //! # use neuron_types::PendingApproval;
@@ -102,55 +107,55 @@
 //!
 //! | field | holds |
 //! |---|---|
-//! | `version` | the version of this form |
+//! | `version` | the version of the JSON format |
 //! | `run_id`, `run_number` | the id of the agent's run, and its number among the runs of the agent, from 0 |
-//! | `turn`, `turns`, `requests`, `tool_calls` | the current turn, and the numbers of answers, of calls of the model and of tool calls so far |
-//! | `usage`, `tool_usage` | the tokens so far, and the part of them that tools took |
-//! | `messages` | always empty here: the journal has the conversation |
-//! | `calls` | the calls, in the order of the model's answer |
-//! | `calls[].call` | the id of the call, to which a decision refers, the tool and the arguments |
+//! | `turn`, `turns`, `requests`, `tool_calls` | the current turn, and the numbers of model responses, of model calls and of tool calls so far |
+//! | `usage`, `tool_usage` | the tokens used so far, and the part of them that tools used |
+//! | `messages` | always empty here, because the conversation is in the journal |
+//! | `calls` | the pending calls, in the order of the model's response |
+//! | `calls[].call` | the tool call: its id, to which a decision refers, the tool's name and the arguments |
 //! | `calls[].reason` | the question of the permission policy |
-//! | `calls[].nested` | the calls of a sub-agent inside the call, in the same form, if it is the one that waits |
+//! | `calls[].nested` | the pending calls of a sub-agent, in the same format, if the sub-agent inside this call waits |
 //! | `calls[].signature` | `code` and `expires_at`, if the agent signs its questions |
 //!
-//! [`ApprovalDecisions`](neuron_types::ApprovalDecisions) are sent as the signal that
-//! [`WaitEvent::Approval`] names. A wait whose deadline has passed is not shown any more, whether or not a process drives
-//! the run, and a signal for it is refused with [`RunsError::Ended`]. [`SqliteRuns::revive`] then lets the run go on
-//! with late decisions. A run that stands still in a wait is listed with it, and takes its decisions.
+//! Send [`ApprovalDecisions`](neuron_types::ApprovalDecisions) as the signal that [`WaitEvent::Approval`] names. After
+//! the deadline of a wait, the summary does not show the wait any more, even if no process drives the run. A signal for
+//! that wait then fails with [`RunsError::Ended`]. Use [`SqliteRuns::revive`] to continue the run with late decisions.
+//! A [stalled](RunStatus::Stalled) run that was waiting is listed with its wait, and still accepts decisions.
 //!
 //! # Damage and loss
 //!
-//! Each row has a checksum, and the journal notices commits that are lost. A file of the journal that is changed, cut or
-//! removed gives an error, or the exact state, and never an earlier one. To go on from a backup, or without what was lost,
-//! call [`accept_older`].
+//! Each row has a checksum, and the journal detects lost commits. If a file of the journal was changed, truncated or
+//! removed, a read returns an error or the exact state, and never an earlier state. To continue from a backup, or
+//! without the lost commits, call [`accept_older`].
 //!
 //! # Space
 //!
-//! A record is stored once, where it was made: tool calls do not repeat the arguments that the model's answer
-//! holds. While a run goes on, SQLite's log may take some megabytes beside the database; at its end it is
-//! brought into the file.
+//! Each value is stored once. The arguments of a tool call, for example, are stored only with the model's response.
+//! During a run, SQLite's write-ahead log may take some megabytes beside the database. At the end of the run the log is
+//! moved into the database file.
 //!
 //! # Where to look
 //!
 //! | for | see |
 //! |---|---|
-//! | a run, what is stored of it, what becomes of an unfinished tool call | [`SqliteDurableContext`] |
+//! | a run, its stored data, the recovery of an unfinished tool call | [`SqliteDurableContext`] |
 //! | options of a run | [`SqliteRuns::run`], [`RunBuilder`] |
-//! | driving all runs of a database, so many at a time | [`SqliteRuns::pool`], [`RunBuilder::submit`] |
+//! | driving all runs of a database, with a limit of concurrent runs | [`SqliteRuns::pool`], [`RunBuilder::submit`] |
 //! | driving one run through all its executions | [`SqliteDurableContext::drive`] |
 //! | signals from any process | [`SqliteRuns::signal`] |
 //! | state, wait and steps of a run | [`SqliteRuns::list`], [`SqliteRuns::inspect`] |
-//! | the same for every durable engine | [`DurableRuns`] |
+//! | listing, inspecting, signalling and cancelling runs of any durable engine | [`DurableRuns`] |
 //! | cancelling a run | [`SqliteRuns::cancel`] |
-//! | going on after an error whose cause is gone | [`SqliteRuns::retry`] |
-//! | decisions that come after the deadline | [`SqliteRuns::revive`] |
+//! | retrying a run after the cause of its error was fixed | [`SqliteRuns::retry`] |
+//! | decisions that arrive after the deadline | [`SqliteRuns::revive`] |
 //! | runs that outlive a release of the agent | [`RunBuilder::agent_version`], [`RunBuilder::changed_agent`] |
 //! | removing runs | [`SqliteRuns::delete`], [`SqliteRuns::prune`] |
-//! | what a power failure may take, how long to wait for others | [`SqliteOptions`] |
-//! | what goes wrong | [`JournalError`] |
+//! | durability after a power failure, the timeout for a locked database | [`SqliteOptions`] |
+//! | errors | [`JournalError`] |
 //!
-//! A journal with many steps reports its replay at level `INFO` of [`tracing`], with the fields `run`, `replayed` and `of`:
-//! at its beginning, about every second, and at its end.
+//! The replay of a journal with 100 steps or more is reported through [`tracing`] at level `INFO`, with the fields
+//! `run`, `replayed` and `of`. Reports come at its beginning, about every second, and at its end.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,12 +1,15 @@
-//! The lock of a run, which one context at a time holds, in this process and in others.
+//! The lock of a run. One context at a time holds it, in this process or another one.
 //!
-//! A run has a lock of the operating system on a file beside the database. A killed process frees its runs at once. A
-//! process that is stopped or hangs keeps the lock of the operating system, so the lock is also a lease: the file has the
-//! length of the lease, and its holder renews the lease by the file's time of change. A lock whose lease has expired is
-//! taken over by replacing the file. A holder whose run has ended lets its lease expire, and takes it back if it goes on.
+//! The lock of a run is a lock of the operating system on a file beside the database. The operating system releases the
+//! locks of a killed process immediately.
 //!
-//! A process also knows its own locks, for systems where a process has none against itself, and for a database in memory,
-//! which no other process has.
+//! A process that is stopped or hangs keeps its lock, so the lock is also a lease. The file contains the length of the
+//! lease, and the holder renews the lease by updating the file's modification time. When the lease has expired, another
+//! process takes the lock over by replacing the file. A holder whose run has ended lets its lease expire, and renews it
+//! if the run continues.
+//!
+//! Each process also keeps a table of its own locks. The table is needed on systems where a process can lock its own
+//! file twice, and for a database in memory, which has no files.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -20,29 +23,30 @@ use neuron_sqlite::Database;
 
 use crate::JournalError;
 
-/// Length of a lease unless another one is set.
+/// Length of a lease, if no other length is set.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
-/// Time of the file of a lease that its holder let expire. On Windows nobody can read the length in a locked file.
+/// Modification time of a lock file whose lease was ended by its holder. The time is used instead of the file's
+/// content, because on Windows the content of a locked file cannot be read.
 const EXPIRED: SystemTime = SystemTime::UNIX_EPOCH;
 
-/// The locks of a database's runs. Clones are the same.
+/// The locks of a database's runs. Clones share the same locks.
 #[derive(Debug, Clone)]
 pub(crate) struct Locks {
-    /// None in memory.
+    /// Folder of the lock files. `None` for a database in memory.
     folder: Option<Arc<Path>>,
     held: Arc<Mutex<Held>>,
 }
 
-/// The runs that this process holds, by key.
+/// The runs that this process holds, by the key of the run's row.
 #[derive(Debug, Default)]
 struct Held {
     holders: HashMap<i64, Holder>,
-    /// The serial number of the next holder.
+    /// Serial number of the next holder. It tells a holder from an earlier holder of the same run.
     next: u64,
 }
 
-/// A holder in this process.
+/// A holder of a run in this process.
 #[derive(Debug, Clone, Copy)]
 struct Holder {
     serial: u64,
@@ -51,29 +55,31 @@ struct Holder {
 }
 
 impl Holder {
+    /// Returns `true` if the holder has not renewed its lease in time.
     fn has_expired(&self) -> bool {
         self.renewed.age() >= self.lease
     }
 }
 
 impl Locks {
-    /// Returns the locks of a database that is open.
+    /// Returns the locks of an open database. Fails if the path of the database cannot be resolved.
     pub(crate) fn of(database: &Database) -> Result<Self, JournalError> {
         let path = database.path();
         if path.as_os_str() == ":memory:" {
             return Ok(Self { folder: None, held: Arc::default() });
         }
-        // Whoever comes by another name finds the same folder.
+        // The resolved path is used, so all paths to the same database lead to the same folder.
         let real = fs::canonicalize(path);
         let mut folder = real.map_err(naming(path))?.into_os_string();
         folder.push(".locks");
         Ok(Self { folder: Some(PathBuf::from(folder).into()), held: Arc::default() })
     }
 
-    /// Locks a run by its key for the length of a lease. Returns `None` if somebody holds it. Waits for nobody.
+    /// Locks a run for the length of a lease. Returns `None` if the run is held and the lease of its holder has not
+    /// expired. Never waits.
     ///
-    /// It is called only within a transaction that may write. If the lease of another holder has expired, that transaction
-    /// must keep the other holder from writing.
+    /// Call it only inside a write transaction. If the lease of another holder has expired, that transaction must also
+    /// prevent further writes by that holder.
     pub(crate) fn acquire(&self, run: i64, lease: Duration) -> Result<Option<Lock>, JournalError> {
         let mut held = lock(&self.held);
         if held.holders.get(&run).is_some_and(|holder| !holder.has_expired()) {
@@ -92,9 +98,10 @@ impl Locks {
         Ok(Some(Lock { run, serial, lease, held: self.held.clone(), file }))
     }
 
-    /// Returns `true` if somebody holds a run, and the lease has not expired. Makes no file. As
-    /// [`acquire`](Self::acquire), it is called only within a transaction that may write, so that those who ask do not see
-    /// each other.
+    /// Returns `true` if a context holds the run and its lease has not expired. Creates no file.
+    ///
+    /// Call it only inside a write transaction, as [`acquire`](Self::acquire). The check locks the file for a moment,
+    /// and concurrent checks would see each other's lock.
     pub(crate) fn is_held(&self, run: i64) -> Result<bool, JournalError> {
         if lock(&self.held).holders.get(&run).is_some_and(|holder| !holder.has_expired()) {
             return Ok(true);
@@ -118,22 +125,23 @@ impl Locks {
         }
     }
 
-    /// Removes the file of a run that was deleted. Nobody locks the run any more, because its key is not used again.
+    /// Deletes the lock file of a deleted run. The file is not needed again, because the key of a run is never reused.
     pub(crate) fn remove(&self, run: i64) {
         if let Some(folder) = &self.folder {
-            // What stays is a file without a run.
+            // If this fails, an unused file is left over.
             let _ = fs::remove_file(path(folder, run));
         }
     }
 }
 
-/// The result of a renewal.
+/// The result of renewing a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
+    /// The lease had not expired, so the context still holds the run.
     InTime,
-    /// The lease may have expired before, so another holder may be taking over the run.
+    /// The lease may have expired before the renewal. Another holder may be taking the run over.
     Late,
-    /// Another holder has taken the run over, or the file of the lock was deleted.
+    /// Another holder has taken the run over, or the lock file was deleted.
     Lost,
 }
 
@@ -141,9 +149,11 @@ pub(crate) enum Renewal {
 #[derive(Debug)]
 pub(crate) struct Lock {
     run: i64,
+    /// Serial number of this holder in `held`.
     serial: u64,
     lease: Duration,
     held: Arc<Mutex<Held>>,
+    /// The locked file and its path. `None` for a database in memory.
     file: Option<(File, PathBuf)>,
 }
 
@@ -152,7 +162,7 @@ impl Lock {
         self.lease
     }
 
-    /// Renews the lease.
+    /// Renews the lease, and reports if it was still valid.
     pub(crate) fn renew(&self) -> Renewal {
         let now = Moment::now();
         let was_valid = {
@@ -166,20 +176,21 @@ impl Lock {
             was_valid
         };
         if let Some((file, path)) = &self.file {
-            // If this fails the lease ends earlier. The epoch in the database decides then.
+            // If this fails, the lease expires earlier. The epoch in the database then prevents writes of two holders.
             let _ = file.set_modified(SystemTime::now());
             if !is_at(file, path) {
                 return Renewal::Lost;
             }
         }
-        // The process may have been stopped between the look and the renewal.
+        // The process may have been stopped between the check of the age and the renewal.
         match was_valid && now.age() < self.lease / 2 {
             true => Renewal::InTime,
             false => Renewal::Late,
         }
     }
 
-    /// Lets the lease expire. A renewal takes the run back, unless somebody has taken it over.
+    /// Ends the lease while the lock is kept. A later renewal takes the run back, unless another holder has taken it
+    /// over.
     pub(crate) fn expire(&self) {
         if let Some(holder) = lock(&self.held).holders.get_mut(&self.run)
             && holder.serial == self.serial
@@ -187,7 +198,7 @@ impl Lock {
             holder.lease = Duration::ZERO;
         }
         if let Some((file, _)) = &self.file {
-            // If this fails the run is free when the lock is dropped.
+            // If this fails, the run becomes free when the lock is dropped.
             let _ = file.set_modified(EXPIRED);
         }
     }
@@ -195,7 +206,7 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The file first: who finds the run free here finds it free there.
+        // The file is unlocked first. A context that finds the run free in the table then finds the file unlocked too.
         if let Some((file, _path)) = self.file.take() {
             unlock(&file);
         }
@@ -206,13 +217,14 @@ impl Drop for Lock {
     }
 }
 
-/// Releases the lock. Closing the file is not enough, because a child process inherits the lock between `fork` and
-/// `exec`.
+/// Releases the lock of a file. Closing the file is not enough, because a child process inherits the lock between
+/// `fork` and `exec`.
 fn unlock(file: &File) {
-    // Whatever fails here, closing does the rest.
+    // If this fails, closing the file releases the lock.
     let _ = file.unlock();
 }
 
+/// Returns the path of a run's lock file.
 fn path(folder: &Path, run: i64) -> PathBuf {
     folder.join(format!("{run}.lock"))
 }
@@ -221,6 +233,8 @@ fn lock(held: &Mutex<Held>) -> MutexGuard<'_, Held> {
     held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Locks the file of a run and writes the length of the lease into it. Returns `None` if another process holds the lock
+/// and its lease has not expired.
 fn lock_file(
     folder: &Path,
     run: i64,
@@ -233,17 +247,18 @@ fn lock_file(
         let mut file = opened.map_err(naming(&path))?;
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => {
-                // From before the length: a short lease must not be read with the time of an earlier holder.
+                // The time is set before the length is written. Otherwise a new, short lease could be read with the old
+                // time of an earlier holder, and would look expired.
                 file.set_modified(SystemTime::now()).map_err(naming(&path))?;
                 let length = format!("{}\n", lease.as_millis());
                 let written = file.set_len(0).and_then(|()| file.write_all(length.as_bytes()));
                 written.map_err(naming(&path))?;
                 return Ok(Some((file, path)));
             }
-            // It was deleted meanwhile, and perhaps made again by somebody who holds that one.
+            // The file was deleted before it was locked, and another process may hold a new file of the same name.
             Ok(()) => fs::create_dir_all(folder).map_err(naming(folder))?,
             Err(TryLockError::WouldBlock) if has_expired(&path) => {
-                // The holder keeps the lock of a file that has no name any more.
+                // The old holder keeps its lock on the deleted file, which no path leads to any more.
                 fs::remove_file(&path).map_err(naming(&path))?;
             }
             Err(TryLockError::WouldBlock) => return Ok(None),
@@ -252,8 +267,8 @@ fn lock_file(
     }
 }
 
-/// Returns `true` if the lease of a file whose lock is held has expired. A file without the length of a lease is that of an
-/// older release, and of a holder that is about to write the length.
+/// Returns `true` if the lease of a locked file has expired. Returns `false` if the file contains no length, as in
+/// files of an older release and in files whose holder is just about to write the length.
 fn has_expired(path: &Path) -> bool {
     let expired = || {
         let renewed = fs::metadata(path).ok()?.modified().ok()?;
@@ -267,7 +282,7 @@ fn has_expired(path: &Path) -> bool {
     expired().unwrap_or(false)
 }
 
-/// Returns `true` if this is the file that has the name now.
+/// Returns `true` if `path` still leads to this file, and not to a new file of the same name.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -277,12 +292,13 @@ fn is_at(file: &File, path: &Path) -> bool {
     (held.dev(), held.ino()) == (named.dev(), named.ino())
 }
 
-/// Elsewhere the standard library does not tell.
+/// Returns `true`, because the standard library has no file identity on other systems than Unix.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> bool {
     true
 }
 
+/// Returns a function that adds the path to an I/O error.
 fn naming(path: &Path) -> impl FnOnce(io::Error) -> JournalError + '_ {
     move |source| JournalError::Lock { path: path.into(), source }
 }

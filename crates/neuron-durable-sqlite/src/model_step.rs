@@ -1,4 +1,4 @@
-//! A call of the model as a step.
+//! A model call as a step of the journal.
 
 use neuron_runtime::StepRecord;
 use neuron_types::{
@@ -12,7 +12,7 @@ use crate::step_row::{StepRow, time};
 use crate::texts::text;
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Calls the model, unless the journal has its answer. Deltas go to the sink, if there is one.
+    /// Calls the model, or returns the recorded response without a call. Deltas are sent to `sink`, if there is one.
     pub(crate) async fn call_model(
         &self,
         request: RequestRef<'_>,
@@ -26,14 +26,15 @@ impl<P: Provider> SqliteDurableContext<P> {
             let record = read::<CompletionResponse>(&step)?;
             match (&record.asked, &step.digest) {
                 (Some(recorded), _) => self.requests().replay(&key, &asked, recorded)?,
-                // An older release wrote it.
+                // An older release stored a digest of the request instead of the request.
                 (None, digest) => {
                     let digest = digest.as_deref().unwrap_or_default();
                     self.requests().replay_digest(&key, request, digest)?;
                 }
             }
             let answer = record.into_llm();
-            // An answer that cannot be used is none.
+            // If the record cannot be converted to a response, the step stays the current step, so a retry reads it
+            // again.
             if !matches!(answer, Err(DurableError::Other(_))) {
                 turn.done(Kind::Model, 1, step.ended_at.unwrap_or_default());
             }
@@ -55,7 +56,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let at = journal.stamp();
         let record = StepRecord::of_llm(result, time(at)).with_asked(asked.clone());
         let record = record.to_json_within(self.record_limit())?;
-        // What the loop sees is what it would see on replay.
+        // The first run returns the same response as a replay.
         let answer = StepRecord::<CompletionResponse>::from_json(&record)?;
         let step = step.ended(text(record)?, at);
         journal.write_step(move |transaction, place| step.insert(transaction, place.run)).await?;
@@ -65,7 +66,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     }
 }
 
-/// Reads the record of a step that has ended.
+/// Parses the record of a step that has ended.
 pub(crate) fn read<T: serde::Serialize + serde::de::DeserializeOwned>(
     step: &StepRow,
 ) -> Result<StepRecord<T>, DurableError> {

@@ -1,14 +1,14 @@
-//! Notifications inside this process. Other processes see the same in the database.
+//! Notifications inside this process. Changes by other processes are found by reading the database.
 
 use tokio::sync::Notify;
 
-/// Wakes those who wait for a change that this process makes.
+/// Wakes tasks of this process that wait for a change of the database.
 #[derive(Debug, Default)]
 pub(crate) struct Notices {
-    /// A signal was sent.
+    /// Notified when this process has sent a signal.
     pub(crate) signals: Notify,
-    /// A run was cancelled.
+    /// Notified when this process has cancelled a run.
     pub(crate) cancelled: Notify,
-    /// A run can be driven that could not before.
+    /// Notified when this process has made a run ready to be driven, for example by a new run, a signal or a retry.
     pub(crate) runnable: Notify,
 }

@@ -1,4 +1,4 @@
-//! A driver of the runs of a database with a limit of concurrent runs ([`RunPool`]).
+//! A pool that drives the runs of a database, with a limit of concurrent runs ([`RunPool`]).
 
 mod backoff;
 mod caught;
@@ -28,32 +28,34 @@ use backoff::Backoff;
 use caught::Caught;
 use due::{Due, Moment, due};
 
-/// Interval at which a pool looks for what other processes changed.
+/// Interval at which a pool reads the database for changes of other processes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Number of runs at a time unless another one is set.
+/// Maximum number of concurrent runs, if no other number is set.
 const AT_ONCE: usize = 8;
 
+/// Sets the options of each run.
 type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync>;
 
-/// Drives the runs of a database, so many at a time. Made by [`SqliteRuns::pool`].
+/// Drives the runs of a database, with a limit of concurrent runs. Created by [`SqliteRuns::pool`].
 ///
-/// The pool drives each run that has not ended and that nobody holds, through all its executions, as
-/// [`drive`](crate::SqliteDurableContext::drive) does. [`submit`](RunBuilder::submit) creates runs for it. Several
-/// processes may have pools on one database.
+/// The pool opens each run that has not ended and that no context holds. It drives the run through all its executions,
+/// as [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](RunBuilder::submit) to create runs for a pool.
+/// Several processes may have pools on the same database.
 ///
-/// - A run that waits for a signal or a time gives its place back, and is opened again when its signal or time comes.
-/// - New runs, signals, [`revive`](SqliteRuns::revive) and [`retry`](SqliteRuns::retry) of this process wake the pool at
-///   once, those of other processes within about a second. The runs of a process that was killed, or whose
-///   [lease](RunBuilder::lease) expired, are found in the same way.
-/// - A run that fails is [listed](SqliteRuns::list) as such and does not end the pool. A run that stands still is tried
-///   again after a minute, and then less and less often. A run whose agent panics stands still too.
-/// - A run whose agent returns before the end of its journal has not ended. The pool warns, and tries it less and less
-///   often.
-/// - A run without a start, which was created by [`open`](RunBuilder::open), begins with its
-///   [input](RunBuilder::input): a text, or the JSON of another value. Without an input the pool leaves it alone.
+/// - A run that waits for a signal or a time releases its place in the pool. The pool opens it again when the signal
+///   arrives or the time has come.
+/// - New runs, signals, [`revive`](SqliteRuns::revive) and [`retry`](SqliteRuns::retry) wake a pool of the same process
+///   immediately. A pool of another process notices them within about a second. A pool also finds the runs of a killed
+///   process, and runs whose [lease](RunBuilder::lease) has expired, within about a second.
+/// - A failed run is [listed](SqliteRuns::list) as failed, and the pool continues with the other runs. A stalled run is
+///   opened again after a minute, and the pause doubles each time, up to an hour. A run whose agent panics is stalled.
+/// - A run whose agent returns before the end of its journal has not ended. The pool logs a warning, and opens the run
+///   again after pauses that double each time.
+/// - A run that [`open`](RunBuilder::open) created may have no start. It begins with its [input](RunBuilder::input):
+///   the text, if the input is a string, or else the input's JSON. A run with neither a start nor an input is ignored.
 ///
-/// Nothing is spawned: all runs are polled by the future of [`run`](Self::run).
+/// The pool spawns no tasks. The future of [`run`](Self::run) polls all runs.
 ///
 /// # Example
 ///
@@ -73,7 +75,7 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 /// let pool = runs.pool(my_provider, Arc::new(ToolRegistry::new()), agent);
 /// let pool = pool.at_once(8).each_run(|run| run.agent_version("2026-03"));
 ///
-/// // Anywhere, also in another process:
+/// // In any process:
 /// runs.run("run-42").submit("What is 2 + 2?").await?;
 ///
 /// let done = async {
@@ -92,7 +94,7 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 ///
 /// # Example: an agent for each run
 ///
-/// An agent may be a closure that builds another agent by the run's id and input:
+/// The agent of a pool may be a closure. This closure builds an agent from the run's id and input:
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -137,8 +139,10 @@ pub struct RunPool<P, A> {
 /// A run that has left the pool.
 struct Left {
     id: String,
-    /// Set if the run ended, was cancelled or waits. Otherwise it could be opened again at once.
+    /// Set if the run ended, was cancelled or waits. Otherwise the pool could open the run again immediately, and needs
+    /// a pause.
     is_settled: bool,
+    /// Error with which the run left the pool, if any.
     error: Option<LoopError>,
 }
 
@@ -154,13 +158,13 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         Self { runs, provider, tools, agent, at_once: AT_ONCE, configure, token }
     }
 
-    /// Sets the maximum number of runs that are driven at a time, 8 by default.
+    /// Sets the maximum number of concurrent runs, 8 by default.
     pub fn at_once(mut self, runs: usize) -> Self {
         self.at_once = runs.max(1);
         self
     }
 
-    /// Sets the options of each run, such as its lease and the version of its agent.
+    /// Sets a function that sets the options of each run, for example its lease and the version of its agent.
     pub fn each_run(
         mut self,
         configure: impl for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync + 'static,
@@ -169,34 +173,38 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         self
     }
 
-    /// Sets a token that stops the pool. The runs are interrupted where they are, and go on when a pool takes them again.
+    /// Sets a token that stops the pool when it is cancelled. The runs are interrupted at their current step, and
+    /// continue when a pool opens them again.
     pub fn cancelled_with(mut self, token: &CancellationToken) -> Self {
         self.token = token.clone();
         self
     }
 
-    /// Drives runs until the token is [cancelled](Self::cancelled_with).
+    /// Drives runs until the token of [`cancelled_with`](Self::cancelled_with) is cancelled. Without a token it never
+    /// returns `Ok`.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Database`] if the database cannot be read. Errors of a run do not end the pool.
+    /// [`JournalError::Database`] if the database cannot be read. Errors of a single run do not end the pool.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the runs are interrupted where they are, and go on when a pool takes them again.
+    /// If the future is dropped, the runs are interrupted at their current step, and continue when a pool opens them
+    /// again.
     pub async fn run(self) -> Result<(), JournalError> {
         let token = self.token.clone();
         token.run_until_cancelled(self.drive_all()).await.unwrap_or(Ok(()))
     }
 
+    /// Looks for runs and drives them, until the database cannot be read.
     async fn drive_all(&self) -> Result<(), JournalError> {
         let mut driven = FuturesUnordered::new();
         let mut ids = HashSet::new();
         let mut backoff = Backoff::default();
         loop {
-            // From before the look: what comes meanwhile is noticed.
+            // Registered before the database is read, so a change during the read wakes the pool.
             let woken = self.runs.notices().runnable.notified();
-            // The runs are polled meanwhile: the look may have to wait for what they read or write.
+            // The runs are polled during the read, because the read may have to wait for a connection that a run uses.
             let mut look = pin!(self.runs.database().read(|transaction| due(transaction)));
             let mut gone = Vec::new();
             let found: Vec<Due> = loop {
@@ -221,7 +229,8 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
                     _ => {}
                 }
             }
-            // The look may have found these as they were before.
+            // The read may have seen these runs before they left the pool. So they are removed only after `next` was
+            // filled.
             ids.retain(|id| !gone.contains(id));
             let mut wait = pin!(tokio::time::timeout(pause, woken));
             loop {
@@ -245,12 +254,13 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         }
     }
 
+    /// Opens and drives one run, until it ends, fails or is parked.
     async fn drive_one(&self, run: Due) -> Left {
         let parking = Parking::default();
         let drive = async {
             let builder = (self.configure)(self.runs.run(&run.id)).parking(parking.clone());
             let context = builder.open(self.provider.clone(), self.tools.clone()).await?;
-            // A stored start counts, whatever comes here.
+            // The context returns the stored start and ignores this one.
             let start = match run.has_start {
                 true => Start::Continue,
                 false => match self.runs.input::<Value>(&run.id).await? {
@@ -271,7 +281,7 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
     }
 }
 
-/// Waits for the next run that leaves the pool.
+/// Waits for the next run that leaves the pool. Never returns while no run is driven.
 async fn ended<F: Future<Output = Left>>(driven: &mut FuturesUnordered<F>) -> Left {
     poll_fn(|cx| match driven.poll_next_unpin(cx) {
         Poll::Ready(Some(ended)) => Poll::Ready(ended),
@@ -280,7 +290,7 @@ async fn ended<F: Future<Output = Left>>(driven: &mut FuturesUnordered<F>) -> Le
     .await
 }
 
-/// Decides when a run that has left the pool may come back.
+/// Decides when a run that has left the pool may be opened again, and logs its error.
 fn note(backoff: &mut Backoff, left: Left) {
     let Left { id: run, is_settled, error } = left;
     let journal = match &error {
@@ -304,6 +314,7 @@ fn note(backoff: &mut Backoff, left: Left) {
     }
 }
 
+/// Returns the time until `at`, which is in milliseconds since 1970. Returns at least one millisecond.
 fn until(at: i64) -> Duration {
     Duration::from_millis(at.saturating_sub(millis(Utc::now())).max(1).unsigned_abs())
 }

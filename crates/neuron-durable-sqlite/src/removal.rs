@@ -1,4 +1,4 @@
-//! Removing runs, and giving their space back.
+//! Deleting runs, and returning their space to the file system.
 
 use std::time::Duration;
 
@@ -16,21 +16,21 @@ use crate::{JournalError, SqliteRuns};
 const MANY_PAGES: i64 = 256;
 
 impl SqliteRuns {
-    /// Deletes a run with its steps and signals, even if it is damaged.
+    /// Deletes a run with its steps and signals, even if the run is damaged.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`]; [`JournalError::Held`] if somebody drives it;
-    /// [`JournalError::Lock`] or [`JournalError::Database`].
+    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`JournalError::Held`] if another context drives the
+    /// run; [`JournalError::Lock`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it deletes the run or does not.
+    /// If the future is dropped, the run is either deleted or unchanged.
     pub async fn delete(&self, id: &str) -> Result<(), JournalError> {
         check_run_id(id)?;
         let (id, locks) = (id.to_owned(), self.locks().clone());
         let deleted = self.database().write(move |transaction| {
-            // Also one that cannot be read any more.
+            // Only the key is read, so a damaged run can be deleted too.
             let mut select = transaction.prepare("SELECT key FROM runs WHERE id = ?1")?;
             let keys = select.query_map([&id], |row| row.get::<_, i64>(0))?;
             let keys: Vec<i64> = keys.collect::<Result<_, _>>()?;
@@ -49,22 +49,23 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Deletes the runs that have ended, longer ago than this, and that nobody holds. Returns how many.
+    /// Deletes the runs that ended at least `older_than` ago and that no context holds. Damaged runs are kept. Returns
+    /// the number of deleted runs.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Lock`] or [`JournalError::Database`]: then none is deleted.
+    /// [`JournalError::Lock`] or [`JournalError::Database`]. No run is deleted then.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it deletes all of them or none.
+    /// If the future is dropped, either all of these runs are deleted or none.
     pub async fn prune(&self, older_than: Duration) -> Result<usize, JournalError> {
         let locks = self.locks().clone();
         let age = i64::try_from(older_than.as_millis()).unwrap_or(i64::MAX);
         let latest = millis(Utc::now()).saturating_sub(age);
         let pruned = self.database().write(move |transaction| {
             let mut keys: Vec<i64> = Vec::new();
-            // A damaged run stays.
+            // A damaged run stays: its status and age are not known for certain.
             for run in RunRow::all(transaction)?.into_iter().flatten() {
                 let is_old = run.status.is_end() && run.changed_at <= latest;
                 if is_old && !locks.is_held(run.key)? {
@@ -80,7 +81,8 @@ impl SqliteRuns {
         Ok(keys.len())
     }
 
-    /// Gives space back. What fails here is space that the next deletion gives back.
+    /// Returns the free space to the file system if there are at least [`MANY_PAGES`] free pages. Errors are ignored,
+    /// because the next deletion tries again.
     async fn reclaim(&self, free: i64) {
         if free >= MANY_PAGES {
             let _ = self.database().reclaim().await;
@@ -88,13 +90,15 @@ impl SqliteRuns {
     }
 }
 
+/// Deletes the row of a run and its nested journals.
 fn delete(transaction: &Transaction<'_>, run: i64) -> Result<(), Abort<JournalError>> {
-    // Its steps and signals go with it.
+    // The tables delete the steps and signals of a run with its row (`ON DELETE CASCADE`).
     RunRow::delete_nested(transaction, run)?;
     transaction.execute("DELETE FROM runs WHERE key = ?1", [run])?;
     Ok(())
 }
 
+/// Returns the number of free pages in the database file.
 fn free_pages(connection: &Connection) -> Result<i64, Abort<JournalError>> {
     Ok(connection.pragma_query_value(None, "freelist_count", |row| row.get(0))?)
 }

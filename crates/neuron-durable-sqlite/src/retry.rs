@@ -1,4 +1,4 @@
-//! Taking back the end of a run.
+//! Reopening a run that failed or was cancelled ([`retry`]).
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
@@ -10,7 +10,8 @@ use crate::run_info::{RunStatus, StepKind};
 use crate::run_row::RunRow;
 use crate::step_row::StepRow;
 
-/// Lets a run that failed do again what failed last, and a run that was cancelled go on.
+/// Removes the failure of a run's last step or batch, and sets the run to running. A cancelled run is set to running
+/// too.
 pub(crate) fn retry(
     connection: &Connection,
     id: &str,
@@ -29,7 +30,8 @@ pub(crate) fn retry(
     run.update(connection)
 }
 
-/// Takes back the failures of the last step or batch of a journal, and those inside the calls of agents that failed.
+/// Removes the failures from the last step or batch of a journal, so that these steps run again. Does the same in the
+/// nested journals of agents whose calls failed. `ended_with` is the kind of the error that ended the run.
 fn undo(
     connection: &Connection,
     (run, id): (i64, &str),
@@ -43,12 +45,13 @@ fn undo(
         };
         let is_tool = kind(step) == Some(StepKind::Tool);
         if is_tool && ended_with != "Tool" && ended_with != error {
-            // The model was to hear of it, and something else ended the run.
+            // Another error ended the run. The model was meant to receive this failure as the result of the call, so it
+            // stays.
             continue;
         }
         step.delete(connection, run)?;
         if is_tool {
-            // That it began stays.
+            // The intent of the call stays, so an at-most-once call does not run again.
             let begun = StepRow { ended_at: None, record: None, ..step.clone() };
             begun.insert(connection, run)?;
             if let Some(inside) = RunRow::find(connection, &format!("{id}/{}", step.key))? {
@@ -59,7 +62,8 @@ fn undo(
     Ok(())
 }
 
-/// Returns the common part of the keys of a batch.
+/// Returns the key of a step without the number of the call. All calls of a batch have this part of their keys in
+/// common.
 fn batch(step: &StepRow) -> &str {
     match kind(step) {
         Some(StepKind::Tool) => step.key.rsplit_once('/').map_or(&step.key, |(batch, _)| batch),

@@ -1,4 +1,4 @@
-//! Decisions that come after the wait for them has ended.
+//! Continuing a run with decisions that arrive after the deadline of its wait ([`revive`]).
 
 use chrono::Utc;
 use neuron_runtime::RunsError;
@@ -15,7 +15,8 @@ use crate::standing::{Standing, Wait, pending};
 use crate::step_row::{StepRow, millis};
 use crate::waits::received;
 
-/// Rewrites the end of a wait for decisions, as if they had come. `value` is their JSON.
+/// Rewrites the end of a run's wait for decisions, as if the decisions had arrived in time, and sets the run to
+/// running. `value` is the JSON of `decisions`.
 pub(crate) fn revive(
     connection: &Connection,
     id: &str,
@@ -57,7 +58,7 @@ pub(crate) fn revive(
     let record =
         received(Some(value), now).map_err(|error| JournalError::corrupt(id, error.to_string()))?;
     let decided = step.clone().ended(record, now);
-    // These came after the deadline, and before the run ended.
+    // Removes signals that arrived after the deadline and before the end of the run.
     while SignalRow::take(connection, (run.key, id), name(step))?.is_some() {}
     step.delete(connection, run.key)?;
     decided.insert(connection, run.key)?;
@@ -66,6 +67,7 @@ pub(crate) fn revive(
     run.update(connection)
 }
 
+/// Returns the name of the signal for which a step waits.
 fn name(step: &StepRow) -> &str {
     step.name.as_deref().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Opening a run with options.
+//! Opening or creating a run with options ([`RunBuilder`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::step_row::millis;
 use crate::texts::to_json;
 use crate::{JournalError, SqliteDurableContext, SqliteRuns};
 
-/// Opens a run with options. [`SqliteRuns::run`] creates it.
+/// Opens a run with options. Created by [`SqliteRuns::run`].
 #[derive(Debug)]
 #[must_use = "`open` opens the run"]
 pub struct RunBuilder<'a> {
@@ -37,7 +37,7 @@ pub(crate) struct RunOptions {
     pub(crate) changed_agent: ChangedAgent,
     pub(crate) agent_version: Option<String>,
     pub(crate) lease: Duration,
-    /// Of a run in a pool.
+    /// Set if a pool drives the run.
     pub(crate) parking: Option<Parking>,
 }
 
@@ -55,89 +55,97 @@ impl<'a> RunBuilder<'a> {
         Self { runs, id, options, input: Ok(None) }
     }
 
-    /// The most bytes that the record of a step may have, 1 MiB by default. An answer or a result that is
-    /// longer becomes an error that says so; a tool call with longer arguments does not run. A longer
-    /// [recorded](neuron_types::DurableContext::record) value is an error of the run, which goes on with a greater limit.
+    /// Sets the maximum size of a step's record in bytes, 1 MiB by default.
+    ///
+    /// - A longer model response or tool result is replaced by an error that names the limit.
+    /// - A tool call with longer arguments does not run.
+    /// - A longer [recorded](neuron_types::DurableContext::record) value ends the run with an error. Open the run with
+    ///   a greater limit to continue it.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.options.record_limit = bytes;
         self
     }
 
-    /// Sets the handling of a tool call that began, did not end, and must not run twice. By default the model
-    /// receives an error.
+    /// Sets the result of a tool call that began, did not end, and must not run twice. By default the model receives an
+    /// error as the call's result.
     pub fn unknown_outcome(mut self, unknown_outcome: UnknownOutcome) -> Self {
         self.options.unknown_outcome = unknown_outcome;
         self
     }
 
-    /// Continues the run as a new execution after `steps` steps. Its state is stored, and the steps are
-    /// removed. A replay reads all steps of an execution, and the state has the whole conversation.
+    /// Continues the run as a new execution after `steps` steps. The state of the run is stored, and its steps are
+    /// removed. This keeps a long run fast, because a replay reads all steps of the current execution. The stored state
+    /// has the whole conversation.
     ///
-    /// The default is 1,000 for a run that [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives,
-    /// until a loop of its agent has ended. Otherwise the run does not continue as new, because its program would have to
-    /// handle [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew).
+    /// The default is 1,000 steps if [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives the
+    /// run, and only until a loop of the agent has ended. Without a driver there is no limit by default, because the
+    /// program would have to handle [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself.
     ///
-    /// The new execution calls the agent with [`Start::Snapshot`], the state of the loop that was under way, and with an empty
-    /// journal. An agent that waits, records values or does other loops before that loop would do all of it again. It has to
-    /// see by the start that this is done.
+    /// The new execution calls the agent with [`Start::Snapshot`] and an empty journal. The snapshot has the state of
+    /// the agent's current loop only. If the agent did something before that loop, such as a wait, a recorded value or
+    /// another loop, it would do that again. Such an agent has to skip these parts when it is started with a snapshot.
     pub fn continue_after(mut self, steps: usize) -> Self {
         self.options.continue_after = Some(steps.max(1));
         self
     }
 
-    /// Sets the reaction to a prompt, tools or a model that changed since the journal was written. By default
-    /// the run stops, and is listed as [stalled](crate::RunStatus::Stalled) with an error that names the
-    /// change.
+    /// Sets the reaction to a prompt, tools or a model that changed since the journal was written.
+    ///
+    /// By default the run stops with an error that names the change, and is listed as
+    /// [stalled](crate::RunStatus::Stalled).
     pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
         self.options.changed_agent = changed_agent;
         self
     }
 
-    /// Sets the version of the agent. It is stored with a new run, which is pinned to it from then on.
+    /// Sets the version of the agent. A new run stores the version and is pinned to it.
     ///
-    /// A run that is opened with another version fails with [`JournalError::OtherVersion`] and is listed as
-    /// [stalled](crate::RunStatus::Stalled). It goes on once it is opened with its version.
-    /// [`ChangedAgent::GoOn`] pins it to the new version instead. A run without a version is pinned when it is opened
-    /// with one. Nothing is checked if it is opened without a version.
+    /// A pinned run that is opened with another version fails with [`JournalError::OtherVersion`] and is listed as
+    /// [stalled](crate::RunStatus::Stalled). The run continues when it is opened with the pinned version. With
+    /// [`ChangedAgent::GoOn`], opening it pins the run to the new version instead.
+    ///
+    /// A run that has no version is pinned when it is first opened with a version. Opening a run without a version
+    /// skips the check.
     pub fn agent_version(mut self, version: impl Into<String>) -> Self {
         self.options.agent_version = Some(version.into());
         self
     }
 
-    /// Sets the length of the lease, 30 seconds by default. Another context takes the run over if this one has not renewed
-    /// its lease for so long, because its process is stopped or hangs.
+    /// Sets the length of the lease, 30 seconds by default. If this context does not renew its lease for that long,
+    /// because its process is stopped or hangs, another context may take over the run.
     ///
-    /// A context renews its lease while it does a step, and while [`drive`](SqliteDurableContext::drive) runs. A tool that
-    /// blocks its thread for longer than the lease loses the run. A killed process holds nothing, whatever its lease is.
+    /// A context renews its lease during each step, and all the time while [`drive`](SqliteDurableContext::drive) runs.
+    /// A tool that blocks its thread for longer than the lease loses the run. The runs of a killed process are free
+    /// immediately, whatever the length of the lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease.max(Duration::from_millis(1));
         self
     }
 
-    /// Stores a value with a new run, for example the parameters from which a process builds the agent again.
-    /// [`SqliteRuns::input`] returns it. Ignored for a run that exists.
+    /// Stores a value with a new run, for example the parameters from which a process builds the agent. Read the value
+    /// with [`SqliteRuns::input`]. Ignored if the run already exists.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = to_json("the input of the run", input).map(Some);
         self
     }
 
-    /// Marks a run of a pool.
+    /// Marks the run as driven by a pool. `parking` lets the run release its place in the pool while it waits.
     pub(crate) fn parking(mut self, parking: Parking) -> Self {
         self.options.parking = Some(parking);
         self
     }
 
-    /// Creates the run with its start, and does not open it. A [pool](SqliteRuns::pool) of this process or another one
-    /// drives it. A run that exists keeps its start.
+    /// Creates the run and stores its start, but does not open the run. A [pool](SqliteRuns::pool) of this or another
+    /// process drives it. If the run already has a start, nothing is changed.
     ///
     /// # Errors
     ///
-    /// [`JournalError::InvalidId`]; [`JournalError::NotJson`] for an input or a start that cannot be stored;
+    /// [`JournalError::InvalidId`]; [`JournalError::NotJson`] if the input or the start cannot be stored;
     /// [`JournalError::Corrupt`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the run is created or is not.
+    /// If the future is dropped, the run is either created or not created.
     pub async fn submit(self, start: impl Into<Start>) -> Result<(), JournalError> {
         check_run_id(self.id)?;
         let start = to_json("the start of the run", &start.into())?;
@@ -162,15 +170,17 @@ impl<'a> RunBuilder<'a> {
         Ok(())
     }
 
-    /// Opens the run, or creates it. The model and the tools are those that its steps call.
+    /// Opens the run, and creates it if it does not exist. The steps of the run call `provider` and `tools`.
     ///
     /// # Errors
     ///
-    /// As [`SqliteDurableContext::open`]; [`JournalError::NotJson`] for an input that cannot be stored.
+    /// The same errors as [`SqliteDurableContext::open`]. [`JournalError::NotJson`] if the input cannot be stored.
+    /// [`JournalError::OtherVersion`] if the run is pinned to another [version](Self::agent_version).
+    /// [`JournalError::Cancelled`] if the run was cancelled.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it opens nothing; an empty run may have been created.
+    /// If the future is dropped, the run is not opened. An empty run may have been created.
     pub async fn open<P: Provider>(
         self,
         provider: Arc<P>,

@@ -7,46 +7,46 @@ use neuron_types::{
 };
 use serde::{Deserialize, Serialize};
 
-/// All that can be told about a run.
+/// The summary of a run with its steps and its queued signals.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunDetails {
-    /// The run as a list has it.
+    /// Summary of the run, as in a list of runs.
     pub summary: RunSummary,
-    /// Set if a context holds the run and its lease has not expired.
+    /// Set if a context holds the run and the lease of that context has not expired.
     pub is_held: bool,
-    /// The steps of this execution, in order.
+    /// The steps of the current execution, in order.
     pub steps: Vec<StepInfo>,
-    /// The signals that were sent and not received, the oldest first.
+    /// The signals that the run has not received yet, the oldest first.
     pub signals: Vec<QueuedSignal>,
-    /// The outcome, if the run has ended.
+    /// Outcome of the run. `None` if the run has not ended.
     pub outcome: Option<RunOutcome>,
 }
 
-/// A step of a run, which is a call of the model or of a tool, or a wait.
+/// A step of a run, which is a model call, a tool call, a wait or a recorded value.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StepInfo {
-    /// Place of the step, such as `model/0`, `tools/0/1` (the second call of the first batch), `signal/0`,
-    /// `sleep/0` or `value/0`.
+    /// Key of the step, such as `model/0`, `signal/0`, `sleep/0` or `value/0`. The key `tools/0/1` is the second call
+    /// of the first batch.
     pub key: String,
     /// The kind of the step.
     pub kind: StepKind,
     /// Name of the model, the tool or the signal. `None` if the step has none.
     pub name: Option<String>,
-    /// The effect of a second run of the tool.
+    /// Effect of the tool call, which decides if it may run twice. `None` if the step is not a tool call.
     pub effect: Option<ToolEffect>,
-    /// The key that every attempt of a tool call sees.
+    /// Idempotency key of the tool call, the same in every attempt. `None` if the step is not a tool call.
     pub idempotency_key: Option<String>,
-    /// Number of times that the step was started, by this process and earlier ones.
+    /// Number of attempts, in this process and earlier processes.
     pub attempts: usize,
-    /// Time of the first start. For a call of the model, the time at which its response was stored.
+    /// Start of the first attempt. For a model call, the time at which its response was stored.
     pub begun_at: DateTime<Utc>,
-    /// Time of the end. `None` if it has not ended.
+    /// End of the step. `None` if the step has not ended.
     pub ended_at: Option<DateTime<Utc>>,
-    /// The stable name of the error that it ended with, if it did.
+    /// Stable name of the error with which the step ended. `None` if the step has not ended, or ended without an error.
     pub error: Option<String>,
-    /// The bytes of its record.
+    /// Size of the step's stored record in bytes. 0 if the step has not ended.
     pub bytes: usize,
 }
 
@@ -62,11 +62,11 @@ pub enum StepKind {
     Signal,
     /// A wait for a time.
     Sleep,
-    /// A value from outside of the run.
+    /// A [recorded](neuron_types::DurableContext::record) value.
     Value,
 }
 
-/// A signal that nobody has received.
+/// A signal that was sent to a run and not received yet.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct QueuedSignal {
@@ -76,39 +76,41 @@ pub struct QueuedSignal {
     pub sent_at: DateTime<Utc>,
 }
 
-/// The outcome of a run.
+/// The stored outcome of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunOutcome {
-    /// The version of the stored form.
+    /// Version of the stored format.
     pub version: u32,
-    /// The answer's text.
+    /// Text of the agent's response. `None` if the run ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
-    /// Why the model stopped.
+    /// Reason for which the model stopped. `None` if the run ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<StopReason>,
-    /// The tokens that the run took.
+    /// Tokens that the run used. `None` if the run ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
-    /// The calls of the model that were answered.
+    /// Number of model calls that returned a response. `None` if the run ended with an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<usize>,
-    /// Stable name of the error, by [`LoopError::kind`].
+    /// Stable name of the error, as [`LoopError::kind`] returns it. `None` if the run ended with a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_kind: Option<String>,
-    /// The error's text.
+    /// Text of the error. `None` if the run ended with a result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The calls that the run ended for, without the conversation.
+    /// Calls that required approval when the run ended, without the conversation. `None` if the run ended for another
+    /// reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Box<PendingApproval>>,
 }
 
 impl RunOutcome {
-    /// The version of the stored form that this release writes.
+    /// Version of the stored format that this release writes.
     pub const VERSION: u32 = 1;
 
+    /// An outcome whose optional fields are all `None`.
     const NOTHING: Self = Self {
         version: Self::VERSION,
         response: None,
@@ -120,13 +122,13 @@ impl RunOutcome {
         approval: None,
     };
 
-    /// The outcome of a run that ended with an error.
+    /// Returns the outcome of a run that ended with an error.
     pub(crate) fn error(kind: &str, error: String) -> Self {
         Self { error_kind: Some(kind.to_owned()), error: Some(error), ..Self::NOTHING }
     }
 
-    /// Returns the status of a run after this result, with the stored outcome. `None` if the run was
-    /// interrupted or continues as a new execution.
+    /// Returns the status and the stored outcome of a run that ended with `result`. Returns `None` if the run has not
+    /// ended, because it was cancelled or continues as a new execution.
     pub(crate) fn of(result: Result<&AgentResult, &LoopError>) -> Option<(RunStatus, Self)> {
         use DurableError as E;
         match result {

@@ -1,4 +1,4 @@
-//! The row of a run.
+//! The row of a run in the table `runs` ([`RunRow`]).
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _, Row};
@@ -9,33 +9,33 @@ use crate::sum::Sum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// The stored row of a run. Times are milliseconds since 1970.
+/// The row of a run, or of the nested journal of an agent inside a tool call. All times are in milliseconds since 1970.
 #[derive(Debug, Clone)]
 pub(crate) struct RunRow {
-    /// Key of the row. Zero until it is stored.
+    /// Key of the row. Zero until the row is inserted.
     pub(crate) key: i64,
-    /// Its id. That of a nested journal is the id of the journal around it, a slash and the key of the step. No id that a
-    /// user chooses has a slash.
+    /// Id of the run. A nested journal has the id of its parent journal, a slash and the key of the call's step. An id
+    /// that a user chooses never has a slash.
     pub(crate) id: String,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
-    /// When it was created, or when its status changed last.
+    /// Time at which the run was created or its status changed last.
     pub(crate) changed_at: i64,
-    /// Number of times that the run was opened. Only the context that opened it last may write.
+    /// Number of times that the run was opened. Only the context that opened the run last may write.
     pub(crate) epoch: i64,
     /// Number of times that the run continued as new.
     pub(crate) execution: i64,
-    /// When this execution began.
+    /// Start of the current execution.
     pub(crate) started_at: i64,
-    /// The steps of the executions before.
+    /// Number of steps in all previous executions.
     pub(crate) earlier_steps: i64,
-    /// Value that the owner stored with the run, as JSON.
+    /// The value that [`RunBuilder::input`](crate::RunBuilder::input) stored with the run, as JSON.
     pub(crate) input: Option<String>,
-    /// A `Start`, as JSON.
+    /// The start of the current execution, a `Start` as JSON. `None` until the run is started or submitted.
     pub(crate) start: Option<String>,
-    /// A `RunOutcome`, as JSON.
+    /// Outcome of the run, a `RunOutcome` as JSON. `None` if the run has not ended.
     pub(crate) outcome: Option<String>,
-    /// The version of the agent to which it is pinned.
+    /// Version of the agent to which the run is pinned. `None` if the run is not pinned.
     pub(crate) agent_version: Option<String>,
 }
 
@@ -43,6 +43,7 @@ const COLUMNS: &str = "key, id, status, created_at, changed_at, epoch, execution
                        earlier_steps, input, start, outcome, sum, agent_version";
 
 impl RunRow {
+    /// Creates the row of a new run, which is not stored yet.
     pub(crate) fn new(id: String, input: Option<String>, now: i64) -> Self {
         Self {
             key: 0,
@@ -61,7 +62,7 @@ impl RunRow {
         }
     }
 
-    /// Reads a run by its id, and sees that it is as it was written.
+    /// Reads a run by its id and checks its checksum. Returns `None` if the run does not exist.
     pub(crate) fn find(connection: &Connection, id: &str) -> Result<Option<Self>> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE id = ?1");
         let mut select = connection.prepare_cached(&sql)?;
@@ -69,7 +70,8 @@ impl RunRow {
         if let Some(run) = found.transpose()? {
             return Ok(Some(run));
         }
-        // A run that a damaged index lost would be made anew, and all that it did be done again.
+        // If a damaged index has lost the run, it would be created again and repeat all its effects. So the table is
+        // searched without the index too.
         let mut lost = connection
             .prepare_cached("SELECT EXISTS (SELECT 1 FROM runs NOT INDEXED WHERE id = ?1)")?;
         match lost.query_one([id], |row| row.get(0))? {
@@ -78,13 +80,15 @@ impl RunRow {
         }
     }
 
-    /// [`find`](Self::find)s a run that must be there.
+    /// Reads a run by its id as [`find`](Self::find) does. Returns [`JournalError::NotFound`] if the run does not
+    /// exist.
     pub(crate) fn get(connection: &Connection, id: &str) -> Result<Self> {
         let found = Self::find(connection, id)?;
         Ok(found.ok_or_else(|| JournalError::NotFound { id: id.into() })?)
     }
 
-    /// Reads all runs, the oldest first. A damaged one is an error of its own, and not of the list.
+    /// Reads all runs without nested journals, the oldest first. A damaged run is an `Err` in the list, and the other
+    /// runs are still returned.
     pub(crate) fn all(connection: &Connection) -> Result<Vec<Result<Self>>> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE instr(id, '/') = 0 ORDER BY key");
         let mut select = connection.prepare_cached(&sql)?;
@@ -98,7 +102,7 @@ impl RunRow {
 
     /// Deletes the nested journals of a run, which belong to agents inside its tool calls.
     pub(crate) fn delete_nested(connection: &Connection, key: i64) -> Result<()> {
-        // `0` follows `/`.
+        // The ids of nested journals start with the run's id and a slash. `0` is the character after `/`.
         connection.execute(
             "WITH run AS (SELECT id FROM runs WHERE key = ?1)
              DELETE FROM runs WHERE id > (SELECT id FROM run) || '/' AND id < (SELECT id FROM run) || '0'",
@@ -107,10 +111,11 @@ impl RunRow {
         Ok(())
     }
 
+    /// Reads a row. A column of a wrong type is reported as damage of the run.
     fn read(row: &Row<'_>) -> Result<Self> {
         let run = Self::columns(row);
         Ok(run.map_err(|error| match error {
-            // A text that is none, or a number in its place.
+            // A column has another type than expected, or its text is not valid UTF-8.
             Abort::Own(error) => error,
             Abort::Sqlite(error) => {
                 let id = row.get_ref(1).ok().and_then(|id| id.as_bytes().ok()).unwrap_or_default();
@@ -119,6 +124,7 @@ impl RunRow {
         })?)
     }
 
+    /// Reads the columns of a row, and checks its checksum.
     fn columns(row: &Row<'_>) -> Result<Self> {
         let status: String = row.get(2)?;
         let id: String = row.get(1)?;
@@ -146,16 +152,18 @@ impl RunRow {
         }
     }
 
-    /// Takes back the end of the run. A context that had it cannot write any more.
+    /// Sets a run that had ended to running, and removes its outcome. The new epoch keeps an earlier context of the run
+    /// from writing.
     pub(crate) fn go_on(&mut self) {
         self.status = RunStatus::Running;
         self.outcome = None;
         self.epoch += 1;
     }
 
-    /// Stores a new run, which gets its key.
+    /// Inserts the row of a new run, and sets its key.
     pub(crate) fn insert(&mut self, connection: &Connection) -> Result<()> {
-        // The sum needs the key, which the database gives.
+        // The checksum covers the key, which is known only after the insert. So the row is inserted empty and then
+        // updated.
         connection
             .prepare_cached(
                 "INSERT INTO runs (id, status, created_at, changed_at, epoch, execution, started_at,
@@ -166,7 +174,7 @@ impl RunRow {
         self.update(connection)
     }
 
-    /// Stores what changed.
+    /// Stores all columns of the row with a new checksum.
     pub(crate) fn update(&self, connection: &Connection) -> Result<()> {
         let mut update = connection.prepare_cached(
             "UPDATE runs SET status = ?2, created_at = ?3, changed_at = ?4, epoch = ?5,
@@ -192,6 +200,7 @@ impl RunRow {
         Ok(())
     }
 
+    /// Returns the checksum of the row's columns.
     fn sum(&self) -> Sum {
         let numbers = [
             self.key,
@@ -209,13 +218,13 @@ impl RunRow {
             self.start.as_deref(),
             self.outcome.as_deref(),
         ];
-        // Version 1 of the tables had none.
+        // Version 1 of the tables had no such column. Without a version, the checksum is the one of version 1.
         texts.extend(self.agent_version.as_deref().map(Some));
         Sum::of(&numbers.map(Some), &texts)
     }
 }
 
-/// The name of a state as it is stored.
+/// Returns the stored name of a status.
 pub(crate) fn status_name(status: RunStatus) -> &'static str {
     match status {
         RunStatus::Running => "running",
@@ -224,11 +233,12 @@ pub(crate) fn status_name(status: RunStatus) -> &'static str {
         RunStatus::Failed => "failed",
         RunStatus::Cancelled => "cancelled",
         RunStatus::Stalled => "stalled",
-        // It is told of a run, and never stored.
+        // `Damaged` is only reported for a run, and never stored.
         _ => "damaged",
     }
 }
 
+/// Returns the status with a stored name. Returns `None` if no release writes this name.
 fn status_of(name: &str) -> Option<RunStatus> {
     use RunStatus as S;
     let stored = [S::Running, S::Waiting, S::Done, S::Failed, S::Cancelled, S::Stalled];

@@ -1,4 +1,5 @@
-//! The database of runs, for processes that do not drive one ([`SqliteRuns`]).
+//! The database of runs and its operations, such as listing, cancelling and retrying runs ([`SqliteRuns`]). A process
+//! can use these operations without driving a run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -31,9 +32,9 @@ use crate::{JournalError, RunDetails, RunPool, RunStatus, RunSummary};
 
 /// A database of runs. Clones share its connections.
 ///
-/// Any number of processes on one machine may use it at the same time. Beside it are SQLite's own files while
-/// it is in use, and for `runs.db` a folder for locks, `runs.db.locks`, and a small file from which the loss of commits
-/// is noticed, `runs.db-witness`.
+/// Any number of processes on one machine may use the database at the same time. Beside a database `runs.db` are a
+/// folder for locks, `runs.db.locks`, and the small file `runs.db-witness`. The witness file is used to detect lost
+/// commits. SQLite keeps files of its own there while the database is in use.
 #[derive(Debug, Clone)]
 pub struct SqliteRuns {
     database: Database,
@@ -42,32 +43,36 @@ pub struct SqliteRuns {
 }
 
 impl SqliteRuns {
-    /// Opens a database of runs, creates it if there is none, and brings it up to date. Its folder must exist.
+    /// Opens a database of runs, creates it if it does not exist, and migrates its tables to the current version. The
+    /// folder of the database must exist.
     ///
-    /// Every step is on the disk before the run goes on: [`Synchronous::Full`](crate::Synchronous::Full).
+    /// Every step is on the disk before the run continues: [`Synchronous::Full`](crate::Synchronous::Full).
     ///
-    /// The path `:memory:` gives one that lives as long as this value and its clones: for tests.
+    /// The path `:memory:` creates a database in memory for tests. It lives as long as the returned value and its
+    /// clones.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Database`] when there is something else, it is damaged, commits are lost, a newer version wrote it,
-    /// or it cannot be read or written. What is there is left as it is. [`accept_older`](crate::accept_older) accepts the
-    /// loss of commits.
+    /// [`JournalError::Database`] if the file is not a database of runs, is damaged, has lost commits, was written by a
+    /// newer version, or cannot be read or written. The file is left unchanged. Call
+    /// [`accept_older`](crate::accept_older) to accept the loss of commits. [`JournalError::Lock`] if the path of the
+    /// database cannot be resolved.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it opens nothing, or opens the database and closes it again.
+    /// If the future is dropped, the database is not opened, or is opened and closed again.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
         Self::open_with(path, SqliteOptions::new()).await
     }
 
-    /// Opens a database as [`open`](Self::open) does, with options. With
-    /// [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may take the last steps with it, so
-    /// that they are done again, those of [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) tools too.
+    /// Opens a database as [`open`](Self::open) does, with options.
+    ///
+    /// With [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may undo the last steps. Those steps
+    /// then run again, even the calls of [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) tools.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open).
+    /// The same errors as [`open`](Self::open).
     pub async fn open_with(
         path: impl AsRef<Path>,
         options: SqliteOptions,
@@ -78,33 +83,34 @@ impl SqliteRuns {
         Ok(Self { database, locks, notices: Arc::default() })
     }
 
-    /// Writes a copy of all runs, as they are at one moment, to a new file. Others go on reading and writing.
+    /// Writes a snapshot of all runs to a new file. Other contexts may read and write meanwhile.
     ///
-    /// The copy is a complete database of its own, and is on the disk before it has its name. A run that goes on in both
-    /// databases does its effects in both.
+    /// The copy is a complete database of its own. It is synced to the disk before the file gets its name. If the same
+    /// run is continued in both databases, its effects happen twice.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Database`] if there is a file at the path, its folder does not exist, or the database is damaged.
-    /// No file is then left at the path.
+    /// [`JournalError::Database`] if a file exists at the path, the folder does not exist, or the database is damaged.
+    /// No file of this call is then left at the path.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the copy is written all the same or not at all.
+    /// If the future is dropped, the copy is either written completely or not at all.
     pub async fn backup(&self, path: impl AsRef<Path>) -> Result<(), JournalError> {
         Ok(self.database.backup(path).await?)
     }
 
-    /// Starts to open or create a run. Set options, then [`open`](RunBuilder::open) it.
+    /// Returns a builder that opens or creates a run. Set options, then call [`open`](RunBuilder::open).
     ///
-    /// An id has 1 to 200 bytes and is a file name on every system:
-    /// [`check_session_id`](neuron_types::check_session_id) has the rule.
+    /// An id has 1 to 200 bytes and is a valid file name on every system. See
+    /// [`check_session_id`](neuron_types::check_session_id) for the exact rule. An invalid id is reported by the
+    /// builder's methods.
     pub fn run<'a>(&'a self, id: &'a str) -> RunBuilder<'a> {
         RunBuilder::new(self, id)
     }
 
-    /// Makes a pool that drives the runs of this database. Set its options, then [`run`](RunPool::run) it. The steps of all
-    /// runs call this model and these tools.
+    /// Creates a pool that drives the runs of this database. Set its options, then call [`run`](RunPool::run). The
+    /// steps of all runs call `provider` and `tools`.
     pub fn pool<P: Provider + 'static, A: DurableAgent>(
         &self,
         provider: Arc<P>,
@@ -114,69 +120,75 @@ impl SqliteRuns {
         RunPool::new(self.clone(), provider, tools, agent)
     }
 
-    /// Lists all runs, the oldest first. A damaged run is listed as [damaged](RunStatus::Damaged).
+    /// Lists all runs, the oldest first. A run that cannot be read is listed as [damaged](RunStatus::Damaged).
     ///
     /// # Errors
     ///
-    /// [`JournalError::Database`].
+    /// [`JournalError::Database`] if the database cannot be read.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it has no effect.
+    /// If the future is dropped, it has no effect.
     pub async fn list(&self) -> Result<Vec<RunSummary>, JournalError> {
         self.database.read(|transaction| list(transaction)).await
     }
 
-    /// Returns the ids of the runs that have not ended and are not damaged, oldest first, so that a process
-    /// opens them when it starts. Other processes may drive some of them, and opening these fails with
-    /// [`JournalError::Held`]. A [pool](Self::pool) opens runs by itself.
+    /// Returns the ids of the runs that have not ended and are not damaged, the oldest first. A process that drives
+    /// runs without a [pool](Self::pool) can open these runs when it starts.
+    ///
+    /// Other processes may drive some of these runs. Opening such a run fails with [`JournalError::Held`].
     ///
     /// # Errors
     ///
-    /// As [`list`](Self::list).
+    /// The same errors as [`list`](Self::list).
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it has no effect.
+    /// If the future is dropped, it has no effect.
     pub async fn unfinished(&self) -> Result<Vec<String>, JournalError> {
         let all = self.list().await?;
         let is_open = |run: &RunSummary| !run.status.is_end() && run.status != RunStatus::Damaged;
         Ok(all.into_iter().filter(is_open).map(|run| run.id).collect())
     }
 
-    /// Tells all about a run. To know whether somebody drives it, it takes its turn among those who write; where
-    /// others write all the time it may wait as long as
-    /// [`busy_timeout`](SqliteOptions::busy_timeout) says. [`list`](Self::list) waits for nobody.
+    /// Returns the details of a run with all steps of its current execution.
+    ///
+    /// To find out if a context holds the run, this method takes the database's write lock. If other processes write
+    /// all the time, it waits up to [`busy_timeout`](SqliteOptions::busy_timeout). [`list`](Self::list) does not wait
+    /// for writers.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`], [`JournalError::Corrupt`] or [`JournalError::Database`].
+    /// [`JournalError::InvalidId`], [`JournalError::NotFound`], [`JournalError::Corrupt`], [`JournalError::Lock`] or
+    /// [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it has no effect.
+    /// If the future is dropped, it has no effect.
     pub async fn inspect(&self, id: &str) -> Result<RunDetails, JournalError> {
         check_run_id(id)?;
         let (id, locks) = (id.to_owned(), self.locks.clone());
         let read = self.database.read(move |transaction| details(transaction, &id));
         let (key, mut details): (i64, RunDetails) =
             read.await.map_err(|error: JournalError| error)?;
-        // Locks are only looked at while nobody else writes: who opens a run at this moment would find it held.
+        // Locks are checked only under the database's write lock. Otherwise a context that opens the run at this moment
+        // would see the lock of this check, and fail with `Held`.
         let look = self.database.write(move |_| Ok(locks.is_held(key)?));
         details.is_held = look.await.map_err(|error: JournalError| error)?;
         Ok(details)
     }
 
-    /// Returns the value that [`RunBuilder::input`] stored with a new run. `None` if there is none.
+    /// Returns the value that [`RunBuilder::input`] stored with the run. Returns `None` if the run was created without
+    /// an input.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`]; [`JournalError::NotJson`] when it is not a `T`;
-    /// [`JournalError::Corrupt`] or [`JournalError::Database`].
+    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`JournalError::NotJson`] if the stored value is not
+    /// a `T`; [`JournalError::Corrupt`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it has no effect.
+    /// If the future is dropped, it has no effect.
     pub async fn input<T: DeserializeOwned>(&self, id: &str) -> Result<Option<T>, JournalError> {
         check_run_id(id)?;
         let id = id.to_owned();
@@ -186,19 +198,19 @@ impl SqliteRuns {
         parsed.map_err(|source| JournalError::NotJson { what: "the input of the run", source })
     }
 
-    /// Sends a signal to a run, from any process, whether or not somebody drives the run. It waits in the
-    /// database until the run receives it. Signals of one name are received in the order in which they were
-    /// sent.
+    /// Sends a signal to a run, from any process, even if no process drives the run. The signal stays in the database
+    /// until the run receives it. Signals with the same name are received in the order in which they were sent.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`] if there is no such run. [`RunsError::Ended`] if the run ended, or its wait for this
-    /// signal ended at the deadline: nobody would receive the signal. [`JournalError::NotJson`] or
-    /// [`JournalError::TooLong`] for what cannot be stored; [`JournalError::Database`].
+    /// [`JournalError::InvalidId`], or [`JournalError::NotFound`] if the run does not exist. [`RunsError::Ended`] if
+    /// the run has ended, or if its wait for this signal ended at the deadline. [`JournalError::NotJson`] or
+    /// [`JournalError::TooLong`] if the value cannot be stored. [`JournalError::Corrupt`] or
+    /// [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it is sent or not.
+    /// If the future is dropped, the signal is either sent or not sent.
     pub async fn signal(
         &self,
         id: &str,
@@ -222,19 +234,22 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Cancels a run. A run that is driven ends with [`DurableError::Cancelled`](neuron_types::DurableError::Cancelled)
-    /// and has no further effects. A step that it does in this process ends at once. Another process notices at the next
-    /// step, look for signals or renewal of its lease, which is after a third of the lease.
-    /// [`retry`](Self::retry) lets the run go on.
+    /// Cancels a run. A run that is being driven ends with
+    /// [`DurableError::Cancelled`](neuron_types::DurableError::Cancelled) and has no further effects. Call
+    /// [`retry`](Self::retry) to continue a cancelled run.
+    ///
+    /// If this process drives the run, the current step is cancelled immediately. Another process notices the
+    /// cancellation at the next step, at the next check for signals, or when it renews its lease. A lease is renewed
+    /// after a third of its length.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`]; [`RunsError::Ended`] if the run has ended; [`JournalError::Corrupt`] or
-    /// [`JournalError::Database`].
+    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`RunsError::Ended`] if the run has ended;
+    /// [`JournalError::Corrupt`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the run is cancelled or is not.
+    /// If the future is dropped, the run is either cancelled or not cancelled.
     pub async fn cancel(&self, id: &str) -> Result<(), JournalError> {
         check_run_id(id)?;
         let (id, now) = (id.to_owned(), millis(Utc::now()));
@@ -255,25 +270,32 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Lets a run go on with decisions that come too late. Its wait for them ended at the deadline, and the run with
-    /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). The wait then ends with the decisions, and
-    /// the run carries them out once it is opened again. A signal that came after the deadline, and before the run ended, is
-    /// removed.
+    /// Continues a run with decisions that arrive after the deadline.
     ///
-    /// A run is not revived if decisions came in time and nobody has driven it since. It goes on with them.
+    /// The run's wait for decisions ended at the deadline, and the run ended with
+    /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). This method rewrites the end of the
+    /// wait, so the wait ends with the decisions. The run carries the decisions out when it is opened again. Signals
+    /// that arrived after the deadline and before the end of the run are removed.
     ///
-    /// If the agent [signs](neuron_types::ApprovalSigner) its questions, and the life of the signatures is over too, the run
-    /// does not take the decisions. It asks again, with new signatures and a new deadline.
+    /// A run is not revived if its decisions arrived in time and no process has driven it since. Opening that run is
+    /// enough.
+    ///
+    /// If the agent [signs](neuron_types::ApprovalSigner) its questions and the signatures have expired too, the run
+    /// does not accept the decisions. It asks again, with new signatures and a new deadline.
     ///
     /// # Errors
     ///
-    /// [`RunsError::NotRevivable`] if the run did not end so, or decisions came in time; [`RunsError::Approval`] if the decisions do not fit
-    /// its calls; [`JournalError::Held`] if somebody drives it; [`JournalError::NotFound`], [`JournalError::TooLong`],
-    /// [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`]. Nothing is changed then.
+    /// Nothing is changed after an error.
+    ///
+    /// - [`RunsError::NotRevivable`] if the run did not end in a wait for decisions, or decisions arrived in time.
+    /// - [`RunsError::Approval`] if the decisions do not fit the pending calls.
+    /// - [`JournalError::Held`] if another context drives the run.
+    /// - [`JournalError::InvalidId`], [`JournalError::NotFound`], [`JournalError::NotJson`], [`JournalError::TooLong`],
+    ///   [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the run is revived or is not.
+    /// If the future is dropped, the run is either revived or unchanged.
     pub async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<(), JournalError> {
         check_run_id(id)?;
         let what = || "the decisions".to_owned();
@@ -289,20 +311,22 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Takes back that a run failed or was cancelled. Opened again, it does its last step anew, if that is what failed.
-    /// For failures whose cause is gone: a key that was wrong, a network that was down.
+    /// Reopens a run that failed or was cancelled. Use it after the cause of the failure was fixed, for example a wrong
+    /// API key or a network failure.
     ///
-    /// A tool call that failed is then one that began and did not end: whether it runs again follows from what
-    /// the tool declares. The same holds inside an agent whose call failed.
+    /// If the last step failed, its stored failure is removed, and the step runs again when the run is opened. A failed
+    /// tool call then counts as begun and not ended. The effect that the tool declares decides if the call runs again.
+    /// The same applies to the steps of an agent inside a failed tool call.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`]; [`JournalError::NotFailed`]; [`JournalError::Held`] if somebody drives
-    /// it; [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`].
+    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`JournalError::NotFailed`] if the run has neither
+    /// failed nor been cancelled; [`JournalError::Held`] if another context drives the run; [`JournalError::Corrupt`],
+    /// [`JournalError::Lock`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it takes it back or does not.
+    /// If the future is dropped, the run is either reopened or unchanged.
     pub async fn retry(&self, id: &str) -> Result<(), JournalError> {
         check_run_id(id)?;
         let (id, locks) = (id.to_owned(), self.locks.clone());
@@ -325,7 +349,8 @@ impl SqliteRuns {
     }
 }
 
-/// Checks the length of a signal.
+/// Returns `json` if it has at most [`DEFAULT_RECORD_LIMIT`] bytes, and [`JournalError::TooLong`] otherwise. `what`
+/// names the value in the error.
 fn within_limit(json: String, what: impl FnOnce() -> String) -> Result<String, JournalError> {
     let (length, limit) = (json.len(), DEFAULT_RECORD_LIMIT);
     match length <= limit {

@@ -1,20 +1,21 @@
-//! The tables, version by version.
+//! The tables of a database of runs, by version ([`RUNS`]).
 
 use neuron_sqlite::Schema;
 
-/// The database of runs.
+/// The schema of a database of runs, with a migration for each version.
 pub(crate) const RUNS: Schema = Schema {
     application: "neuron runs",
-    // "nrnR".
+    // The bytes of "nrnR", which mark the SQLite file as a database of runs.
     application_id: 0x6e72_6e52,
     migrations: &[VERSION_1, VERSION_2],
 };
 
-/// Texts of JSON, and times in milliseconds since 1970.
+/// The first version of the tables. Values are stored as JSON texts, and times as milliseconds since 1970.
 ///
-/// `sum` is that of the row's other columns. A step without `ended_at` has begun. What a tool is called with
-/// stands in the model's answer alone. A key of a run is used once, so that a stale context finds its run
-/// deleted, and no other.
+/// - `sum` is the checksum of the other columns of the row.
+/// - A step without `ended_at` has begun and not ended.
+/// - The arguments of a tool call are stored only in the record of the model's response.
+/// - The key of a run is never reused. A stale context therefore finds its run deleted, and never finds another run.
 const VERSION_1: &str = "
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -61,7 +62,10 @@ const VERSION_1: &str = "
     CREATE INDEX signals_by_name ON signals (run, name);
 ";
 
-/// The checksum of a run without a version is the checksum of version 1. Signals that version 1 stored have no
+/// The second version of the tables. It adds the version of the agent, checksums of signals, and an index of unfinished
+/// runs.
+///
+/// The checksum of a run without an agent version is the same as in version 1. Signals that version 1 stored have no
 /// checksum.
 const VERSION_2: &str = "
     ALTER TABLE runs ADD COLUMN agent_version TEXT;

@@ -1,6 +1,7 @@
-//! The row of a signal that nobody has received.
+//! The row of a signal that was not received yet ([`SignalRow`]).
 //!
-//! The queue is read without its index: a signal that a damaged index lost would look as if nobody had sent it.
+//! Signals are taken and listed without the index of the table. If a damaged index had lost a signal, the run would
+//! continue as if the signal had never been sent.
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, Row};
@@ -10,20 +11,21 @@ use crate::sum::Sum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// A signal in the queue.
+/// A signal in the queue of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct SignalRow {
     key: i64,
     pub(crate) name: String,
-    /// Milliseconds since 1970.
+    /// Time at which the signal was sent, in milliseconds since 1970.
     pub(crate) sent_at: i64,
-    /// JSON.
+    /// The signal's value as JSON.
     pub(crate) value: String,
 }
 
 const COLUMNS: &str = "key, name, sent_at, value, sum";
 
 impl SignalRow {
+    /// Creates the row of a signal, which is not stored yet.
     pub(crate) fn new(name: String, sent_at: i64, value: String) -> Self {
         Self { key: 0, name, sent_at, value }
     }
@@ -37,7 +39,8 @@ impl SignalRow {
         Ok(())
     }
 
-    /// Takes the oldest signal of a name out of the queue of a run.
+    /// Removes the oldest signal with this name from the queue of a run. Returns `None` if the queue has no such
+    /// signal.
     pub(crate) fn take(
         connection: &Connection,
         (run, id): (i64, &str),
@@ -56,14 +59,14 @@ impl SignalRow {
         Ok(Some(signal))
     }
 
-    /// Returns `true` if there is a signal of a name in the queue of a run.
+    /// Returns `true` if the queue of a run has a signal with this name. This check uses the index.
     pub(crate) fn is_queued(connection: &Connection, run: i64, name: &str) -> Result<bool> {
         let mut select =
             connection.prepare_cached("SELECT 1 FROM signals WHERE run = ?1 AND name = ?2")?;
         Ok(select.exists((run, name))?)
     }
 
-    /// Reads the queue of a run, the oldest signal first.
+    /// Lists the queue of a run, the oldest signal first.
     pub(crate) fn all(connection: &Connection, (run, id): (i64, &str)) -> Result<Vec<Self>> {
         let sql = format!("SELECT {COLUMNS} FROM signals NOT INDEXED WHERE run = ?1 ORDER BY key");
         let mut select = connection.prepare_cached(&sql)?;
@@ -75,9 +78,11 @@ impl SignalRow {
         Ok(signals)
     }
 
+    /// Reads a row and checks its checksum, if it has one.
     fn read(row: &Row<'_>, (run, id): (i64, &str)) -> Result<Self> {
         let signal =
             Self { key: row.get(0)?, name: row.get(1)?, sent_at: row.get(2)?, value: row.get(3)? };
+        // Signals that version 1 of the tables stored have no checksum.
         match row.get::<_, Option<Sum>>(4)? {
             Some(sum) if sum != signal.sum(run) => {
                 let reason = format!("its signal {} is not as written", signal.key);
@@ -87,6 +92,7 @@ impl SignalRow {
         }
     }
 
+    /// Returns the checksum of the signal's columns.
     fn sum(&self, run: i64) -> Sum {
         Sum::of(&[Some(run), Some(self.sent_at)], &[Some(&self.name), Some(&self.value)])
     }

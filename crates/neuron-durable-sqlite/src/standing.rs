@@ -1,5 +1,5 @@
-//! The state of a run at one moment, with its open wait and the signals that it takes. It follows from the row of the run,
-//! its last step and the time.
+//! The present state of a run ([`Standing`]), with its status, its open wait and the signals that it accepts. The state
+//! is derived from the row of the run, its last step and the current time.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use neuron_runtime::{WaitEvent, WaitsFor};
@@ -16,7 +16,7 @@ use crate::step_row::{StepRow, millis, time};
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// The state of a run at one moment.
+/// The state of a run at the moment when it was read.
 #[derive(Debug)]
 pub(crate) struct Standing<'a> {
     pub(crate) status: RunStatus,
@@ -25,27 +25,27 @@ pub(crate) struct Standing<'a> {
     wait: Wait<'a>,
 }
 
-/// The wait in which a run stands.
+/// The wait that the last step of a run is.
 #[derive(Debug)]
 pub(crate) enum Wait<'a> {
-    /// The run does not wait in its journal.
+    /// The last step is not an open wait.
     None,
-    /// A signal or a time ends the wait.
+    /// The wait is open, and its deadline has not passed.
     Open(&'a StepRow),
-    /// The deadline of the wait has passed, and nobody has driven the run since.
+    /// The deadline of the wait has passed, and no process has driven the run since.
     Over(&'a StepRow),
-    /// The wait for decisions ended at its deadline, and the run with it.
+    /// The wait for decisions ended at its deadline, and so did the run.
     Unanswered(&'a StepRow),
 }
 
-/// The record of a wait for a signal.
+/// The record of a wait for a signal. `ok` is empty if the wait ended at its deadline.
 #[derive(Deserialize)]
 struct Received {
     #[serde(default)]
     ok: Option<Vec<IgnoredAny>>,
 }
 
-/// Returns `true` if a step is a wait for a signal that ended at its deadline.
+/// Returns `true` if a step is a wait for a signal that ended at its deadline without a signal.
 pub(crate) fn is_unanswered(step: &StepRow) -> Result<bool> {
     let Some(record) = step.record.as_deref().filter(|_| kind(step) == Some(StepKind::Signal))
     else {
@@ -56,6 +56,7 @@ pub(crate) fn is_unanswered(step: &StepRow) -> Result<bool> {
 }
 
 impl<'a> Standing<'a> {
+    /// Determines the state of a run from its row and its last step.
     pub(crate) fn of(run: &'a RunRow, last: Option<&'a StepRow>) -> Result<Self> {
         let outcome = outcome(run)?;
         let asks = outcome.as_ref().is_some_and(|outcome| outcome.approval.is_some());
@@ -74,7 +75,7 @@ impl<'a> Standing<'a> {
         };
         let status = match (run.status, &wait) {
             (RunStatus::Running, Wait::Open(_)) => RunStatus::Waiting,
-            // So an older release stored it.
+            // An older release stored such a run as waiting.
             (RunStatus::Waiting, Wait::Unanswered(_)) => RunStatus::Failed,
             (status, _) => status,
         };
@@ -85,7 +86,7 @@ impl<'a> Standing<'a> {
         &self.wait
     }
 
-    /// Describes the wait of a run that waits. A run that stands still may wait too.
+    /// Returns the event for which the run waits. Returns `None` if the run does not wait. A stalled run may wait too.
     pub(crate) fn waits_for(&self) -> Result<Option<WaitsFor>> {
         let step = match self.wait {
             Wait::Open(step) => step,
@@ -111,7 +112,7 @@ impl<'a> Standing<'a> {
         Ok(Some(waits_for))
     }
 
-    /// Returns the reason for which the run takes no signal of a name, if it takes none.
+    /// Returns the reason why the run does not accept a signal with this name. Returns `None` if the run accepts it.
     pub(crate) fn refuses(&self, name: &str) -> Option<String> {
         match self.wait {
             Wait::Over(step) if step.name.as_deref() == Some(name) => {
@@ -127,7 +128,8 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Returns the text that says why the run did not end with a result, or stands still.
+    /// Returns the error with which the run ended or stalled, as text. Returns `None` for a run that has ended with a
+    /// result or has not ended.
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.status, &self.wait) {
             (RunStatus::Failed, Wait::Unanswered(_)) => self.end(),
@@ -138,7 +140,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Returns the end of a run that ended, in words.
+    /// Describes the end of the run in words, for an error text. Returns `None` if the run has not ended.
     pub(crate) fn end(&self) -> Option<String> {
         let at = shown(Some(time(self.run.changed_at)));
         let error = || self.outcome.as_ref().and_then(|end| end.error.clone()).unwrap_or_default();
@@ -162,7 +164,8 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// The calls for whose decisions a step waits.
+/// Parses the calls that require approval, for whose decisions the step waits. Returns `None` if the step does not wait
+/// for an approval.
 pub(crate) fn pending(id: &str, step: &StepRow) -> Result<Option<PendingApproval>> {
     let pending = step.pending.as_deref();
     let pending = pending.map(|json| stored_json::read::<PendingApproval>(json.as_bytes()));
@@ -171,10 +174,12 @@ pub(crate) fn pending(id: &str, step: &StepRow) -> Result<Option<PendingApproval
     })?)
 }
 
+/// Returns `true` if the step is a wait that has not ended.
 fn is_open(step: &StepRow) -> bool {
     step.record.is_none() && matches!(kind(step), Some(StepKind::Signal | StepKind::Sleep))
 }
 
+/// Formats a time for an error text. Returns an empty string without a time.
 fn shown(time: Option<DateTime<Utc>>) -> String {
     time.map_or_else(String::new, |time| time.to_rfc3339_opts(SecondsFormat::Secs, true))
 }
@@ -186,9 +191,9 @@ mod tests {
     use super::*;
     use crate::waits::received;
 
-    /// The first release listed such a run as waiting.
+    /// The first release stored such a run as waiting.
     #[test]
-    fn run_that_an_older_release_stored_as_waiting_has_ended_if_nobody_decided() {
+    fn unanswered_run_stored_as_waiting_is_listed_as_failed() {
         let mut run = RunRow::new("r".into(), None, 0);
         run.status = RunStatus::Waiting;
         let approval = PendingApproval::new("r", Vec::new());

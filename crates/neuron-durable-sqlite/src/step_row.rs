@@ -1,4 +1,4 @@
-//! The row of a step.
+//! The row of a step in the table `steps` ([`StepRow`]).
 
 use chrono::{DateTime, Utc};
 use neuron_sqlite::Abort;
@@ -11,29 +11,32 @@ use crate::sum::Sum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// The stored row of a step. Times are milliseconds since 1970.
+/// The row of a step. All times are in milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct StepRow {
-    /// Its place in the execution, from zero.
+    /// Position of the step in its execution, from 0.
     pub(crate) position: i64,
-    /// Kind of the step, and its number among the steps of this kind.
+    /// Kind of the step and its number among the steps of this kind, for example `model/0`.
     pub(crate) key: String,
-    /// The model, the tool or the signal.
+    /// Name of the model, the tool, the signal or the recorded value. `None` if the step has no name.
     pub(crate) name: Option<String>,
-    /// Digest of the step's input.
+    /// Digest of the arguments of a tool call. Older releases also stored a digest of a model's request.
     pub(crate) digest: Option<String>,
-    /// The effect of a second run of the tool, as it was declared when the step began.
+    /// Effect that counts for a tool call, which is the most careful of the effects declared since the step began.
+    /// `None` if the step is not a tool call.
     pub(crate) effect: Option<ToolEffect>,
+    /// Idempotency key of a tool call, the same in every attempt.
     pub(crate) idempotency_key: Option<String>,
-    /// Number of times that the step was started.
+    /// Number of attempts so far.
     pub(crate) attempt: i64,
     pub(crate) begun_at: i64,
-    /// End of the wait. `None` if it is later than any date.
+    /// Deadline of a wait. `None` if the step is not a wait, or the deadline is later than any date.
     pub(crate) deadline: Option<i64>,
+    /// End of the step. `None` if the step has not ended.
     pub(crate) ended_at: Option<i64>,
-    /// The approval that the step waits for, a `PendingApproval` as JSON without its conversation.
+    /// The calls for whose decisions the step waits, as the JSON of a `PendingApproval` without the conversation.
     pub(crate) pending: Option<String>,
-    /// A `StepRecord` as JSON, once it has ended.
+    /// The result of the step, a `StepRecord` as JSON. `None` if the step has not ended.
     pub(crate) record: Option<String>,
 }
 
@@ -41,7 +44,7 @@ const COLUMNS: &str = "position, key, name, digest, effect, idempotency_key, att
                        deadline, ended_at, pending, record, sum";
 
 impl StepRow {
-    /// Creates the row of a step that begins.
+    /// Creates the row of a step that begins now, with its first attempt.
     pub(crate) fn new(position: i64, key: String, begun_at: i64) -> Self {
         Self {
             position,
@@ -59,12 +62,12 @@ impl StepRow {
         }
     }
 
-    /// The same, ended.
+    /// Returns the row of the same step with its result and the time of its end.
     pub(crate) fn ended(self, record: String, at: i64) -> Self {
         Self { ended_at: Some(at), record: Some(record), pending: None, ..self }
     }
 
-    /// Reads the steps of a run from a position on, and checks that they are unchanged and that none is missing
+    /// Reads the steps of a run from a position on. Checks the checksum of each step, and that no step is missing
     /// between them.
     pub(crate) fn load(
         connection: &Connection,
@@ -90,7 +93,7 @@ impl StepRow {
         Ok(steps)
     }
 
-    /// Reads the last step of a run, and counts the steps.
+    /// Returns the number of steps of a run, and the last step. The step is `None` if the run has no steps.
     pub(crate) fn last(
         connection: &Connection,
         (run, id): (i64, &str),
@@ -100,10 +103,11 @@ impl StepRow {
         Ok((count, Self::load(connection, (run, id), count.saturating_sub(1))?.pop()))
     }
 
-    /// Checks that the index has the last steps of a run too, because steps that it lost would run again.
+    /// Checks that the index of the table has the last steps of a run too. Steps that are missing in the index would
+    /// run again.
     pub(crate) fn check_end(connection: &Connection, (run, id): (i64, &str)) -> Result<()> {
-        // A later step has a greater number. It is looked for in a part of the table only, because others may
-        // have written much since: the step that follows was written soon after, or is not there.
+        // A later step has a greater rowid. Only the next 10,000 rows are searched, because other runs may have written
+        // many steps since. A missing step was written soon after the last indexed step.
         let mut select = connection.prepare_cached(
             "SELECT EXISTS (
                  SELECT 1 FROM (
@@ -114,11 +118,14 @@ impl StepRow {
              )",
         )?;
         match select.query_one([run], |row| row.get(0))? {
-            true => Err(JournalError::corrupt(id, "the index of steps does not have all").into()),
+            true => {
+                Err(JournalError::corrupt(id, "the index of steps does not have all steps").into())
+            }
             false => Ok(()),
         }
     }
 
+    /// Reads a row and checks its checksum.
     fn read(row: &Row<'_>, (run, id): (i64, &str)) -> Result<Self> {
         let position: i64 = row.get(0)?;
         let damaged = |what: &str| JournalError::corrupt(id, format!("its step {position} {what}"));
@@ -126,7 +133,7 @@ impl StepRow {
             None => None,
             Some(text) => {
                 let effect = serde_json::from_value(Value::String(text));
-                Some(effect.map_err(|_| damaged("has an effect that is none"))?)
+                Some(effect.map_err(|_| damaged("has an unknown effect"))?)
             }
         };
         let step = Self {
@@ -152,6 +159,7 @@ impl StepRow {
         Ok(step)
     }
 
+    /// Inserts the row of a step.
     pub(crate) fn insert(&self, connection: &Connection, run: i64) -> Result<()> {
         self.store(
             connection,
@@ -162,7 +170,7 @@ impl StepRow {
         )
     }
 
-    /// Stores what changed of a step that has begun.
+    /// Stores all columns of a step that has begun and not ended. Returns an error if the stored step has ended.
     pub(crate) fn update(&self, connection: &Connection, run: i64) -> Result<()> {
         self.store(
             connection,
@@ -174,12 +182,14 @@ impl StepRow {
         )
     }
 
+    /// Deletes the row of the step.
     pub(crate) fn delete(&self, connection: &Connection, run: i64) -> Result<()> {
         let sql = "DELETE FROM steps WHERE run = ?1 AND position = ?2";
         connection.execute(sql, (run, self.position))?;
         Ok(())
     }
 
+    /// Runs a statement that must change exactly one row.
     fn store(&self, connection: &Connection, run: i64, sql: &str) -> Result<()> {
         let changed = connection.prepare_cached(sql)?.execute((
             run,
@@ -199,11 +209,12 @@ impl StepRow {
         ))?;
         match changed {
             1 => Ok(()),
-            // A step that has ended is never written over.
+            // A step that has ended is never overwritten.
             changed => Err(Error::StatementChangedRows(changed).into()),
         }
     }
 
+    /// Returns the checksum of the step's columns. It covers the run, so a step of another run is detected.
     fn sum(&self, run: i64) -> Sum {
         let numbers = [
             Some(run),
@@ -236,12 +247,12 @@ pub(crate) fn effect_name(effect: ToolEffect) -> &'static str {
     }
 }
 
-/// A time as it is stored.
+/// Converts a time to its stored form, in milliseconds since 1970.
 pub(crate) fn millis(time: DateTime<Utc>) -> i64 {
     time.timestamp_millis()
 }
 
-/// A stored time. One that is no date is the beginning of 1970.
+/// Converts a stored time. A number that is not a valid date becomes the beginning of 1970.
 pub(crate) fn time(millis: i64) -> DateTime<Utc> {
     DateTime::from_timestamp_millis(millis).unwrap_or_default()
 }

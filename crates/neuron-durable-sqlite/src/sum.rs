@@ -1,14 +1,14 @@
-//! The checksum of a row.
+//! The checksum of a row ([`Sum`]).
 
 use neuron_sqlite::rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use sha2::{Digest as _, Sha256};
 
-/// 128 bits of SHA-256 over a row's columns.
+/// Checksum of a row, made of the first 128 bits of the SHA-256 digest of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sum([u8; 16]);
 
 impl Sum {
-    /// Returns the checksum of numbers and texts. A missing value differs from an empty one.
+    /// Returns the checksum of numbers and texts. A missing value has another checksum than zero or an empty text.
     pub(crate) fn of(numbers: &[Option<i64>], texts: &[Option<&str>]) -> Self {
         let mut sum = Sha256::new();
         for number in numbers {

@@ -1,4 +1,4 @@
-//! Runs to try things with.
+//! Test helpers for runs, tools, and changes of stored rows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A path in a folder that is removed with the first value.
+/// Returns a path for a database, in a folder that is removed when the first value is dropped.
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
@@ -24,11 +24,12 @@ pub(crate) fn no_tools() -> Arc<ToolRegistry> {
     Arc::new(ToolRegistry::new())
 }
 
+/// Returns a model without responses.
 pub(crate) fn silent() -> Arc<ScriptedProvider> {
     Arc::new(ScriptedProvider::new(Vec::<neuron_testing::Reply>::new()))
 }
 
-/// A context whose model gives these answers.
+/// Opens a run whose model returns these responses.
 pub(crate) async fn answering(
     runs: &SqliteRuns,
     id: &str,
@@ -42,7 +43,7 @@ pub(crate) fn request(text: &str) -> CompletionRequest {
     CompletionRequest { messages: vec![Message::user(text)], ..Default::default() }
 }
 
-/// A tool that counts how often it ran, and gives its arguments back.
+/// A tool that counts its calls, and returns its arguments.
 #[derive(Debug, Clone)]
 pub(crate) struct Echo {
     pub(crate) name: &'static str,
@@ -112,7 +113,7 @@ pub(crate) fn text_of(output: &ToolOutput) -> String {
     output.content.iter().map(text).collect()
 }
 
-/// Changes steps of the run `r`, as if they had been written so.
+/// Changes stored steps of the run `r`, with correct checksums.
 pub(crate) fn edit_steps(path: &Path, positions: &[i64], edit: impl Fn(&mut StepRow)) {
     let connection = Connection::open(path).unwrap();
     let run: i64 =
@@ -127,7 +128,7 @@ pub(crate) fn edit_steps(path: &Path, positions: &[i64], edit: impl Fn(&mut Step
     }
 }
 
-/// As if the process had been killed before these steps of the run `r` ended.
+/// Removes the ends of these steps of the run `r`, as if the process had been killed before the steps ended.
 pub(crate) fn forget(path: &Path, positions: &[i64]) {
     edit_steps(path, positions, |step| {
         step.ended_at = None;
@@ -135,17 +136,17 @@ pub(crate) fn forget(path: &Path, positions: &[i64]) {
     });
 }
 
-/// Changes a database from outside.
+/// Executes SQL on a separate connection.
 pub(crate) fn run(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Reads a number from a database by another connection.
+/// Reads a number on a separate connection.
 pub(crate) fn look(path: &Path, sql: &str) -> i64 {
     Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// A context without tools, whose model says nothing.
+/// Opens a run without tools, whose model has no responses.
 pub(crate) async fn opened(runs: &SqliteRuns, id: &str) -> SqliteDurableContext<ScriptedProvider> {
     runs.run(id).open(silent(), no_tools()).await.unwrap()
 }

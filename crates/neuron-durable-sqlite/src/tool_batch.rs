@@ -1,4 +1,4 @@
-//! The tool calls of a batch as steps.
+//! The tool calls of a batch as steps of the journal.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::step_row::{StepRow, time};
 use crate::texts::text;
 use crate::{JournalError, SqliteDurableContext};
 
-/// A call, and its step.
+/// A tool call of the batch with its step.
 struct Call {
     invocation: ToolInvocation,
     step: StepRow,
-    /// The tool, if it is an agent.
+    /// The tool, if it is an agent. `None` for any other tool.
     agent: Option<Arc<dyn ToolDyn>>,
 }
 
-/// The intent that is written before a call runs.
+/// The intent of a call, which is written to the journal before the call runs.
 enum Intent {
     Insert(StepRow),
     Update(StepRow),
 }
 
 impl Intent {
-    /// Returns `true` if the call must not run again.
+    /// Returns `true` if the call must not run again after a crash.
     fn is_at_most_once(&self) -> bool {
         let (Self::Insert(step) | Self::Update(step)) = self;
         !matches!(step.effect, Some(ToolEffect::Pure | ToolEffect::Idempotent))
@@ -40,7 +40,7 @@ impl Intent {
 }
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Runs the calls of which the journal has no result. What each gave is returned in call order.
+    /// Runs the calls that have no result in the journal. Returns the results of all calls, in call order.
     pub(crate) async fn call_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -49,7 +49,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let calls = batch.len();
         match self.try_call_tools(batch, options).await {
             Ok(results) => results,
-            // It is the same for all: the run ends with it.
+            // The error ends the run, so every call gets it. Errors cannot be cloned, so the other calls get its text.
             Err(error) => {
                 let text = error.to_string();
                 let more = (1..calls).map(|_| Err(other(text.clone())));
@@ -58,6 +58,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
+    /// Runs the calls as [`call_tools`](Self::call_tools) does. Returns an error of the journal once for the whole
+    /// batch.
     async fn try_call_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -76,24 +78,30 @@ impl<P: Provider> SqliteDurableContext<P> {
             };
             if is_once {
                 journal.write_step(write).await?;
-                // A journal that lost the intent would let the call run again.
+                // Without the intent, a call that must not run twice would run again. The synced witness detects the
+                // loss of the intent.
                 journal.database().sync_witness().await.map_err(JournalError::from)?;
             } else {
-                // These calls run again without their intent, so a power failure may take it.
+                // These calls may run twice, so a power failure may undo their intents.
                 journal.write_step_unsynced(write).await?;
             }
         }
         let ran = join_all(calls.into_iter().map(|call| self.call_tool(call, options.clone())));
         let ran = journal.while_held(async { Ok(ran.await) }).await?;
         let at: Option<Vec<i64>> = ran.iter().map(|(_, at)| *at).collect();
-        // Those that have not ended are asked for again.
+        // If a call has not ended, the turn is dropped, and the next attempt requests the batch again.
         if let Some(at) = at {
             turn.done(Kind::Tools, at.len(), at.into_iter().max().unwrap_or_default());
         }
         Ok(ran.into_iter().map(|(result, _)| result).collect())
     }
 
-    /// Compares the batch with the journal, and decides what becomes of each call.
+    /// Compares the batch with the journal. Returns all calls with their steps, and the intents to write for calls that
+    /// are about to run.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] if a call differs from the recorded call.
     fn prepare(
         &self,
         turn: &Turn<'_>,
@@ -107,9 +115,9 @@ impl<P: Provider> SqliteDurableContext<P> {
             let tool = self.tools().get(&invocation.call.name);
             let agent = tool.clone().filter(|tool| tool.agent().is_some());
             let effect = match &agent {
-                // Its own journal says what of it is done.
+                // An agent may always run again, because its nested journal replays its finished steps.
                 Some(_) => ToolEffect::Pure,
-                // What its caller says, or what the tool says that would run.
+                // The more careful of the caller's effect and the tool's current effect counts.
                 None => tool.map_or(invocation.effect, |tool| {
                     invocation.effect.more_careful(tool.effect())
                 }),
@@ -133,7 +141,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             if step.record.is_none() {
                 let effect = step.effect.unwrap_or_default().more_careful(effect);
                 step = self.begin_again(step, effect, now)?;
-                // The same for every attempt.
+                // Every attempt has the same key.
                 invocation.ctx.idempotency_key = step.idempotency_key.clone().unwrap_or_default();
                 intents.push(Intent::Update(step.clone()));
             }
@@ -142,7 +150,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok((calls, intents))
     }
 
-    /// Decides on a call that had begun before.
+    /// Prepares another attempt of a call that began and did not end. If the call must not run twice, the step ends
+    /// without an attempt, with the result for an unknown outcome.
     fn begin_again(
         &self,
         mut step: StepRow,
@@ -159,7 +168,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(step.ended(text(record.to_json()?)?, now))
     }
 
-    /// Runs a call, or reads its result. Returns the time of its end beside the result, if it has ended.
+    /// Runs a call, or reads its recorded result. Returns the result and the time of the end in milliseconds since
+    /// 1970. The time is `None` if the call has not ended.
     async fn call_tool(
         &self,
         call: Call,
@@ -181,6 +191,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
+    /// Runs a call of a tool that is not an agent, and stores the result. Returns the result as replay would return it,
+    /// and the time of the end.
     async fn run_tool(
         &self,
         invocation: ToolInvocation,
@@ -192,12 +204,13 @@ impl<P: Provider> SqliteDurableContext<P> {
             Ok(()) => self.work().execute_tools(vec![invocation], options).await.pop(),
             Err(error) => Some(Err(error)),
         };
-        let result =
-            result.unwrap_or_else(|| Err(other(format!("the call of `{name}` gave nothing"))));
+        let result = result
+            .unwrap_or_else(|| Err(other(format!("the call of `{name}` returned no result"))));
         self.store(&name, &ctx, step, result).await
     }
 
-    /// Runs an agent, which journals its steps.
+    /// Runs an agent with a nested journal for its steps, and stores the result of the call. Returns the result as
+    /// replay would return it, and the time of the end.
     async fn run_agent(
         &self,
         tool: &dyn ToolDyn,
@@ -208,7 +221,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let run = async {
             self.check_arguments(&call)?;
             let agent =
-                tool.agent().ok_or_else(|| other(format!("`{}` is no agent", call.name)))?;
+                tool.agent().ok_or_else(|| other(format!("`{}` is not an agent", call.name)))?;
             let (journal, provider) = (self.journal().nested(&step.key).await?, agent.provider());
             let options = self.options().clone();
             let nested =
@@ -216,7 +229,8 @@ impl<P: Provider> SqliteDurableContext<P> {
             nested.effects().restart_call(&ctx);
             let durability = Durability::new(nested.clone());
             let ran = scope.run(self.tools().call(&call, &ctx, Some(durability))).await;
-            // Middleware may have made anything of it.
+            // Middleware may have changed the result, so an error of the nested journal is taken from the journal
+            // itself.
             nested.journal().take_failure().map_or(Ok(()), Err)?;
             if !matches!(ran, Err(ToolError::Cancelled)) {
                 nested.journal().expect_all_asked()?;
@@ -227,6 +241,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         self.store(&call.name, &ctx, step, result).await
     }
 
+    /// Returns an error if the arguments of a call are longer than the record limit.
     fn check_arguments(&self, call: &ToolCall) -> Result<(), DurableError> {
         let length = serde_json::to_string(&call.input).map_or(0, |json| json.len());
         match length <= self.record_limit() {
@@ -239,7 +254,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores the result of a call.
+    /// Stores the result of a call. Returns the result as replay would return it, and the time of the end. An error
+    /// that is not the tool's own is returned and not stored.
     async fn store(
         &self,
         name: &str,
@@ -249,7 +265,8 @@ impl<P: Provider> SqliteDurableContext<P> {
     ) -> Result<(StepRecord<ToolOutput>, i64), DurableError> {
         let result = match result {
             Ok(output) => Ok(output),
-            // It was told to stop, and did, wherever it was: as if the process had ended.
+            // The tool stopped because of the cancellation. No result is stored, as if the process had ended during the
+            // call.
             Err(DurableError::Tool(ToolError::Cancelled))
                 if ctx.cancellation_token.is_cancelled() =>
             {
@@ -261,7 +278,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         let at = self.journal().stamp();
         let record = StepRecord::of_tool(result, ctx.usage.total(), time(at));
         let record = record.to_json_within(name, self.record_limit())?;
-        // What the loop sees is what it would see on replay.
+        // The first run returns the same result as a replay.
         let result = StepRecord::from_json(&record)?;
         let step = step.ended(text(record)?, at);
         let write =

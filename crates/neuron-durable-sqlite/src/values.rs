@@ -1,4 +1,4 @@
-//! A value from outside of the run as a step.
+//! Recording a value from outside of the run as a step.
 
 use neuron_runtime::StepRecord;
 use neuron_types::{DurableError, Provider};
@@ -11,7 +11,12 @@ use crate::step_row::StepRow;
 use crate::waits::received;
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Stores a value, or returns the value in the journal.
+    /// Stores a value as a step and returns it. On replay, returns the recorded value and ignores `value`.
+    ///
+    /// # Errors
+    ///
+    /// [`DurableError::NonDeterminism`] if the recorded step has another key or name, or an error if the value is
+    /// longer than the record limit.
     pub(crate) async fn record_as_step(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! The version of the agent to which a run is pinned.
+//! The version of the agent to which a run is pinned ([`pin`]).
 
 use neuron_runtime::ChangedAgent;
 use neuron_sqlite::Abort;
@@ -10,18 +10,19 @@ use crate::run_info::{RunOutcome, RunStatus};
 use crate::run_row::RunRow;
 use crate::texts::to_json;
 
-/// Kind of the error of a run that was opened with another version.
+/// Error kind in the outcome of a run that was opened with another version.
 const KIND: &str = "AgentVersion";
 
 /// The result of comparing the version of a run with the version of its agent.
 pub(crate) enum Pin {
-    /// The run may go on.
+    /// The versions fit, and the run can be opened.
     Fits,
-    /// The run stands still. The row says so, and is to be stored.
+    /// The versions differ, and the run cannot be opened. The row of the run was set to stalled and must be stored.
     Differs(JournalError),
 }
 
-/// Compares the version of a run with the version of the agent, and pins a run that has none.
+/// Compares the version to which a run is pinned with the version of the agent. Pins the run to the agent's version if
+/// the run has none, or if a changed agent is allowed.
 pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<JournalError>> {
     let Some(opened) = &options.agent_version else {
         return Ok(Pin::Fits);
@@ -33,7 +34,7 @@ pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<J
                 pinned: pinned.clone(),
                 opened: opened.clone(),
             };
-            // The outcome of a run that waits has the calls to decide on.
+            // A waiting run keeps its outcome, which has the calls to decide on.
             if matches!(run.status, RunStatus::Running | RunStatus::Stalled) {
                 let outcome = RunOutcome::error(KIND, error.to_string());
                 run.outcome = Some(to_json("the outcome of the run", &outcome)?);

@@ -1,4 +1,4 @@
-//! Tests with databases of every released version, which are read, replayed and written.
+//! Tests with databases of every released table version. The databases are read, replayed and written.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 use crate::test_support::{Echo, forget, invocation, look, place};
 use crate::{RunStatus, SqliteDurableContext, SqliteRuns};
 
-/// A database of version 1, as the first release with a version wrote it. It has the steps of [`perform`] without
-/// its last call, a signal that was not received, and a second run that ended.
+/// A database of version 1, as the first release with a table version wrote it. It has the steps of [`perform`], of
+/// which the last call has not ended. It also has a signal that was not received, and a second run that has ended.
 const VERSION_1: &[u8] = include_bytes!("../tests/fixtures/version-1.db");
 
 /// Performs one step of each kind, and returns the results as texts.
@@ -78,7 +78,7 @@ fn echoes() -> [Echo; 2] {
     [Echo::new("look", ToolEffect::Pure), Echo::new("put", ToolEffect::Idempotent)]
 }
 
-/// Writes what [`VERSION_1`] holds.
+/// Writes a database with the contents of [`VERSION_1`].
 async fn write(path: &Path) -> Vec<String> {
     let runs = SqliteRuns::open(path).await.unwrap();
     let open = runs.run("r").input(&json!({"customer": 7}));
@@ -95,7 +95,7 @@ async fn write(path: &Path) -> Vec<String> {
     gave
 }
 
-/// The columns of the steps that do not change from one time to the next.
+/// Returns the columns of the steps that are the same in every execution.
 fn rows(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let sql =
@@ -108,7 +108,7 @@ fn rows(path: &Path) -> Vec<String> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// The tables and indexes but for the count of commits, which version 1 has not.
+/// Returns the tables and indexes, without the count of commits, which version 1 does not have.
 fn schema(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT sql FROM sqlite_schema
@@ -119,7 +119,7 @@ fn schema(path: &Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn version_1_is_replayed_and_goes_on() {
+async fn run_of_table_version_1_is_replayed_and_continues() {
     let (_folder, path) = place();
     let (_other_folder, fresh) = place();
     let expected = write(&fresh).await;
@@ -145,16 +145,16 @@ async fn version_1_is_replayed_and_goes_on() {
 }
 
 #[tokio::test]
-async fn this_release_writes_the_same_tables_keys_digests_and_records() {
+async fn release_writes_the_same_rows_as_table_version_1() {
     let (_folder, path) = place();
     let (_other_folder, fresh) = place();
     std::fs::write(&path, VERSION_1).unwrap();
     write(&fresh).await;
-    // Its tables are brought up to date.
+    // Opening the database migrates its tables.
     drop(SqliteRuns::open(&path).await.unwrap());
     assert_eq!(schema(&fresh), schema(&path));
     assert_eq!(rows(&fresh), rows(&path));
-    // Version 1 of the records had a digest of the request in place of this.
+    // Version 1 of the records had a digest of the request instead of the request.
     let asked = "SELECT count(*) FROM steps
                  WHERE key LIKE 'model/%' AND digest IS NULL AND record -> '$.asked' IS NOT NULL";
     assert_eq!(look(&fresh, asked), 2);

@@ -1,5 +1,5 @@
-//! Waiting for a signal or a time as a step. Until when is stored as the wait begins, so that a restart does
-//! not wait anew.
+//! Waits for a signal or a time as steps. The deadline is stored when the wait begins, so a restart does not extend the
+//! wait.
 
 use std::time::Duration;
 
@@ -20,12 +20,14 @@ use crate::step_row::{StepRow, millis, time};
 use crate::texts::{text, to_json};
 use crate::{JournalError, SqliteDurableContext};
 
-/// Interval between two looks for a signal of another process.
+/// First interval between two checks for a signal of another process. It doubles after each check.
 const FIRST_LOOK: Duration = Duration::from_millis(50);
+/// Longest interval between two checks for a signal of another process.
 const LATEST_LOOK: Duration = Duration::from_secs(1);
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Waits for the oldest signal of a name. `None` if there is none in time.
+    /// Waits for the oldest signal with this name, as a step. Returns `None` if no signal arrived before the timeout.
+    /// `pending` are the calls to decide on, if the wait is for an approval.
     pub(crate) async fn receive(
         &self,
         name: &str,
@@ -65,7 +67,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(received.pop())
     }
 
-    /// Waits until the step has ended.
+    /// Waits until the step has ended, with a signal or at its deadline. Returns the ended step. A step that `is_new`
+    /// is inserted into the journal first.
     async fn await_signal(
         &self,
         name: &str,
@@ -74,7 +77,8 @@ impl<P: Provider> SqliteDurableContext<P> {
     ) -> Result<StepRow, DurableError> {
         let journal = self.journal();
         let left = left(&step);
-        // From here on a signal is noticed, also one that comes before the wait.
+        // Registers for notifications before the first look into the queue, so a signal that arrives between the look
+        // and the wait is noticed.
         let mut sent = Box::pin(journal.notices().signals.notified());
         sent.as_mut().enable();
         let mut step = take_signal(journal, step, is_new, left.is_zero()).await?;
@@ -107,7 +111,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Waits for a time.
+    /// Waits for `duration`, as a step. A replayed wait that has not ended waits only for the remaining time.
     pub(crate) async fn sleep_as_step(&self, duration: Duration) -> Result<(), DurableError> {
         let journal = self.journal();
         let turn = journal.turn().await?;
@@ -149,15 +153,17 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(())
     }
 
-    /// The pool to which a run that only waits gives its place back. The other calls of a batch go on while an agent inside
-    /// a tool call waits.
+    /// Returns the link to the pool, if the run can release its place while it waits. Returns `None` without a pool.
+    ///
+    /// Also returns `None` for an agent inside a tool call, because the other calls of the batch continue while that
+    /// agent waits.
     fn parking(&self) -> Option<&Parking> {
         self.options().parking.as_ref().filter(|_| !self.journal().is_nested())
     }
 }
 
-/// Moves the oldest signal of a step's name from the queue into its record. If there is none and the time is over,
-/// the record has no signal. A new step is stored in any case.
+/// Moves the oldest signal with the step's name from the queue into the step's record, and returns the step. If there
+/// is no such signal and the wait `is_over`, the step ends without a signal. A new step is stored in any case.
 async fn take_signal(
     journal: &Journal,
     step: StepRow,
@@ -182,7 +188,7 @@ async fn take_signal(
                 end(step, Some(signal), now)?
             }
             None if is_over => {
-                // By the clock of this process it may be a little earlier.
+                // The clock of this process may be a little behind the deadline.
                 let at = now.max(step.deadline.unwrap_or_default());
                 end(step, None, at)?
             }
@@ -198,10 +204,10 @@ async fn take_signal(
     take.await
 }
 
-/// Serialises a signal for the queue. It must fit into its record too, because otherwise the run could never
-/// continue.
+/// Serialises a signal for the queue. Fails if the signal does not fit into the record of a step too, because the run
+/// could then never continue.
 pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
-    // As deep as it stands in the record.
+    // The record nests the value two levels deeper, so the depth limit is checked with the same nesting.
     to_json("the signal", &[[signal]])?;
     let json = to_json("the signal", signal)?;
     let read = stored_json::read::<Value>(json.as_bytes());
@@ -209,7 +215,7 @@ pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     Ok(json)
 }
 
-/// Returns `true` if there is a signal of a name. Fails if the run is not held any more.
+/// Returns `true` if a signal with this name is queued. Fails if this context does not hold the run any more.
 async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     let (place, name) = (journal.place().clone(), name.to_owned());
     let looked = journal.database().read(move |transaction| {
@@ -219,21 +225,25 @@ async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     looked.await.map_err(|error: JournalError| error.into())
 }
 
-/// Creates the record of a wait, with the signal if one came.
+/// Serialises the record of a wait that ended at `at`. The record is a list with the signal, or an empty list if no
+/// signal arrived.
 pub(crate) fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
     let signals: Vec<Value> = signal.into_iter().collect();
     text(StepRecord::of_value(signals, time(at)).to_json()?)
 }
 
-/// Returns the end of a wait. `None` if it is later than any date. The system's clock measures the wait, even if it
-/// has gone back and the journal's has not.
+/// Returns the end of a wait, in milliseconds since 1970. Returns `None` if the end is later than any date.
+///
+/// The wait is measured by the system clock. If the system clock was set back, `begun_at` is later than the system
+/// time, and the wait starts from the system time.
 fn deadline(begun_at: i64, wait: Duration) -> Option<i64> {
     let now = millis(Utc::now()).min(begun_at);
     let deadline = now.checked_add(i64::try_from(wait.as_millis()).ok()?)?;
     chrono::DateTime::from_timestamp_millis(deadline).map(millis)
 }
 
-/// Returns the remaining time of a step's wait, by the system's clock.
+/// Returns the remaining time of a step's wait by the system clock. Returns [`Duration::MAX`] if the step has no
+/// deadline.
 fn left(step: &StepRow) -> Duration {
     let Some(deadline) = step.deadline else {
         return Duration::MAX;
@@ -242,9 +252,10 @@ fn left(step: &StepRow) -> Duration {
     Duration::from_millis(u64::try_from(left).unwrap_or_default())
 }
 
+/// Waits for a time. Without a tokio runtime it logs a warning and returns immediately.
 async fn wait(duration: Duration) {
     if !neuron_types::clock::sleep(duration).await && !duration.is_zero() {
-        tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
+        tracing::warn!(?duration, "there is no tokio runtime, so the wait ends immediately");
     }
 }
 

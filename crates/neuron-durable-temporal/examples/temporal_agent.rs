@@ -1,14 +1,14 @@
-//! An agent on Temporal whose worker is killed in the middle of a run, and another one goes on.
+//! A worker of an agent on Temporal is killed during a run, and the run continues after a restart.
 //!
-//! It starts a real Temporal server and, as a process of its own, the worker that hosts the agent; starts
-//! a run; kills the worker with SIGKILL while tools run, and starts it again. Each line that begins with a
-//! process id is what that process really did. All of it ends by itself, after some seconds.
+//! The program starts a real Temporal server, and a child process with the worker that hosts the agent. It starts a
+//! run, kills the worker with SIGKILL while tools run, and starts the worker again. Each line that begins with a
+//! process id reports a real effect of that process. The program ends by itself after some seconds.
 //!
 //! ```text
 //! cargo run -p neuron-durable-temporal --example temporal_agent
 //! ```
 
-// The same agent as on Restate.
+// The Restate example has the same agent.
 #[path = "../../neuron-durable-restate/examples/travel/mod.rs"]
 mod travel;
 
@@ -33,12 +33,12 @@ async fn main() -> Result<()> {
     }
 }
 
-// ------------------------------------------------------------------ the worker: all that you would write
+// ------------------------------------------------------------------ the worker, as in a real program
 
 async fn serve(address: &str) -> Result<()> {
     end_with_the_watcher();
     let client = connect(address, "default").await?;
-    // Short times, so that nobody waits long for the recovery.
+    // A short timeout makes the recovery faster.
     let options = TemporalOptions::new().heartbeat_timeout(Duration::from_secs(1));
     let mut worker = AgentWorker::builder(client, "travel", Model, tools(), agent)
         .options(options)
@@ -53,7 +53,7 @@ async fn serve(address: &str) -> Result<()> {
     Ok(())
 }
 
-// ------------------------------------------------------------------ what watches it
+// ------------------------------------------------------------------ the parent process
 
 async fn watch() -> Result<()> {
     let Some(server) = TemporalServer::or_skip() else { return Ok(()) };
@@ -78,10 +78,10 @@ async fn watch() -> Result<()> {
         };
         println!("  {line}");
         let what = begun.count(&line);
-        // `pay` has ended, and `reserve_seat` is in the middle of its work.
+        // `pay` has ended, and `reserve_seat` is still running.
         if !is_killed && what == "pay ends" {
             is_killed = true;
-            // So that the server knows of the payment.
+            // Gives the server time to receive the result of the payment.
             tokio::time::sleep(Duration::from_millis(500)).await;
             println!("\n*** kill -9: the worker is gone. Another one is started.\n");
             worker.kill()?;

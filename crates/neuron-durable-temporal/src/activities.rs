@@ -26,42 +26,44 @@ use crate::json::Json;
 use crate::panic::message;
 use crate::{TemporalOptions, retry};
 
-/// Added to the time limit of an activity for the limit that the server is told. The activity keeps its own time, so
-/// the server's limit passes only when the worker is gone.
+/// Added to the timeout of an attempt to get the server's timeout. The worker enforces the attempt's timeout itself, so
+/// the server's timeout only expires if the worker is gone.
 pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 
-/// Time for a tool to end after it was told that it is cancelled.
+/// Time that a tool has to end after it was told that it is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The type of failures of an activity that was not begun.
+/// Type of the failure of an activity that could not start, or whose result cannot be stored. A retry would not help.
 pub(crate) const BROKEN: &str = "NeuronActivity";
 
-/// A call of the model that any worker can make.
+/// The input of an activity that calls the model on any worker.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct ModelRequest {
     pub(crate) request: CompletionRequest,
-    /// The wish of the request for a cache, which is no part of it.
+    /// Cache control of the request, which is not part of the serialised request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
-    /// `None` from an older release.
+    /// The recorded form of the request, which is stored with the response. `None` if an older release scheduled the
+    /// activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked: Option<Asked>,
-    /// The agents inside which the call is.
+    /// Names of the nested agents from the outermost to the calling agent. Empty for a call of the outer agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) agents: Vec<String>,
 }
 
-/// A call of the model that waits in this process.
+/// The input of a local activity that calls the model. The request itself waits in this process
+/// ([`LocalCalls`](crate::local_calls::LocalCalls)).
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LocalModelRequest {
     pub(crate) ticket: u64,
 }
 
-/// The activities of an agent. Their worker owns the provider and the tools.
+/// The activities of an agent. They own the provider and the tools.
 ///
-/// [`AgentWorker`](crate::AgentWorker) registers them. A worker of your own does by
-/// `WorkerOptions::register_activities`, with the options that its workflows have too.
+/// [`AgentWorker`](crate::AgentWorker) registers them. A custom worker registers them with
+/// `WorkerOptions::register_activities`, and gives them the same options as its workflows.
 pub struct AgentActivities {
     provider: BoxedProvider,
     tools: Arc<ToolRegistry>,
@@ -70,7 +72,7 @@ pub struct AgentActivities {
 }
 
 impl AgentActivities {
-    /// Calls this provider and these tools.
+    /// Creates activities that call this provider and these tools.
     #[must_use]
     pub fn new(
         provider: impl Provider + 'static,
@@ -81,21 +83,23 @@ impl AgentActivities {
         Self { provider, tools, agent: None, options }
     }
 
-    /// Sets the agent of the workflow, whose hooks and permissions hold for agents inside tool calls. Default: none, so
-    /// that none hold.
+    /// Sets the agent of the workflow. Its hooks and permissions then also apply to agents inside tool calls. By
+    /// default there is no agent, and no hooks or permissions are inherited.
     #[must_use]
     pub fn with_agent(self, agent: Arc<dyn DurableAgent>) -> Self {
         Self { agent: Some(agent), ..self }
     }
 
-    /// The provider of the agent in which a call of the model is.
+    /// Returns the provider of the agent that makes a model call. Returns an error if the tools do not have the nested
+    /// agents.
     fn provider_of(&self, agents: &[String]) -> Result<BoxedProvider, DurableError> {
         let found = AgentPath::find(agents, self.tools.clone(), |_| {})?;
         let agent = found.as_deref().and_then(ToolDyn::agent);
         Ok(agent.map_or_else(|| self.provider.clone(), AgentTool::provider))
     }
 
-    /// Makes an attempt at a call of the model.
+    /// Makes one attempt at a model call, and returns the record of the response. Returns a retryable failure if the
+    /// retry policy allows another attempt.
     async fn attempt(
         &self,
         agents: &[String],
@@ -106,7 +110,7 @@ impl AgentActivities {
     ) -> Result<Json<StepRecord<CompletionResponse>>, ActivityError> {
         let provider = self.provider_of(agents).map_err(|error| broken(&error))?;
         let limit = options.start_to_close_timeout;
-        // The server would have it made again, as often as it takes a worker for lost.
+        // Without the catch, the server would consider the worker lost, and repeat the call for each lost worker.
         let call = AssertUnwindSafe(async { provider.complete_ref(request).await });
         let call = tokio::time::timeout(limit, call.catch_unwind().map(unless_panicked));
         let Some(answered) = unless_cancelled(while_held(ctx, call), ctx).await else {
@@ -132,8 +136,8 @@ impl AgentActivities {
 
 #[activities]
 impl AgentActivities {
-    /// Returns its input, which the history then has as a result. Its length is checked here, because a replay may bring
-    /// another value.
+    /// Returns its input, so that the value is stored in the history as a result. The length is checked here and not in
+    /// the workflow, because the value may differ on replay.
     #[activity(name = "neuron_record")]
     pub(crate) async fn record(
         self: Arc<Self>,
@@ -171,7 +175,7 @@ impl AgentActivities {
         self.attempt(&call.agents, request, &call.options, Some(&call.asked), &ctx).await
     }
 
-    /// Calls the model.
+    /// Calls the model with the request in the activity's input.
     #[activity(name = "neuron_call_model")]
     pub(crate) async fn call_model(
         self: Arc<Self>,
@@ -185,7 +189,7 @@ impl AgentActivities {
         self.attempt(&agents, request, &options, asked.as_ref(), &ctx).await
     }
 
-    /// Runs a tool.
+    /// Runs a tool that is not an agent, and returns the record of its result.
     #[activity(name = "neuron_run_tool")]
     pub(crate) async fn run_tool(
         self: Arc<Self>,
@@ -197,7 +201,7 @@ impl AgentActivities {
         let found = called(&request, self.agent.as_deref(), self.tools.clone());
         let (tools, tool_ctx) = found.map_err(|error| broken(&error))?;
         let token = tool_ctx.cancellation_token.clone();
-        // What the tool started elsewhere hears of it when this ends early.
+        // If this future is dropped early, the guard cancels the token for tasks that the tool has spawned.
         let _guard = token.clone().drop_guard();
         let limit = request.options.start_to_close_timeout;
         let name = &request.call.name;
@@ -241,7 +245,8 @@ impl fmt::Debug for AgentActivities {
     }
 }
 
-/// The tools among which a call finds its own, and its context.
+/// Returns the tool set that has the called tool, and the context of the call. The set belongs to the innermost agent
+/// around the call. Returns an error if the tools do not have the agents around the call.
 pub(crate) fn called(
     request: &ToolRequest,
     agent: Option<&dyn DurableAgent>,
@@ -258,7 +263,7 @@ pub(crate) fn called(
     Ok((tools, ctx))
 }
 
-/// Waits for work. `None` if the engine cancels it first.
+/// Waits for `work`. Returns `None` if the server cancels the activity first.
 async fn unless_cancelled<T>(work: impl Future<Output = T>, ctx: &ActivityContext) -> Option<T> {
     tokio::select! {
         biased;
@@ -267,7 +272,7 @@ async fn unless_cancelled<T>(work: impl Future<Output = T>, ctx: &ActivityContex
     }
 }
 
-/// A panic as an error. What it said is logged alone: it may quote anything.
+/// Converts a panic of the provider to an error. The panic message is only logged, because it may contain secrets.
 fn unless_panicked<T>(
     called: std::thread::Result<Result<T, ProviderError>>,
 ) -> Result<T, ProviderError> {
@@ -278,7 +283,7 @@ fn unless_panicked<T>(
     })
 }
 
-/// An error that another attempt would not mend.
+/// Creates a failure that is not retried, for an error that another attempt would not fix.
 fn broken(error: &DurableError) -> ActivityError {
     let failure = ApplicationFailure::builder(std::io::Error::other(error.to_string()))
         .type_name(BROKEN.to_owned())

@@ -9,10 +9,10 @@ use temporalio_common::protos::temporal::api::common::v1::Memo;
 
 use crate::TemporalOptions;
 
-/// The key of the version in the memo of a run's workflow. The server carries the memo over to the next execution.
+/// Key of the version in the memo of a run's workflow. The server copies the memo to the next execution.
 const MEMO: &str = "neuron_agent_version";
 
-/// The version of a worker's agent, or of the agent to which a run is pinned.
+/// Version of a worker's agent, or of the agent to which a run is pinned. `None` if there is no version.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct AgentVersion(Option<String>);
@@ -22,7 +22,7 @@ impl AgentVersion {
         Self(version)
     }
 
-    /// Reads the version from the memo of a run.
+    /// Reads the version from the memo of a run. The result is empty if the memo has no valid version.
     pub(crate) fn pinned(memo: Option<&Memo>) -> Self {
         let version = memo.and_then(|memo| memo.fields.get(MEMO));
         Self(version.and_then(|version| serde_json::from_slice(&version.data).ok()))
@@ -36,12 +36,12 @@ impl AgentVersion {
         self.0.is_none()
     }
 
-    /// The memo of a run that begins.
+    /// Returns the memo of a new run with this version. Returns `None` if there is no version.
     pub(crate) fn to_memo(&self) -> Option<MemoValues> {
         self.in_memo(&Memo::default())
     }
 
-    /// The memo of an earlier execution, with this version.
+    /// Returns a copy of the memo of an earlier execution with this version. Returns `None` if there is no version.
     pub(crate) fn in_memo(&self, earlier: &Memo) -> Option<MemoValues> {
         let mut memo = MemoValues::new();
         for (key, value) in &earlier.fields {
@@ -51,12 +51,13 @@ impl AgentVersion {
         Some(memo)
     }
 
-    /// Checks that a worker with these options may drive a run that is pinned to this version. Returns the version to which
-    /// the run is pinned from then on.
+    /// Checks that a worker with these options may drive a run that is pinned to this version. Returns the version to
+    /// which the run is pinned from now on.
     ///
     /// # Errors
     ///
-    /// Both have a version, and they differ, and the agent may not [change](ChangedAgent::GoOn).
+    /// [`DurableError::Other`] if both versions exist and differ, unless the options allow a [changed
+    /// agent](ChangedAgent::GoOn).
     pub(crate) fn check(self, options: &TemporalOptions) -> Result<Self, DurableError> {
         let (Some(pinned), Some(own)) = (&self.0, &options.agent_version) else {
             return Ok(self);
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_is_checked_if_both_versions_are_there() {
+    fn check_fails_only_if_both_versions_exist_and_differ() {
         let version = |text: &str| AgentVersion::new(Some(text.to_owned()));
         let options = TemporalOptions::new();
         assert_eq!(version("1").check(&options).unwrap(), version("1"));

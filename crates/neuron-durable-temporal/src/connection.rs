@@ -1,16 +1,17 @@
-//! A client of a server ([`connect`]).
+//! Connects a client to a Temporal server ([`connect`]).
 
 use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions};
 
 use crate::TemporalError;
 
-/// Connects to a namespace of the server at an address such as `http://127.0.0.1:7233`, without TLS for
-/// `http` and with it for `https`. Keys, certificates and headers: see
-/// [`ConnectionOptions`], with which a client is made by [`Connection::connect`] and [`Client::new`].
+/// Connects to a namespace of the server at an address such as `http://127.0.0.1:7233`. An `https` address uses TLS.
+///
+/// To set API keys, certificates or headers, create the client with [`ConnectionOptions`], [`Connection::connect`] and
+/// [`Client::new`] instead.
 ///
 /// # Errors
 ///
-/// [`TemporalError::Other`] when the address is none, or nobody answers there.
+/// [`TemporalError::Other`] if the address is invalid or the server cannot be reached.
 pub async fn connect(address: &str, namespace: &str) -> Result<Client, TemporalError> {
     fn failed(error: impl Into<neuron_types::BoxError>) -> TemporalError {
         TemporalError::Other(error.into())

@@ -1,4 +1,4 @@
-//! A durable context that turns a run's side effects into commands of a workflow ([`TemporalDurableContext`]).
+//! A durable context that maps the steps of a run to commands of a workflow ([`TemporalDurableContext`]).
 
 mod boundary;
 mod model;
@@ -31,71 +31,75 @@ use crate::{HasMailbox, TemporalOptions};
 
 pub(crate) use boundary::keep_answers;
 
-/// The patch of the SDK that marks executions whose records contain the request.
+/// Name of the SDK patch that marks executions whose records contain the request.
 const KEEPS_WHAT_WAS_ASKED: &str = "neuron_asked";
 
-/// Number of replayed steps after which a log line reports the progress.
+/// Number of replayed steps after which a log line reports the progress of the replay.
 const REPLAY_LOG_INTERVAL: usize = 250;
 
-/// The longest timer of the server, a hundred years.
+/// The longest timer that the server accepts, 100 years.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// A [`DurableContext`] inside a workflow of Temporal.
+/// A [`DurableContext`] inside a Temporal workflow.
 ///
-/// [`AgentWorkflow`](crate::AgentWorkflow) makes one for each execution. A workflow of your own does the
-/// same: it has a [`Mailbox`](crate::Mailbox), takes the signal `neuron_signal`, and its worker has the
-/// [`AgentActivities`](crate::AgentActivities) made with the same options.
+/// [`AgentWorkflow`](crate::AgentWorkflow) creates a context for each execution. A custom workflow can do the same. It
+/// needs a [`Mailbox`](crate::Mailbox) and a handler for the signal `neuron_signal`. Its worker needs
+/// [`AgentActivities`](crate::AgentActivities) with the same options.
 ///
-/// # What becomes of what
+/// # Steps on Temporal
 ///
-/// - A call of the model is a local activity, or an activity: see [`ModelCalls`](crate::ModelCalls).
-///   Without a policy in the loop's options
-///   [`TemporalOptions::model_retry`] holds.
-///   A local call that follows another one directly, and the run's end after one, wait for the shortest
-///   timer of the server, a second or so: with it the answer is in the history, and nothing later repeats
-///   the call.
-/// - Each call of a batch of tools is an activity with heartbeats; they run at the same time on the
-///   workers of the queue. A tool that fails is run again if the loop's options have a policy and the tool
-///   declares that it may; when its worker is lost, it is run again on another one, with the same
-///   idempotency key, if it may, and else
-///   [`TemporalOptions::unknown_outcome`] decides.
-/// - The record of a call of the model has what was asked, and the id of a tool's activity has its name and a digest of
-///   its arguments. An agent that asks for something else on replay fails the workflow's task, with a text that names
-///   what changed: the run stands still until a worker with the old agent takes it, or
-///   [`TemporalOptions::changed_agent`] lets it go on. Nothing is lost. Steps in another order are found by the
-///   server's SDK (`[TMPRL1100]`).
-/// - The call of an [agent](neuron_types::AgentTool) is a child workflow, `neuron_sub_agent`, which does the same with the
-///   steps of that agent. A crash costs at most one call of its model. Time limits hold for its steps, and not for the call.
-///   Its child does not continue as new.
-/// - `run_id` is the id of the workflow's first execution, the same after it continues as new.
-/// - Deltas of a stream come when the answer is whole, one for each block.
+/// - A model call is a local activity or an activity, see [`ModelCalls`](crate::ModelCalls). If the loop's options have
+///   no retry policy, [`TemporalOptions::model_retry`] applies.
+/// - Before a local model call that directly follows another one, and before the end of the run, the context waits for
+///   a timer of about a second. The timer makes the worker send the previous response to the server, so the previous
+///   call is not repeated after a crash.
+/// - Each call of a tool batch is an activity with heartbeats. The activities of a batch run concurrently on the
+///   workers of the queue.
+/// - A failed tool call is retried if the loop's options have a retry policy and the tool's effect allows it. If the
+///   worker of a tool is lost, a call that may run twice runs again on another worker, with the same idempotency key.
+///   For any other call, [`TemporalOptions::unknown_outcome`] decides the result.
+/// - The call of an [agent](neuron_types::AgentTool) is a child workflow, `neuron_sub_agent`, which has the agent's own
+///   steps. A crash costs at most one model call of that agent. Timeouts apply to the agent's steps, and not to the
+///   whole call. The child workflow does not continue as new.
+/// - `run_id` is the id of the workflow's first execution. It stays the same when the run continues as new.
+/// - The deltas of a stream are sent when the response is complete, one delta for each content block.
+///
+/// # Changes to the agent
+///
+/// The record of a model call has the request, and the id of a tool's activity has the tool's name and a digest of the
+/// arguments. If the agent sends another request or calls another tool on replay, the workflow task fails with an error
+/// that names the change. The run stalls and loses nothing. It continues when a worker with the old agent takes it, or
+/// when [`TemporalOptions::changed_agent`] allows the change. A different order of steps is detected by the SDK
+/// (`[TMPRL1100]`).
 ///
 /// # Threads
 ///
-/// The workflow's context belongs to the thread on which the SDK drives it, and so does this one: used on
-/// another thread it panics. What the loop does inside a workflow stays on that thread.
+/// The workflow's context belongs to the thread on which the SDK drives the workflow. This context panics if it is used
+/// on another thread. The loop's work inside a workflow stays on that thread.
 pub struct TemporalDurableContext<W> {
     ctx: SendWrapper<WorkflowContext<W>>,
     options: TemporalOptions,
-    /// The version to which the run is pinned.
+    /// Version of the agent to which the run is pinned.
     agent_version: AgentVersion,
     run_id: String,
     requests: RequestLog,
     effects: EffectKeys,
-    /// The agents around the run, if it belongs to an agent inside a tool call.
+    /// Names of the nested agents from the outermost to the agent of this run. Empty if the run does not belong to an
+    /// agent inside a tool call.
     agents: Vec<String>,
-    /// False for an execution of a release that put the digest of a request into the id of its activity, and
-    /// ran an agent inside a tool call as one activity.
+    /// `false` for an execution that an older release started. That release put a digest of the request into the id of
+    /// a model's activity, and ran an agent inside a tool call as one activity.
     keeps_what_was_asked: bool,
-    /// Numbers of calls of the model and of batches of tools in the execution, for the keys.
+    /// Number of model calls in this execution, for the ids of their activities.
     model_calls: AtomicUsize,
+    /// Number of tool batches in this execution, for the ids of their activities.
     batches: AtomicUsize,
-    /// All that put something into the history.
+    /// Number of steps in this execution that added events to the history.
     steps: AtomicUsize,
 }
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
-    /// Makes the context of the execution that this workflow's context belongs to.
+    /// Creates the durable context of the current execution of a workflow.
     #[must_use]
     pub fn new(ctx: &WorkflowContext<W>, options: TemporalOptions) -> Self {
         let info = ctx.info();
@@ -118,29 +122,33 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Takes over the [effects](neuron_types::Tool::effect_key) that an earlier execution had.
+    /// Restores the [effects](neuron_types::Tool::effect_key) of the previous execution from the start of this
+    /// execution.
     #[must_use]
     pub fn starting_from(self, start: &Start) -> Self {
         self.effects.restart(start);
         self
     }
 
-    /// Sets the version to which the run is pinned, for the agents inside its tool calls.
+    /// Sets the version to which the run is pinned. It is passed to the agents inside tool calls.
     pub(crate) fn pinned_to(self, agent_version: AgentVersion) -> Self {
         Self { agent_version, ..self }
     }
 
-    /// The same for the run of an agent inside a tool call.
+    /// Marks the context as the one of an agent inside a tool call. `agents` are the names of the nested agents from
+    /// the outermost to this agent.
     pub(crate) fn nested(self, agents: Vec<String>, call: &ToolContext) -> Self {
         self.effects.restart_call(call);
         Self { agents, ..self }
     }
 
+    /// Returns `true` if the context belongs to an agent inside a tool call.
     fn is_nested(&self) -> bool {
         !self.agents.is_empty()
     }
 
-    /// Returns an error in the run of an agent inside a tool call, because the run around it waits.
+    /// Returns an error if this is the run of an agent inside a tool call. Such an agent cannot wait for a signal,
+    /// because signals are sent to the parent run.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.is_nested() {
             true => {
@@ -151,8 +159,9 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Counts a step. Returns an error once the workflow is cancelled, which a step after a [`sleep`] or a
-    /// compaction would not notice.
+    /// Counts a step. Returns [`DurableError::Cancelled`] if the workflow was cancelled.
+    ///
+    /// Without this check, a step after a [`sleep`] or a compaction would start in spite of the cancellation.
     ///
     /// [`sleep`]: DurableContext::sleep
     fn begin_step(&self) -> Result<(), DurableError> {
@@ -161,7 +170,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
         let steps = self.steps.fetch_add(1, Ordering::Relaxed);
         if steps > 0 && steps.is_multiple_of(REPLAY_LOG_INTERVAL) && self.ctx.is_replaying() {
-            tracing::info!(run = %self.run_id, steps, "the replay of a long history goes on");
+            tracing::info!(run = %self.run_id, steps, "a long history is still being replayed");
         }
         Ok(())
     }
@@ -184,7 +193,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         self.call_model(request, options).await
     }
 
-    /// Runs a batch of one call, whose tool must not run twice.
+    /// Runs the call as a batch of one. The tool counts as one that must not run twice.
     async fn execute_tool(
         &self,
         tool_name: &str,
@@ -195,7 +204,9 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         let call = ToolCall { id: ctx.call_id.clone(), name: tool_name.to_owned(), input };
         let batch = vec![ToolInvocation::new(call, ctx.clone())];
         let ran = self.run_tools(batch, options).await.pop();
-        ran.unwrap_or_else(|| Err(DurableError::Other("a batch of one gave nothing".into())))
+        ran.unwrap_or_else(|| {
+            Err(DurableError::Other("a batch of one call returned no result".into()))
+        })
     }
 
     async fn execute_tools(
@@ -210,8 +221,10 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
     }
 
-    /// Waits for a signal that the workflow got. One that came before counts. Each goes to one waiter,
-    /// the oldest first; one that is not a `T` is used up.
+    /// Waits for a signal to the workflow. Returns `None` if no signal arrived before the timeout.
+    ///
+    /// A signal that arrived before the wait is received too. Each signal is received by one wait, the oldest signal
+    /// first. A signal whose value is not a `T` is consumed, and the wait fails.
     async fn wait_for_signal<T: DeserializeOwned + Send>(
         &self,
         signal_name: &str,
@@ -221,8 +234,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         parse_signal(self.receive(signal_name, timeout.min(LONGEST), None).await?)
     }
 
-    /// Waits for the signal, and meanwhile gives `pending` without its conversation to the queries
-    /// `neuron_pending` and `neuron_waits_for`.
+    /// Waits for the decisions, which are sent as a signal. Returns `None` if no decisions arrived before the timeout.
+    /// During the wait, the queries `neuron_pending` and `neuron_waits_for` return `pending` without the conversation.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -240,14 +253,14 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
 
     fn should_continue_as_new(&self) -> bool {
         let steps = self.steps.load(Ordering::Relaxed);
-        // An execution that began with a long state must have got somewhere, or it would begin for ever.
+        // Without any step, an execution that begins with a long state would continue as new again and again.
         let is_long = self.ctx.continue_as_new_suggested()
             || self.options.continue_as_new_after.is_some_and(|most| steps >= most);
         is_long && steps > 0 && !self.is_nested()
     }
 
-    /// Leaves the state to the workflow, which continues as new with it. If the signals that wait leave no room, the run
-    /// goes on in this execution.
+    /// Puts the state into the mailbox, from which the workflow continues as new. Returns `Ok` if the queued signals
+    /// leave no room for the state in a payload, and the run then continues in this execution.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
         if length > limit {
@@ -260,7 +273,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
         let signals = self.ctx.state(|workflow| workflow.mailbox().length_of_signals())?;
         if signals > 0 && length.saturating_add(signals) > limit {
-            tracing::warn!(run = %self.run_id, signals, "signals that wait leave no room for a new execution");
+            tracing::warn!(run = %self.run_id, signals, "queued signals leave no room for a new execution");
             return Ok(());
         }
         self.keep_answers().await?;
@@ -273,25 +286,26 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
             let duration = duration.min(LONGEST);
             let timer = SendWrapper::new(self.ctx.timer(duration));
             self.begin_wait(None, duration, None);
-            // A cancelled one shows at the next step.
+            // If the timer was cancelled, the next step returns the error.
             let _ = timer.await;
             self.ctx.state_mut(|state| state.mailbox_mut().end_wait(None));
             self.answers_are_kept();
         }
     }
 
-    /// Waits until the server has the last answer of the model. A workflow of your own needs no more, if
-    /// it ends after a loop has run; [`AgentWorkflow`](crate::AgentWorkflow) waits in any case.
+    /// Waits until the server has received the last model response. A custom workflow that ends after a loop needs no
+    /// other wait for it. [`AgentWorkflow`](crate::AgentWorkflow) waits by itself too.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
-            // It is no result of the call, whatever becomes of it on the way.
+            // An error of the engine must not become the result of the tool call, even if middleware converts it. It is
+            // kept for `SubAgentWorkflow`.
             self.ctx.state_mut(|state| state.mailbox_mut().set_failure(error.to_string()));
         }
-        // A cancelled run keeps nothing.
+        // An error means that the run was cancelled, so its responses are not needed.
         let _ = self.keep_answers().await;
     }
 
-    /// Returns the time of the workflow's last task, which does not advance between two commands.
+    /// Returns the time at which the current workflow task began. It does not advance between two commands.
     fn now(&self) -> DateTime<Utc> {
         self.ctx.workflow_time().map(Into::into).unwrap_or_default()
     }
@@ -304,7 +318,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         self.ctx.is_replaying()
     }
 
-    /// An agent inside a tool call has the key of the call.
+    /// Returns the id of the run. Returns `None` for an agent inside a tool call, because the idempotency keys of its
+    /// own calls are based on the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.is_nested()).then_some(&self.run_id)
     }
@@ -319,17 +334,17 @@ impl<W> fmt::Debug for TemporalDurableContext<W> {
     }
 }
 
-/// Fails the workflow's task, which the server then tries again, until the agent is as it was. Nothing is lost, and nothing
-/// new is begun.
+/// Fails the current workflow task with the error. The server retries the task until a worker with a fitting agent
+/// takes it. The run keeps its history and starts no further step.
 pub(crate) fn stall<W: HasMailbox>(ctx: &WorkflowContext<W>, error: &DurableError) -> ! {
     let text = error.to_string();
     tracing::error!(workflow = ctx.info().workflow_id(), "{text}");
     ctx.state_mut(|workflow| workflow.mailbox_mut().set_stalled(text.clone()));
-    // The SDK fails a task by a panic alone. This one is none that the program's hook for panics hears of.
+    // Only a panic makes the SDK fail a workflow task. `resume_unwind` does not call the program's panic hook.
     resume_unwind(Box::new(text))
 }
 
-/// Returns the options of an activity.
+/// Converts the loop's options to the options of an activity with this id and retry policy.
 fn activity_options(
     options: &ActivityOptions,
     id: String,
@@ -343,7 +358,7 @@ fn activity_options(
         .build()
 }
 
-/// The text of what went wrong first.
+/// Returns the text of the first cause of an activity's error.
 fn innermost(error: &ActivityExecutionError) -> String {
     let Some(mut failure) = error.failure() else {
         return error.to_string();
@@ -354,7 +369,7 @@ fn innermost(error: &ActivityExecutionError) -> String {
     failure.message.clone()
 }
 
-/// The type by which an activity's failure goes.
+/// Returns the type of an activity's application failure. Returns `None` for another error.
 fn type_name(error: &ActivityExecutionError) -> Option<&str> {
     match error.reason()? {
         IncomingError::Application(failure) => failure.type_name(),

@@ -1,34 +1,34 @@
-//! Errors between a program and Temporal ([`TemporalError`]).
+//! Errors of workers and runs on Temporal ([`TemporalError`]).
 
 use neuron_types::BoxError;
 
 use crate::RunFailure;
 
-/// An error between a program and Temporal.
+/// An error of a worker, a run or a request to the Temporal server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemporalError {
-    /// The worker could not be made, or ended by itself.
+    /// The worker could not be created, or ended by itself.
     #[error("worker: {0}")]
     Worker(#[source] BoxError),
-    /// There is no run with this id.
+    /// The run does not exist.
     #[error("there is no run `{id}`")]
     NotFound {
-        /// The workflow's id.
+        /// The id of the run, which is also the id of its workflow.
         id: String,
     },
-    /// The run has ended, and takes neither a signal nor a cancellation.
+    /// The run has ended and cannot be signalled or cancelled.
     #[error("the run `{id}` has ended: {reason}")]
     AlreadyEnded {
-        /// The workflow's id.
+        /// The id of the run, which is also the id of its workflow.
         id: String,
-        /// Text that says how and when it ended.
+        /// Text with the status, the time and the reason of the end.
         reason: String,
     },
-    /// A run with this id is there already.
+    /// A run with this id has already been started.
     #[error("a run `{id}` is there already")]
     AlreadyStarted {
-        /// The workflow's id.
+        /// The id of the run, which is also the id of its workflow.
         id: String,
     },
     /// The run ended with an error.
@@ -37,13 +37,13 @@ pub enum TemporalError {
     /// The run was cancelled.
     #[error("the run was cancelled")]
     Cancelled,
-    /// The run was terminated or timed out, so it could not end by itself.
+    /// The run was terminated or timed out.
     #[error("the run was ended from outside: {0}")]
     Ended(String),
-    /// The history of a run does not fit this code.
+    /// The steps of the agent differ from the history of the run.
     #[error("replay differs from the history: {0}")]
     NonDeterminism(String),
-    /// The server could not be asked, or its answer could not be read.
+    /// The request to the server failed, or its response could not be read.
     #[error("temporal: {0}")]
     Other(#[source] BoxError),
 }

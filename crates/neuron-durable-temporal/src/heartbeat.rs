@@ -1,5 +1,5 @@
-//! [`Heartbeat`], which reports to the server that an activity's worker lives, and [`while_held`], which makes sure that
-//! the activity is still this worker's.
+//! Heartbeats of activities ([`Heartbeat`]), and work that runs only while this worker holds its activity
+//! ([`while_held`]).
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -17,21 +17,22 @@ use tokio::task::JoinHandle;
 
 use crate::AgentWorkflow;
 
-/// The lease of an activity without a heartbeat timeout, which the server waits for longer.
+/// Lease of an activity without a heartbeat timeout. The server's timeout of such an activity is longer.
 const LONGEST_LEASE: Duration = Duration::from_secs(3600);
 
-/// The time limit of a workflow task, if the server does not say it.
+/// Timeout of a workflow task, if the server does not return it.
 const DEFAULT_TASK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause after a server that did not answer was asked.
+/// Pause before a request to the server is repeated.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Beats in a task of its own until it is dropped. So a tool that blocks its thread lives too. In the responses the server
-/// says that the activity is cancelled.
+/// Sends heartbeats from a separate task until it is dropped, so a tool that blocks its thread does not stop them. The
+/// server's responses report the cancellation of the activity.
 pub(crate) struct Heartbeat(Option<JoinHandle<()>>);
 
 impl Heartbeat {
-    /// Beats three times in the time that the server waits.
+    /// Starts to send three heartbeats in each heartbeat timeout of the activity. Sends none if the activity has no
+    /// heartbeat timeout.
     pub(crate) fn start(ctx: &ActivityContext) -> Self {
         let Some(timeout) = ctx.info().heartbeat_timeout else {
             return Self(None);
@@ -40,7 +41,7 @@ impl Heartbeat {
         let ctx = ctx.clone();
         Self(Some(tokio::spawn(async move {
             loop {
-                // `()` is a payload that always fits.
+                // An error is not possible here, because `()` can always be encoded.
                 let _ = ctx.record_heartbeat(()).await;
                 tokio::time::sleep(interval).await;
             }
@@ -56,15 +57,16 @@ impl Drop for Heartbeat {
     }
 }
 
-/// Polls the work of an activity only while the server confirms that this worker holds it. The server is asked before the
+/// Polls `work` only while the server confirms that this worker holds the activity. The server is asked before the
 /// first poll, and after a pause of the process. The lease is the heartbeat timeout, after which the server gives the
-/// activity up.
+/// activity to another worker.
 ///
-/// A local activity belongs to its workflow's task, so its work is polled in any case: see [`check_task`].
+/// The work of a local activity is always polled, because a local activity belongs to its workflow task. See
+/// [`check_task`].
 ///
 /// # Errors
 ///
-/// The activity is lost. `work` is dropped then.
+/// Returns an error and drops `work` if this worker has lost the activity.
 pub(crate) async fn while_held<T>(
     ctx: &ActivityContext,
     work: impl Future<Output = T> + WasmCompatSend,
@@ -79,15 +81,17 @@ pub(crate) async fn while_held<T>(
     neuron_runtime::while_held(lease, || claim.prove(), work).await
 }
 
-/// Checks before a local activity begins that the task of its workflow, which the server started at this time, is still this
-/// worker's. A process that was stopped finds tasks that the server gave to another worker since.
+/// Checks, before a local activity begins, that this worker still holds the workflow task of the activity. `started` is
+/// the time at which the server started that task. A process that was stopped may hold tasks that the server has given
+/// to another worker since.
 ///
-/// A later attempt is not checked: the SDK reports to the server in good time that the task goes on, and cancels the
-/// activity if the server has given the task up.
+/// Only the first attempt is checked. During retries the SDK reports to the server that the task continues, and cancels
+/// the activity if the server has given the task to another worker.
 ///
 /// # Errors
 ///
-/// The task is another one. The error is the time after which the SDK has cancelled the activity.
+/// Returns the timeout of a workflow task if the task belongs to another worker. The SDK cancels the activity before
+/// this time is over.
 pub(crate) async fn check_task(
     ctx: &ActivityContext,
     started: Option<SystemTime>,
@@ -109,7 +113,7 @@ pub(crate) async fn check_task(
             Err(timeout.and_then(|time| time.try_into().ok()).unwrap_or(DEFAULT_TASK_TIMEOUT))
         }
         Err(WorkflowInteractionError::NotFound(_)) => Err(DEFAULT_TASK_TIMEOUT),
-        // The call costs no more than its price.
+        // If the check fails, the call is made all the same. At worst one model call is paid twice.
         Err(error) => {
             tracing::debug!(%error, "the server does not confirm a workflow task");
             Ok(())
@@ -117,18 +121,18 @@ pub(crate) async fn check_task(
     }
 }
 
-/// The claim of this process on an activity.
+/// The claim of this process to an activity.
 struct Claim {
     client: Client,
     task_token: Vec<u8>,
     lease: Duration,
-    /// The moment before the last proof.
+    /// The moment just before the last successful request. `None` if there was none.
     proven: Mutex<Option<Moment>>,
 }
 
 impl Claim {
-    /// Asks the server itself, since the SDK's heartbeats say nothing about when the server had them. Waits for a server
-    /// that is not there.
+    /// Sends a heartbeat to the server, to confirm that this worker still holds the activity. The SDK's own heartbeats
+    /// do not report when the server received them. Retries until the server responds.
     async fn prove(&self) -> Result<(), DurableError> {
         loop {
             let now = Moment::now();
@@ -153,8 +157,9 @@ impl Claim {
         }
     }
 
-    /// Within the lease the server gives an activity up only if its run has ended. The SDK cancels the activity then, and
-    /// the tool has time to end.
+    /// Handles the response "not found" to a heartbeat. Within the lease it means that the run has ended, and the
+    /// result is `Ok`. The SDK then cancels the activity, and the tool has time to end. After the lease, returns an
+    /// error, because another worker may have the activity.
     fn not_found(&self) -> Result<(), DurableError> {
         let proven = *self.proven.lock().unwrap_or_else(PoisonError::into_inner);
         if proven.is_some_and(|proven| proven.age() < self.lease) {

@@ -1,4 +1,4 @@
-//! A value in a payload of Temporal ([`Json`]).
+//! A value as JSON in a Temporal payload ([`Json`]).
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,37 +11,38 @@ use temporalio_common::data_converters::{
 };
 use temporalio_common::protos::temporal::api::common::v1::Payload;
 
-/// The metadata key and value for the encoding of a payload.
+/// Metadata key of a payload's encoding.
 const ENCODING: &str = "encoding";
+/// Metadata value of JSON payloads.
 const JSON: &[u8] = b"json/plain";
 
-/// A value in its JSON form, as the payloads of Temporal carry it.
+/// A value in its JSON form, for Temporal payloads.
 ///
-/// The SDK's own conversion refuses what is nested more than 128 deep, which arguments of a tool may be;
-/// this one takes the depth that every storage of neuron takes. `Debug` shows no contents.
+/// The SDK's own conversion rejects values that are nested more than 128 levels deep, such as deeply nested arguments
+/// of a tool. This type accepts the same depth as all storage of neuron. `Debug` does not show the contents.
 pub struct Json<T> {
     bytes: Vec<u8>,
     of: PhantomData<fn() -> T>,
 }
 
 impl<T> Json<T> {
-    /// Takes JSON that was written already.
+    /// Creates a payload from bytes that are already JSON.
     pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
         Self { bytes, of: PhantomData }
     }
 
-    /// The bytes that it takes.
+    /// Returns the length of the JSON in bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 }
 
 impl<T: Serialize> Json<T> {
-    /// Writes a value.
+    /// Serialises a value.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] when it cannot be JSON, or is nested too deep.
+    /// [`DurableError::Other`] if the value cannot be serialised as JSON, or is nested too deeply.
     pub fn new(value: &T) -> Result<Self, DurableError> {
         let mut bytes = Vec::new();
         stored_json::write(&mut bytes, value).map_err(|error| DurableError::Other(error.into()))?;
@@ -50,23 +51,23 @@ impl<T: Serialize> Json<T> {
 }
 
 impl<T: DeserializeOwned> Json<T> {
-    /// Reads the value.
+    /// Parses the value.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] when it is none of this type.
+    /// [`DurableError::Other`] if the JSON is not a `T`.
     pub fn read(&self) -> Result<T, DurableError> {
         self.read_as()
     }
 }
 
 impl<T> Json<T> {
-    /// The same bytes for another type that reads them.
+    /// Changes the type parameter, for another type that parses the same JSON.
     pub(crate) fn cast<U>(self) -> Json<U> {
         Json::from_bytes(self.bytes)
     }
 
-    /// Reads a part of the value, as another type.
+    /// Parses the JSON as another type, for example one with only some of the fields.
     pub(crate) fn read_as<U: DeserializeOwned>(&self) -> Result<U, DurableError> {
         stored_json::read(&self.bytes).map_err(|error| DurableError::Other(error.into()))
     }
@@ -101,7 +102,7 @@ impl<T> TemporalDeserializable for Json<T> {
     ) -> Result<Self, PayloadConversionError> {
         match payload.metadata.get(ENCODING).map(Vec::as_slice) {
             Some(JSON) => Ok(Self::from_bytes(payload.data)),
-            // Not `WrongEncoding`, after which the SDK looks for another converter.
+            // After `WrongEncoding` the SDK would try another converter.
             _ => Err(PayloadConversionError::EncodingError(BoxError::from(
                 "a payload is not JSON: does the client encode what the worker decodes?",
             ))),

@@ -1,8 +1,8 @@
-//! Runs of AI agents that survive a crash, on Temporal.
+//! Durable runs of AI agents on Temporal. A run survives the crash of its worker.
 //!
-//! An [`AgentWorker`] hosts an agent on a task queue. Kill it at any moment: another worker, or the same
-//! one started again, goes on where it was. No answer of the model that was there is paid twice, and no
-//! tool runs twice that must not.
+//! An [`AgentWorker`] hosts an agent on a task queue. If the worker is killed, another worker continues its runs, or
+//! the same worker does after a restart. A model response that has reached the server is not requested again. A tool
+//! that must not run twice does not run again.
 //!
 //! ```no_run
 //! use neuron_durable_temporal::{AgentRuns, AgentWorker, connect};
@@ -19,7 +19,7 @@
 //! # Ok(())
 //! # }
 //!
-//! // Elsewhere, in a web server for instance:
+//! // In another process, for example a web server:
 //! # async fn ask() -> Result<(), Box<dyn std::error::Error>> {
 //! let runs = AgentRuns::new(connect("http://127.0.0.1:7233", "default").await?, "support");
 //! let run = runs.start("ticket-17", "My invoice is wrong.").await?;
@@ -33,39 +33,40 @@
 //! | for | see |
 //! |---|---|
 //! | the worker that owns provider and tools, and its shutdown | [`AgentWorker`] |
-//! | starting runs, signals, what a run waits for, its end | [`AgentRuns`], [`AgentRun`] |
-//! | local or regular calls of the model, retries, heartbeats, sizes, continuing as new | [`TemporalOptions`] |
-//! | what becomes of what, in a workflow of your own | [`TemporalDurableContext`] |
+//! | starting and signalling a run, its pending calls, its result | [`AgentRuns`], [`AgentRun`] |
+//! | local model calls or activities, retries, heartbeats, size limits, continuing as new | [`TemporalOptions`] |
+//! | mapping of an agent's steps to Temporal, custom workflows | [`TemporalDurableContext`] |
 //! | payloads that are too long for the server | [`PayloadStore`] |
-//! | tests that new code goes on with old runs | [`replay_history`] |
-//! | lists of runs, decisions that come late, leases, versions | [Operating runs](#operating-runs) |
+//! | tests that new code can continue old runs | [`replay_history`] |
+//! | lists of runs, late decisions, leases, versions | [Operating runs](#operating-runs) |
 //!
 //! # The compiler
 //!
-//! Temporal's SDK needs Rust 1.92: this crate alone needs it too.
+//! Temporal's SDK needs Rust 1.92, so this crate needs it too. The other crates of neuron do not.
 //!
-//! # How long a recovery takes
+//! # Recovery time
 //!
-//! What a killed worker did is taken up again when the server has waited long enough for it:
+//! The server must first notice that a worker is lost. The time depends on the work that was interrupted:
 //!
-//! | what it did | the server waits for | default |
+//! | the lost worker | time limit | default |
 //! |---|---|---|
-//! | it drove the run (or made a local call of the model) | [`AgentRuns::task_timeout`] | 10 s |
-//! | it had the run in its memory, and something happens | [`AgentWorkerBuilder::sticky_timeout`] | 5 s |
-//! | it ran a tool, or an activity for the model | the loop's heartbeat timeout, or [`TemporalOptions::heartbeat_timeout`] | 10 s |
+//! | was driving the run, or making a local model call | [`AgentRuns::task_timeout`] | 10 s |
+//! | had the idle run in its memory, and an event arrives for the run | [`AgentWorkerBuilder::sticky_timeout`] | 5 s |
+//! | was running a tool, or an activity that calls the model | the loop's heartbeat timeout, or [`TemporalOptions::heartbeat_timeout`] | 10 s |
 //!
-//! A shorter time recovers faster, and takes a worker for lost that is only slow. The time limit of an
-//! attempt holds in the worker itself, as without an engine; the server's is five seconds longer.
+//! With a shorter limit a run recovers faster, but the server also considers a slow worker lost. The timeout of a
+//! single attempt is enforced by the worker. The server's timeout for the attempt is five seconds longer.
 //!
 //! # Limits
 //!
-//! - The server takes payloads of 2 MiB and, by default, warns at histories of 10 MiB and ends those of
-//!   50 MiB or 51 200 events. What would be longer than [`TemporalOptions::record_limit`] is an error that
-//!   says so. Runs continue as new executions when the server suggests it, from some four thousand
-//!   events or four megabytes on; a conversation longer than the limit needs a
-//!   [`PayloadStore`] for that, and without one the run ends there with an error that says so.
-//! - Deltas of streams come when the answer is whole.
-//! - A run that is not terminated waits for ever for a worker whose code fits.
+//! - The server accepts payloads of up to 2 MiB. By default it warns about histories of 10 MiB, and ends runs whose
+//!   history has 50 MiB or 51,200 events.
+//! - A record that is longer than [`TemporalOptions::record_limit`] becomes an error that names the limit.
+//! - A run continues as a new execution when the server suggests it, after about 4,000 events or 4 MB. If the
+//!   conversation is longer than the record limit, this needs a [`PayloadStore`]. Without a store the run ends with an
+//!   error.
+//! - The deltas of a stream are sent only when the response is complete.
+//! - If no worker has code that fits a run, the run waits until such a worker starts, or until it is terminated.
 #![doc = ""]
 #![doc = include_str!("operating.md")]
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -112,7 +113,7 @@ pub use sub_agent::SubAgentWorkflow;
 pub use worker::{AgentWorker, AgentWorkerBuilder, ShutdownHandle};
 pub use workflow::{AgentWorkflow, RunInput};
 
-/// The client that this crate's types take, so that its version is the right one.
+/// The Temporal client, in the version that this crate's types use.
 pub use temporalio_client;
-/// The SDK, for a workflow and a worker of your own.
+/// The Temporal SDK, in the version that this crate uses. It is needed for custom workflows and workers.
 pub use temporalio_sdk;

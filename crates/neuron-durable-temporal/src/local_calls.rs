@@ -1,4 +1,4 @@
-//! Requests to the model on their way from a workflow to a local activity of the same worker.
+//! Passes the requests of local model calls from a workflow to the local activity in the same process ([`LocalCalls`]).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,36 +7,40 @@ use std::time::SystemTime;
 use neuron_runtime::Asked;
 use neuron_types::{ActivityOptions, CacheControl, CompletionRequest};
 
-/// A request and how it is treated.
+/// The request of a local model call, with everything that its activity needs.
 #[derive(Debug)]
 pub(crate) struct LocalCall {
     pub(crate) request: CompletionRequest,
-    /// The wish of the request for a cache, which is no part of it.
+    /// Cache control of the request, which is not part of [`CompletionRequest`].
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
+    /// The recorded form of the request, which is stored with the response.
     pub(crate) asked: Asked,
-    /// The agents around the call, as in [`AgentPath`](neuron_types::AgentPath).
+    /// Names of the agents around the call, as in [`AgentPath`](neuron_types::AgentPath).
     pub(crate) agents: Vec<String>,
     /// Time at which the server started the workflow task that makes the call.
     pub(crate) task_started: Option<SystemTime>,
 }
 
-/// The requests that local activities of this process shall make.
+/// The requests of this process that wait for their local activities.
 ///
-/// A local activity runs where its workflow runs, and its input is in no history: so the request itself
-/// goes from one to the other, and neither the SDK nor a payload store writes it down at every turn.
+/// A local activity runs in the process of its workflow, and its input does not have to be in the history. The request
+/// is therefore passed in memory, and only a ticket is the activity's input. Neither the SDK nor a payload store writes
+/// the request at each turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LocalCalls(Arc<Mutex<Table>>);
 
+/// The waiting calls, by the number of their tickets.
 #[derive(Debug, Default)]
 struct Table {
-    /// No two calls of a process have the same ticket, so that an evicted run takes away its own only.
+    /// Number of the next ticket. Numbers are unique in the process, so a run that is evicted from the cache removes
+    /// only its own calls.
     next: u64,
     waiting: HashMap<u64, Arc<LocalCall>>,
 }
 
 impl LocalCalls {
-    /// Leaves a call for the activity, as long as the ticket lives.
+    /// Stores a call for its activity until the returned ticket is dropped.
     pub(crate) fn leave(&self, call: LocalCall) -> Ticket {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = table.next;
@@ -45,14 +49,14 @@ impl LocalCalls {
         Ticket { calls: self.clone(), number }
     }
 
-    /// Looks at a call. It stays, for another attempt.
+    /// Returns the call of a ticket, and keeps it for another attempt. Returns `None` if the ticket was dropped.
     pub(crate) fn get(&self, ticket: u64) -> Option<Arc<LocalCall>> {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         table.waiting.get(&ticket).cloned()
     }
 }
 
-/// The claim on a call that was left. Dropped, it takes the call away.
+/// Keeps a call in the table. Dropping the ticket removes the call.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     calls: LocalCalls,
@@ -74,7 +78,7 @@ mod tests {
     use super::{LocalCall, LocalCalls};
 
     #[test]
-    fn a_call_waits_as_long_as_its_ticket_lives() {
+    fn call_is_kept_until_its_ticket_is_dropped() {
         let calls = LocalCalls::default();
         let asked = RequestLog::default().ask(RequestRef::default()).unwrap();
         let call = || LocalCall {

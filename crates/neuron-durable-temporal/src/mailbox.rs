@@ -1,4 +1,4 @@
-//! The state that a workflow keeps for its run between messages of the server ([`Mailbox`]).
+//! The state that a workflow keeps for its run ([`Mailbox`]).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::json::Json;
 use crate::wait::{Wait, Waits};
 
-/// A signal on its way to a run, as the workflow's signal `neuron_signal` takes it.
+/// A signal to a run. The workflow's signal `neuron_signal` takes this type.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Signal {
@@ -28,20 +28,20 @@ impl Signal {
     }
 }
 
-/// Without the value, which may be secret.
+/// Formats the signal without the value, which may be secret.
 impl fmt::Debug for Signal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Signal").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// The most bytes of the fields around state and signals.
+/// Upper bound, in bytes, of the JSON around the state and the signals in the input of an execution.
 const FIELDS: usize = 256;
 
-/// Signals that no one has taken yet, by name, the oldest first.
+/// Signals that the run has not taken yet, by name. In each queue the oldest signal is first.
 pub(crate) type Queues = BTreeMap<String, VecDeque<Value>>;
 
-/// Signals that no one has taken when a run ends.
+/// Signals that a run had not taken when it ended.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Untaken(pub(crate) Queues);
@@ -52,32 +52,31 @@ impl Untaken {
     }
 }
 
-/// Without the values.
+/// Formats only the names of the signals, because the values may be secret.
 impl fmt::Debug for Untaken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.0.keys()).finish()
     }
 }
 
-/// The state that a workflow keeps for the run that it drives. It has the signals, the wait of the run and the
-/// state of the next execution. A workflow of your own has a mailbox in its state, and returns it by
-/// [`HasMailbox`].
+/// The state that a workflow keeps for its run. It has the queued signals, the current wait and the state of the next
+/// execution. A custom workflow has a mailbox in its own state, and returns it by [`HasMailbox`].
 #[derive(Default)]
 pub struct Mailbox {
     signals: Queues,
     waits: Waits,
     next_state: Option<Value>,
-    /// True if a response of the model arrived in the current task of the workflow, so that it is not in the
-    /// history yet.
+    /// Set if a local activity returned a result in the current workflow task. The result is not in the history until
+    /// the task ends.
     has_unkept_answer: bool,
-    /// Why the run does not fit its history, so that the workflow's task fails.
+    /// Set if the run does not fit its history. The workflow task then fails with this text.
     stalled: Option<String>,
-    /// The failure of the engine that ended the run of an agent inside a tool call.
+    /// Set if an error of the engine ended the run of an agent inside a tool call.
     failure: Option<String>,
 }
 
 impl Mailbox {
-    /// An empty one.
+    /// Creates an empty mailbox.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -88,14 +87,16 @@ impl Mailbox {
         self.signals.entry(signal.name).or_default().push_back(signal.value);
     }
 
-    /// Returns the calls that wait for a decision, without the conversation.
+    /// Returns the calls that wait for a decision, without the conversation. Returns `None` if the run does not wait
+    /// for decisions.
     #[must_use]
     pub fn pending(&self) -> Option<&PendingApproval> {
         self.waits.now.as_ref()?.pending.as_ref()
     }
 
-    /// Takes the state with which the next execution goes on, after the run ended with
-    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew).
+    /// Removes and returns the state for the next execution. Call it after the run ended with
+    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew). Returns `None` if the run left no
+    /// state.
     pub fn take_next_state(&mut self) -> Option<Value> {
         self.next_state.take()
     }
@@ -104,7 +105,7 @@ impl Mailbox {
         self.stalled = Some(reason);
     }
 
-    /// Why the run does not fit its history.
+    /// Returns the reason why the run does not fit its history. Returns `None` if it fits.
     pub(crate) fn stalled(&self) -> Option<&str> {
         self.stalled.as_deref()
     }
@@ -125,13 +126,16 @@ impl Mailbox {
         &self.waits
     }
 
+    /// Sets the current wait. An earlier missed wait for the same signal is forgotten.
     pub(crate) fn begin_wait(&mut self, wait: Wait) {
         self.waits.ended.retain(|name, _| Some(name) != wait.signal.as_ref());
         self.waits.now = Some(wait);
     }
 
-    /// Ends the wait. `missed_at` is the time at which it ended without its signal. After a wait for decisions the run
-    /// ends. After any other wait it goes on, and may wait for the signal again.
+    /// Ends the current wait. `missed_at` is set if the wait ended at its deadline without its signal.
+    ///
+    /// Only a missed wait for decisions is remembered, because the run ends after it. After any other wait the run
+    /// continues, and may wait for the same signal again.
     pub(crate) fn end_wait(&mut self, missed_at: Option<DateTime<Utc>>) {
         let decisions = self.waits.now.take().filter(|wait| wait.pending.is_some());
         if let (Some(name), Some(time)) = (decisions.and_then(|wait| wait.signal), missed_at) {
@@ -151,18 +155,20 @@ impl Mailbox {
         self.signals.get(name).is_some_and(|queue| !queue.is_empty())
     }
 
+    /// Removes and returns the oldest signal with this name. Returns `None` if there is none.
     pub(crate) fn take_signal(&mut self, name: &str) -> Option<Value> {
         self.signals.get_mut(name)?.pop_front()
     }
 
-    /// The signals that nobody took, for the next execution.
+    /// Removes and returns all signals that the run has not taken, for the next execution.
     pub(crate) fn take_signals(&mut self) -> Queues {
         let mut signals = std::mem::take(&mut self.signals);
         signals.retain(|_, queue| !queue.is_empty());
         signals
     }
 
-    /// Returns the bytes that the signals which nobody took need in the input of the next execution.
+    /// Returns the size in bytes that the queued signals need in the input of the next execution. Returns 0 if no
+    /// signal is queued.
     pub(crate) fn length_of_signals(&self) -> Result<usize, DurableError> {
         match self.signals.values().all(VecDeque::is_empty) {
             true => Ok(0),
@@ -170,7 +176,7 @@ impl Mailbox {
         }
     }
 
-    /// Inserts the signals of an earlier execution before the later ones.
+    /// Inserts the signals of an earlier execution before the signals of this execution.
     pub(crate) fn put_first(&mut self, earlier: Queues) {
         for (name, mut queue) in earlier {
             let since = self.signals.remove(&name).unwrap_or_default();
@@ -191,16 +197,16 @@ impl fmt::Debug for Mailbox {
     }
 }
 
-/// A workflow's state that has a [`Mailbox`].
+/// A workflow whose state has a [`Mailbox`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` has no mailbox for a run",
     note = "implement `HasMailbox` for the workflow, or use `AgentWorkflow`"
 )]
 pub trait HasMailbox: 'static {
-    /// The mailbox.
+    /// Returns the mailbox.
     fn mailbox(&self) -> &Mailbox;
 
-    /// The mailbox, to change.
+    /// Returns the mailbox for changes.
     fn mailbox_mut(&mut self) -> &mut Mailbox;
 }
 
@@ -211,7 +217,7 @@ mod tests {
     use super::{Mailbox, Signal};
 
     #[test]
-    fn signals_wait_by_name_in_order_also_over_executions() {
+    fn signals_keep_their_order_by_name_across_executions() {
         let mut first = Mailbox::new();
         assert!(!first.has_signal("a"));
         for (name, value) in [("a", 1), ("b", 2), ("a", 3)] {

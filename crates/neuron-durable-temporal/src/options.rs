@@ -1,4 +1,4 @@
-//! The options of an agent's runs on Temporal ([`TemporalOptions`]).
+//! Options of an agent's runs on Temporal ([`TemporalOptions`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,36 +9,39 @@ use neuron_types::RetryPolicy;
 
 use crate::payload_store::PayloadStore;
 
-/// Maximum number of bytes of a record. The server accepts 2 MiB in a payload by default, and the rest is for the
-/// envelope.
+/// Maximum size of a record in bytes, 1.5 MiB. The server accepts 2 MiB in a payload by default, and the difference is
+/// reserved for the envelope.
 const LARGEST_RECORD: usize = 3 << 19;
 
-/// The place in which a run calls its model.
+/// The kind of activity that calls the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ModelCalls {
-    /// A local activity in the worker that drives the run. Only the response is in the history, so that the
-    /// history grows with the new messages and the request may have any size.
+    /// A local activity in the worker that drives the run. Only the response is stored in the history. The history
+    /// therefore grows only by the new messages, and the request may have any size.
     ///
-    /// It costs: the call does not wait in the task queue, so no other worker takes it. While it lasts,
-    /// the worker reports to the server every eight tenths of the workflow task's timeout, with three
-    /// events in the history each time. When the worker is lost, or the task fails, the call that goes on
-    /// is made again, and none before it: a timer separates it from an answer directly before it, and such
-    /// an answer from the run's end. The server fires it within a second or so.
+    /// Local calls have these costs:
+    ///
+    /// - The call is not in the task queue, so no other worker can make it.
+    /// - During the call, the worker reports to the server after each 80 % of the workflow task's timeout. Each report
+    ///   adds three events to the history.
+    /// - If the worker is lost or the workflow task fails, the current call is made again. To protect earlier
+    ///   responses, a timer of about a second is set between two consecutive calls, and between the last call and the
+    ///   end of the run.
     #[default]
     Local,
-    /// As an activity, which any worker of the queue takes. The whole request is in the history, at every
-    /// turn: it must not be longer than [`TemporalOptions::record_limit`] unless there is a
-    /// [`PayloadStore`], and the history grows with the square of the turns.
+    /// An activity that any worker of the queue can run. The whole request is stored in the history at every turn, so
+    /// the history grows with the square of the number of turns. Without a [`PayloadStore`], a request must not be
+    /// longer than [`TemporalOptions::record_limit`].
     Activity,
 }
 
-/// The options of an agent's runs on Temporal, which the worker, the workflow and its activities share. Clones
-/// share one [`PayloadStore`].
+/// The options of an agent's runs on Temporal. The worker, the workflow and its activities share them. Clones share one
+/// [`PayloadStore`].
 ///
-/// What decides which commands a run gives ([`model_calls`](Self::model_calls),
-/// [`record_limit`](Self::record_limit), [`unknown_outcome`](Self::unknown_outcome),
-/// [`continue_as_new_after`](Self::continue_as_new_after)) belongs to its code: a run in flight does not
-/// survive a change of it.
+/// [`model_calls`](Self::model_calls), [`record_limit`](Self::record_limit),
+/// [`unknown_outcome`](Self::unknown_outcome) and [`continue_as_new_after`](Self::continue_as_new_after) determine the
+/// commands that a run sends to the server. Treat them as part of the agent's code. If one of them changes, a run that
+/// has already begun does not fit its history any more.
 ///
 /// # Example
 ///
@@ -64,13 +67,13 @@ pub struct TemporalOptions {
     pub(crate) record_limit: usize,
     pub(crate) continue_as_new_after: Option<usize>,
     pub(crate) payload_store: Option<Arc<dyn PayloadStore>>,
-    /// Requests on their way to local activities.
+    /// Requests that wait in this process for their local activities.
     pub(crate) local_calls: crate::local_calls::LocalCalls,
 }
 
 impl TemporalOptions {
-    /// Local model calls, ten attempts at each, heartbeats within ten seconds, records of at most 1 MiB,
-    /// no variables of the environment, no payload store.
+    /// Creates the default options. Model calls are local, with up to ten attempts. The heartbeat timeout is 10
+    /// seconds, and a record has up to 1 MiB. There are no environment variables and no payload store.
     pub fn new() -> Self {
         Self {
             model_calls: ModelCalls::default(),
@@ -93,85 +96,97 @@ impl TemporalOptions {
         }
     }
 
-    /// Sets the place of the model's calls. Default: [`ModelCalls::Local`].
+    /// Sets the kind of activity that calls the model. Default: [`ModelCalls::Local`].
     pub fn model_calls(mut self, model_calls: ModelCalls) -> Self {
         self.model_calls = model_calls;
         self
     }
 
-    /// Sets the retries of a call of the model if the loop's options have no policy. Default: ten attempts,
-    /// with waits from a second to a minute.
+    /// Sets the retry policy of a model call, if the loop's options have no policy. Default: ten attempts, with pauses
+    /// from one second to one minute.
     pub fn model_retry(mut self, policy: RetryPolicy) -> Self {
         self.model_retry = policy;
         self
     }
 
-    /// Sets the maximum time between two heartbeats of an activity if the loop's options have no heartbeat
-    /// timeout. Default: ten seconds. After this time the worker of a tool counts as lost. The worker sends
-    /// three heartbeats in this time by itself, even while a tool blocks its thread.
+    /// Sets the maximum time between two heartbeats of an activity, if the loop's options have no heartbeat timeout.
+    /// Default: 10 seconds.
+    ///
+    /// After this time the server considers the worker of a tool lost. The worker sends three heartbeats in this time,
+    /// even while a tool blocks its thread.
     pub fn heartbeat_timeout(mut self, timeout: Duration) -> Self {
         self.heartbeat_timeout = timeout;
         self
     }
 
-    /// Sets the handling of a call whose worker was lost, of a tool that must not run twice. Default:
+    /// Sets the result of a tool call whose worker was lost, if the tool must not run twice. Default:
     /// [`UnknownOutcome::TellModel`].
     pub fn unknown_outcome(mut self, unknown_outcome: UnknownOutcome) -> Self {
         self.unknown_outcome = unknown_outcome;
         self
     }
 
-    /// Sets the reaction to a prompt, tools or a model that changed since the history was written. By default
-    /// the workflow task fails with an error that names the change, and the server retries it until a worker
-    /// has the old agent. Runs that an older release of this crate started have only this default.
+    /// Sets the reaction to a prompt, tools or a model that changed since the history was written.
+    ///
+    /// By default the workflow task fails with an error that names the change. The server retries the task until a
+    /// worker with the old agent takes the run. Runs that an older release of this crate started always behave like
+    /// this.
     pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
         self.changed_agent = changed_agent;
         self
     }
 
-    /// Sets the version of a worker's agent, and with [`AgentRuns::options`](crate::AgentRuns::options) the version to
-    /// which new runs are pinned. By default there is none. A run or a worker without a version is not checked.
+    /// Sets the version of the agent. By default there is none. A worker drives only runs of its version. With
+    /// [`AgentRuns::options`](crate::AgentRuns::options), new runs are pinned to this version.
     ///
-    /// If a worker of another version gets a pinned run, its workflow task fails with a text that names both versions. The
-    /// run stands still until a worker of its version takes it. With [`ChangedAgent::GoOn`] it goes on, and is pinned to
-    /// the worker's version when it continues as new. Tools run on any worker of the queue:
-    /// [`AgentWorkerBuilder::deployment`](crate::AgentWorkerBuilder::deployment) routes them too.
+    /// If a worker of another version receives a pinned run, the workflow task fails with an error that names both
+    /// versions. The run stalls until a worker of the pinned version takes it. With [`ChangedAgent::GoOn`] the run
+    /// continues instead, and is pinned to the worker's version when it continues as new. A run or a worker without a
+    /// version is not checked.
+    ///
+    /// The version of a worker is not checked for tools, which any worker of the queue may run. Use
+    /// [`AgentWorkerBuilder::deployment`](crate::AgentWorkerBuilder::deployment) to route tools by version too.
     pub fn agent_version(mut self, version: impl Into<String>) -> Self {
         self.agent_version = Some(version.into());
         self
     }
 
-    /// Sets the variables of [`ToolContext::environment`](neuron_types::ToolContext::environment) that tools
-    /// see. Default: none, because their values are in the history.
+    /// Sets the names of the environment variables that tools see in
+    /// [`ToolContext::environment`](neuron_types::ToolContext::environment). Default: none, because the values are
+    /// stored in the history.
     pub fn environment<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.environment = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the maximum number of bytes of a record. Records are the answers of the model, the arguments and
-    /// results of tools, and [recorded](neuron_types::DurableContext::record) values. The default is
-    /// [`DEFAULT_RECORD_LIMIT`]. More than 1.5 MiB counts as 1.5 MiB, since the server takes 2 MiB. A longer
-    /// record becomes an error that names it, never an endless repetition.
+    /// Sets the maximum size of a record in bytes. Records are the responses of the model, the arguments and results of
+    /// tools, and [recorded](neuron_types::DurableContext::record) values. Default: [`DEFAULT_RECORD_LIMIT`].
+    ///
+    /// A value above 1.5 MiB is reduced to 1.5 MiB, because the server accepts payloads of 2 MiB. A longer record
+    /// becomes an error that names the record, and is not retried.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.record_limit = bytes.min(LARGEST_RECORD);
         self
     }
 
-    /// Sets after how many steps (calls of the model, batches of tools, waits) a run continues as a new
-    /// execution. It does so in any case when the server asks for it, after some thousand events.
+    /// Sets the number of steps after which a run continues as a new execution. Steps are model calls, batches of
+    /// tools, waits and recorded values. Without this option a run continues as new only when the server suggests it,
+    /// after some thousand events.
     pub fn continue_as_new_after(mut self, steps: usize) -> Self {
         self.continue_as_new_after = Some(steps);
         self
     }
 
-    /// Sets where payloads of more than 128 KiB are kept, instead of the history. With it a conversation
-    /// longer than [`record_limit`](Self::record_limit) can continue as a new execution, and be returned.
+    /// Sets the store for payloads of more than 128 KiB, which are then not kept in the history. With a store, a
+    /// conversation that is longer than [`record_limit`](Self::record_limit) can be returned, and can continue as a new
+    /// execution.
     pub fn payload_store(mut self, store: impl PayloadStore + 'static) -> Self {
         self.payload_store = Some(Arc::new(store));
         self
     }
 
-    /// Returns the maximum number of bytes of the state of a new execution, and of a run's result.
+    /// Returns the maximum size in bytes of a run's result and of the state of a new execution. With a payload store
+    /// there is no limit.
     pub(crate) fn state_limit(&self) -> usize {
         match self.payload_store {
             Some(_) => usize::MAX,

@@ -1,4 +1,4 @@
-//! The outcome of a run on the server ([`RunOutcome`] and [`RunFailure`]).
+//! The stored outcome of a run, a result or a failure ([`RunOutcome`] and [`RunFailure`]).
 
 use std::fmt;
 
@@ -8,34 +8,34 @@ use serde::{Deserialize, Serialize};
 use crate::json::Json;
 use crate::mailbox::Untaken;
 
-/// The longest text of an error that the server is given, in bytes.
+/// Maximum length of an error's text in a failure, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
-/// The outcome that a run's workflow returns, which fits into a payload.
+/// The outcome that the workflow of a successful run returns. It is shortened if it does not fit into a payload.
 ///
 /// `Debug` does not show the conversation.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunOutcome {
-    /// Version of the form. [`RunOutcome::VERSION`] of the release that wrote it.
+    /// Version of the stored format, [`RunOutcome::VERSION`] of the release that wrote it.
     pub version: u32,
-    /// The run's result.
+    /// Result of the run.
     pub result: AgentResult,
-    /// True if parts were left out, because the outcome exceeds
-    /// [`TemporalOptions::record_limit`](crate::TemporalOptions::record_limit) without a payload store, or is
-    /// nested too deep. First the messages are left out, and then the end of the response.
+    /// Set if parts of the result were left out. This happens if the outcome is longer than
+    /// [`TemporalOptions::record_limit`](crate::TemporalOptions::record_limit) without a payload store, or is nested
+    /// too deeply. The messages are left out first, and then the end of the response.
     #[serde(default)]
     pub is_cut: bool,
 }
 
 impl RunOutcome {
-    /// The version of the stored form that this release writes, and the newest that it reads.
+    /// Version of the stored format that this release writes.
     pub const VERSION: u32 = 1;
 
-    /// Writes an outcome of at most this many bytes.
+    /// Serialises an outcome with at most `limit` bytes. Parts of the result are left out if it is longer.
     pub(crate) fn within(result: AgentResult, limit: usize) -> Result<Json<Self>, DurableError> {
         let mut outcome = Self { version: Self::VERSION, result, is_cut: false };
-        // What is nested too deep for a payload is cut as what is too long.
+        // A result that is nested too deeply cannot be serialised, and is shortened like a result that is too long.
         if let Ok(json) = Json::new(&outcome)
             && json.len() <= limit
         {
@@ -47,7 +47,7 @@ impl RunOutcome {
         if json.len() <= limit {
             return Ok(json);
         }
-        // Each byte of text takes one byte in JSON at least, and six at most.
+        // A byte of text takes one to six bytes in JSON.
         let text = &mut outcome.result.response;
         let over = json.len() - limit;
         let kept = text.len().saturating_sub(over).max(limit / 8);
@@ -68,18 +68,19 @@ impl fmt::Debug for RunOutcome {
     }
 }
 
-/// The reason for which a run has no result. It is in the details of the failure with which its workflow ends.
+/// The reason why a run has no result. It is stored in the details of the failure with which the workflow ends.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunFailure {
-    /// The error's [`kind`](LoopError::kind).
+    /// Stable name of the error, as [`LoopError::kind`] returns it.
     pub kind: String,
-    /// Its text.
+    /// Text of the error, shortened if it is too long.
     pub message: String,
-    /// The state of a run that ended with [`LoopError::ApprovalRequired`], if it fits into a payload.
+    /// State of a run that ended with [`LoopError::ApprovalRequired`]. `None` if it does not fit into a payload, or the
+    /// run ended with another error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
-    /// Signals that nobody took, for the run when it goes on, if they fit too.
+    /// Signals that the run had not taken, for a revival of the run. Empty if they do not fit into a payload.
     #[serde(default, skip_serializing_if = "Untaken::is_empty")]
     pub(crate) signals: Untaken,
 }
@@ -89,11 +90,13 @@ impl RunFailure {
         Self { kind: kind.into(), message, pending: None, signals: Untaken::default() }
     }
 
-    /// Returns `true` if the run ended because nobody decided on its calls.
+    /// Returns `true` if the run ended because nobody decided on its calls in time.
     pub(crate) fn needs_decisions(&self) -> bool {
         self.kind == "ApprovalRequired"
     }
 
+    /// Creates the failure of a run, so that its JSON has at most `limit` bytes. The signals are left out first, and
+    /// then the pending calls.
     pub(crate) fn within(error: &LoopError, signals: Untaken, limit: usize) -> Self {
         let mut message = error.to_string();
         cut(&mut message, LONGEST_TEXT.min(limit / 8));
@@ -110,7 +113,7 @@ impl RunFailure {
     }
 }
 
-/// Cuts a text to at most this many bytes, between two characters.
+/// Shortens a text to at most `most` bytes, at a character boundary.
 pub(crate) fn cut(text: &mut String, most: usize) {
     if text.len() > most {
         let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
@@ -142,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_fits_whatever_it_holds() {
+    fn outcome_that_is_too_long_is_cut_to_the_limit() {
         let small = result("hi".into(), vec![Message::user("hi")]);
         let whole = RunOutcome::within(small.clone(), 4096).unwrap().read().unwrap();
         assert_eq!((whole.result, whole.is_cut), (small, false));
@@ -153,7 +156,7 @@ mod tests {
         assert!(json.len() <= 4096 && outcome.is_cut && outcome.result.messages.is_empty());
         assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("hi", 3));
 
-        // Control characters take six bytes each, and others up to four before they are cut.
+        // A control character takes six bytes in JSON. A crab has four bytes, and must not be cut inside.
         for text in ["\u{1}".repeat(5000), "🦀".repeat(5000)] {
             let json = RunOutcome::within(result(text.clone(), Vec::new()), 4096).unwrap();
             let outcome = json.read().unwrap();
@@ -164,8 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn an_outcome_that_is_nested_too_deep_is_cut() {
-        // Each input fits into the record of its answer, and some of them not into the outcome.
+    fn outcome_that_is_nested_too_deeply_is_cut() {
+        // The outcome nests an input deeper than the record of a response. So some inputs fit only into the record.
         for depth in 230..270 {
             let input = (0..depth).fold(json!(1), |inner, _| json!([inner]));
             let call = ContentBlock::ToolUse { id: "c".into(), name: "t".into(), input };
@@ -180,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_fits_and_keeps_what_waits_if_it_can() {
+    fn failure_keeps_pending_calls_only_if_they_fit() {
         let error = LoopError::Provider(ProviderError::Other("é".repeat(30_000).into()));
         let failure = RunFailure::within(&error, Untaken::default(), 1 << 20);
         assert!(failure.kind == "Provider" && failure.message.len() <= 16 * 1024);

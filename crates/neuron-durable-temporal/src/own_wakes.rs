@@ -1,8 +1,8 @@
-//! Polls the run of an agent so that the wakes among its own futures do not reach the SDK.
+//! Polls the run of an agent in a way that hides wakes among the run's own futures from the SDK.
 //!
-//! The SDK fails a workflow task if anything but the SDK wakes the workflow, because the order of such wakes may differ
-//! on replay. The futures of a run also wake each other while they are polled, in an order that follows from the code
-//! alone. For example, the reader of a stream wakes the loop when it takes an event.
+//! The SDK fails a workflow task if anything else than the SDK wakes the workflow, because the order of such wakes may
+//! differ on replay. The futures of a run also wake each other while they are polled. For example, the reader of a
+//! stream wakes the loop when it takes an event. The order of these wakes depends only on the code, so they are safe.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::thread::{self, ThreadId};
 
-/// Runs a future. It is polled again at once if it was woken by its own thread while it was polled.
+/// Polls a future, and polls it again immediately if its own thread woke it during the poll. Other wakes are passed to
+/// the SDK.
 pub(crate) async fn with_own_wakes<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let wakes = Arc::new(OwnWakes::default());
@@ -28,16 +29,17 @@ pub(crate) async fn with_own_wakes<F: Future>(future: F) -> F::Output {
     .await
 }
 
+/// A waker that distinguishes wakes by the polling thread during a poll from all other wakes.
 #[derive(Default)]
 struct OwnWakes(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    /// The thread that polls the future now.
+    /// The thread that is polling the future. `None` between two polls.
     polled_by: Option<ThreadId>,
-    /// True if that thread has woken the future meanwhile.
+    /// Set if that thread woke the future during the current poll.
     is_woken: bool,
-    /// The SDK's waker.
+    /// The SDK's waker, for all other wakes.
     outer: Option<Waker>,
 }
 
@@ -46,12 +48,13 @@ impl OwnWakes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Prepares for a poll by the current thread.
     fn begin(&self, outer: &Waker) {
         let polled_by = Some(thread::current().id());
         *self.lock() = State { polled_by, is_woken: false, outer: Some(outer.clone()) };
     }
 
-    /// Returns `true` if the future was woken by its own thread.
+    /// Ends the poll. Returns `true` if the polling thread woke the future meanwhile.
     fn end(&self) -> bool {
         let mut state = self.lock();
         state.polled_by = None;
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_from_outside_of_the_poll_or_from_another_thread_is_passed_on() {
+    fn wake_outside_the_poll_or_by_another_thread_reaches_the_sdk() {
         let count = Arc::new(Count::default());
         let waker = Waker::from(count.clone());
         let mut cx = Context::from_waker(&waker);

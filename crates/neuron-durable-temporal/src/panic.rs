@@ -1,8 +1,9 @@
-//! The message of a panic.
+//! Extracts the message of a panic for the log.
 
 use std::any::Any;
 
-/// Returns the message for the log. It may contain secrets and is never stored in a history.
+/// Returns the message of a panic for the log, or an empty string if the payload is not a string. The message may
+/// contain secrets and must never be stored in a history.
 pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or_default()

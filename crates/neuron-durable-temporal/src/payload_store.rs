@@ -1,4 +1,4 @@
-//! The store for payloads that are too long for the server ([`PayloadStore`]).
+//! Stores for payloads that are too long for the server ([`PayloadStore`]).
 
 mod codec;
 mod files;
@@ -11,10 +11,11 @@ pub use files::FilePayloadStore;
 /// Stores long payloads outside of the server, for example in a bucket, a table, or a directory that all workers
 /// share.
 ///
-/// A payload of more than 128 KiB is put here, and the history holds its key: the digest of its contents.
-/// So writing one twice does no harm, and two runs may share one. What a run put must be readable as long
-/// as its history is kept: a run whose payload is gone cannot be replayed. Payloads are encoded by the
-/// client's own codec first, if it has one, so that what is encrypted stays so.
+/// A payload of more than 128 KiB is put into the store, and the history has only its key. The key is a digest of the
+/// payload. Storing a payload twice is therefore harmless, and several runs may share a stored payload.
+///
+/// Keep a payload for as long as the history of its run. A run whose payload is lost cannot be replayed. If the client
+/// has a codec of its own, payloads are encoded by that codec first, so encrypted payloads are stored encrypted.
 ///
 /// # Example
 ///
@@ -46,25 +47,25 @@ pub use files::FilePayloadStore;
 /// }
 /// ```
 pub trait PayloadStore: Send + Sync {
-    /// Keeps the bytes under the key, for good once this returns. The key is made of the digits of a
-    /// hexadecimal number.
+    /// Stores the bytes under the key. They must be durable when this method returns. The key consists of hexadecimal
+    /// digits.
     ///
     /// # Errors
     ///
-    /// The store's own. A worker tries again for five minutes, at most five seconds apart, and holds the
-    /// answer or the result meanwhile; a client does not. After that the call whose answer it is fails, and
-    /// is made again: so it is better to wait here than to give up.
+    /// Any error of the store. A worker retries for five minutes, with pauses of up to five seconds, and keeps the
+    /// response or result in memory meanwhile. After that, the call fails and its model call or tool call is made
+    /// again. An implementation should therefore wait for a busy store instead of returning an error. A client does not
+    /// retry.
     fn put<'a>(
         &'a self,
         key: &'a str,
         bytes: &'a [u8],
     ) -> WasmBoxedFuture<'a, Result<(), BoxError>>;
 
-    /// Returns the bytes of the key. `None` if there are none.
+    /// Returns the bytes that are stored under the key. Returns `None` if there are none.
     ///
     /// # Errors
     ///
-    /// The store's own. A worker tries again as for [`put`](Self::put), and then the server tries the task
-    /// again.
+    /// Any error of the store. A worker retries as for [`put`](Self::put). After that, the server retries the task.
     fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>>;
 }

@@ -1,4 +1,4 @@
-//! The replay of a run's history without a server ([`replay_history`]).
+//! Replays the history of a run without a server ([`replay_history`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,15 +13,16 @@ use temporalio_sdk::workflow_replayer::{
 use crate::payload_store::converter;
 use crate::{AgentWorkflow, TemporalError, TemporalOptions};
 
-/// Replays a history of [`AgentRun::history`](crate::AgentRun::history) without a server, a model or tools, to
-/// check that a run of older code can continue with this code.
+/// Replays a history of [`AgentRun::history`](crate::AgentRun::history) without a server, a model or tools. This checks
+/// that `agent` can continue a run that older code started.
 ///
-/// Keep histories of your agent in its repository, and replay them in its tests before you deploy.
+/// Keep histories of your agent in its repository, and replay them in its tests before each deployment.
 ///
 /// # Errors
 ///
-/// [`TemporalError::NonDeterminism`] when the agent asks for something else than the history holds;
-/// [`TemporalError::Other`] when the history cannot be read.
+/// - [`TemporalError::NonDeterminism`] if the steps of the agent differ from the history.
+/// - [`TemporalError::Other`] if the history cannot be parsed or has no events.
+/// - [`TemporalError::Worker`] if the replay worker cannot be created.
 ///
 /// # Example
 ///
@@ -39,7 +40,7 @@ pub async fn replay_history(
     options: TemporalOptions,
     history: &[u8],
 ) -> Result<(), TemporalError> {
-    // The SDK waits for ever for the first event of a history without events.
+    // The SDK waits forever for the first event of a history without events.
     let parts: Events =
         serde_json::from_slice(history).map_err(|error| TemporalError::Other(error.into()))?;
     if parts.events.is_empty() {
@@ -68,7 +69,7 @@ pub async fn replay_history(
     })
 }
 
-/// As much of a history as says that it is one.
+/// The part of a history that is needed to check that the history has events.
 #[derive(serde::Deserialize)]
 struct Events {
     events: Vec<serde::de::IgnoredAny>,

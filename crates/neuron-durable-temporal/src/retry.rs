@@ -1,16 +1,17 @@
-//! The retries of an activity, by decisions of the activity and by the policy of the server.
+//! Retries of activities. The server has a retry policy, and the activity decides about each attempt.
 
 use std::time::Duration;
 
 use neuron_types::{DurableError, ErrorRecord, ProviderError, RetryPolicy, ToolEffect, ToolError};
 use temporalio_sdk::ApplicationFailure;
 
-/// Additional attempts for lost workers. A crash is not a failed attempt, but the server counts it as one. The
-/// number limits how often a call that kills its process is started.
+/// Additional attempts for lost workers. The server counts a lost worker as a failed attempt. This number limits the
+/// retries of a call that kills its process each time.
 const LOST_WORKERS: u32 = 10;
 
-/// Returns the policy for the server, with the waits and kinds of the given policy and enough attempts.
-/// [`another_model_call`] and [`another_tool_call`] decide on each attempt.
+/// Returns the retry policy for the server. It has the pauses and error kinds of `policy`, and additional attempts for
+/// lost workers. Without a policy, only lost workers are retried. [`another_model_call`] and [`another_tool_call`]
+/// decide about each failed attempt.
 pub(crate) fn server_policy(policy: Option<&RetryPolicy>) -> temporalio_common::RetryPolicy {
     let Some(policy) = policy else {
         return temporalio_common::RetryPolicy::builder()
@@ -21,7 +22,7 @@ pub(crate) fn server_policy(policy: Option<&RetryPolicy>) -> temporalio_common::
         0 => 0,
         attempts => attempts.saturating_add(LOST_WORKERS),
     };
-    // The server refuses a coefficient below one and an interval of nothing.
+    // The server rejects a coefficient below 1 and an interval of zero.
     let initial = policy.initial_interval.max(Duration::from_millis(1));
     temporalio_common::RetryPolicy::builder()
         .initial_interval(initial)
@@ -32,12 +33,13 @@ pub(crate) fn server_policy(policy: Option<&RetryPolicy>) -> temporalio_common::
         .build()
 }
 
-/// Returns a policy with one attempt.
+/// Returns a retry policy with a single attempt.
 pub(crate) fn once() -> temporalio_common::RetryPolicy {
     temporalio_common::RetryPolicy::builder().maximum_attempts(1).build()
 }
 
-/// Returns the failure by which the activity requests another attempt. `None` if the error is final.
+/// Returns the failure with which an activity requests another attempt at a model call. Returns `None` if the error is
+/// final.
 pub(crate) fn another_model_call(
     error: &ProviderError,
     policy: Option<&RetryPolicy>,
@@ -48,14 +50,15 @@ pub(crate) fn another_model_call(
         return None;
     }
     let wait = error.retry_after();
-    // A longer wait than the policy knows is for the caller to decide on.
+    // If the provider asks for a longer pause than the policy allows, the error is returned to the caller.
     if wait.is_some_and(|wait| wait > policy.maximum_interval) {
         return None;
     }
     Some(failure(&ErrorRecord::from(error), wait))
 }
 
-/// As [`another_model_call`], for a tool with this effect.
+/// Returns the failure with which an activity requests another attempt at a tool call. Returns `None` if the error is
+/// final or the tool must not run twice.
 pub(crate) fn another_tool_call(
     error: &ToolError,
     effect: ToolEffect,
@@ -68,18 +71,21 @@ pub(crate) fn another_tool_call(
     (may_repeat && is_failure).then(|| failure(&ErrorRecord::from(error), None))
 }
 
-/// The failure of a local call whose workflow task is lost. The SDK cancels the call before this time is over.
+/// Creates the failure of a local model call whose workflow task belongs to another worker. The retry is delayed by
+/// `wait`, and the SDK cancels the call before that.
 pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
-    tracing::debug!("a call of the model does not begin: its workflow task is another worker's");
-    let text = std::io::Error::other("the workflow task is another worker's");
+    tracing::debug!(
+        "a call of the model does not begin: its workflow task belongs to another worker"
+    );
+    let text = std::io::Error::other("the workflow task belongs to another worker");
     ApplicationFailure::builder(text)
         .type_name("NeuronLostTask".to_owned())
         .next_retry_delay(wait)
         .build()
 }
 
-/// The failure of an activity that this worker cannot prove to hold. If the server has not given the activity up yet,
-/// another attempt follows for an activity that may run twice.
+/// Creates the failure of an activity that this worker may have lost. If the server has not given the activity to
+/// another worker, the server starts another attempt, provided that the activity may run twice.
 pub(crate) fn lost_activity(error: &DurableError) -> ApplicationFailure {
     tracing::debug!(%error, "an activity ends: this worker may have lost it");
     ApplicationFailure::builder(std::io::Error::other(error.to_string()))
@@ -87,13 +93,15 @@ pub(crate) fn lost_activity(error: &DurableError) -> ApplicationFailure {
         .build()
 }
 
+/// Returns `true` if the policy allows another attempt after attempt number `attempt` failed with an error of this
+/// kind.
 fn allows(policy: &RetryPolicy, kind: &str, attempt: u32) -> bool {
     let more = policy.maximum_attempts == 0 || attempt < policy.maximum_attempts;
     more && !policy.non_retryable_errors.iter().any(|name| name == kind)
 }
 
-/// Returns a failed attempt for the server and its user interface. The details of an error stay out of the history
-/// until the error is final.
+/// Creates the failure of an attempt that is retried. Its text has only the kind of the error, so the details stay out
+/// of the history until an error is final.
 fn failure(record: &ErrorRecord, wait: Option<Duration>) -> ApplicationFailure {
     let text = std::io::Error::other(format!("{}: another attempt follows", record.kind));
     ApplicationFailure::builder(text)

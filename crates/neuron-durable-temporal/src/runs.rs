@@ -1,4 +1,4 @@
-//! The client that starts and operates runs from any process ([`AgentRuns`]).
+//! A client that starts and operates runs from any process ([`AgentRuns`]).
 
 mod end;
 mod missed;
@@ -28,8 +28,8 @@ use crate::signal_input::SignalInput;
 use crate::workflow::RunInput;
 use crate::{AgentWorkflow, RunOutcome, Signal, TemporalError, TemporalOptions};
 
-/// Starts and operates the runs of an agent, for example from a web server. It shares only the server and the name
-/// of the queue with the [workers](crate::AgentWorker).
+/// Starts and operates the runs of an agent, for example from a web server. It connects only to the Temporal server,
+/// and not to the [workers](crate::AgentWorker).
 ///
 /// # Example
 ///
@@ -53,7 +53,7 @@ pub struct AgentRuns {
 }
 
 impl AgentRuns {
-    /// Speaks to the runs of the agent on this task queue.
+    /// Creates a client for the runs of the agent on this task queue.
     #[must_use]
     pub fn new(client: Client, task_queue: impl Into<String>) -> Self {
         Self {
@@ -64,12 +64,12 @@ impl AgentRuns {
         }
     }
 
-    /// Uses the payload store of the workers' options, if they have one, and pins new runs to their
-    /// [version](TemporalOptions::agent_version).
+    /// Uses the payload store of the workers' options, if they have one. Pins new runs to the
+    /// [version](TemporalOptions::agent_version) of the options.
     #[must_use]
     pub fn options(self, options: &TemporalOptions) -> Self {
         let client = match &options.payload_store {
-            // Whoever asks hears at once that it fails.
+            // A client does not retry, so the caller receives an error of the store immediately.
             Some(store) => with_store(self.client, store.clone(), Duration::ZERO),
             None => self.client,
         };
@@ -77,20 +77,22 @@ impl AgentRuns {
         Self { client, agent_version, ..self }
     }
 
-    /// Sets the time after which the server gives the run of a silent worker to another one. Default: ten
-    /// seconds. It is a part of the time in which a run recovers. A local call of the model reports at this
-    /// interval, with three events each time.
+    /// Sets the timeout of a workflow task in new runs. Default: 10 seconds. If a worker does not respond for this
+    /// long, the server gives the run to another worker.
+    ///
+    /// A shorter timeout speeds up the recovery of a run. During a local model call, the worker reports to the server
+    /// within each timeout, and each report adds three events to the history.
     #[must_use]
     pub fn task_timeout(self, timeout: Duration) -> Self {
         Self { task_timeout: timeout, ..self }
     }
 
-    /// Starts a run. Its id is the workflow's, and must not be that of a run that goes on.
+    /// Starts a run. `id` becomes the id of its workflow.
     ///
     /// # Errors
     ///
-    /// [`TemporalError::AlreadyStarted`] when there is one; [`TemporalError::Other`] when the server does
-    /// not take the start, for instance because it is too long.
+    /// [`TemporalError::AlreadyStarted`] if a run with this id has not ended. [`TemporalError::Other`] if the server
+    /// rejects the request, for example because the start is too long.
     pub async fn start(
         &self,
         id: impl Into<String>,
@@ -112,7 +114,7 @@ impl AgentRuns {
         }
     }
 
-    /// Speaks to the run with this id. Whether there is one shows with the first call.
+    /// Returns a handle to the run with this id. The existence of the run is checked only by the methods of the handle.
     pub fn get(&self, id: impl Into<String>) -> AgentRun {
         let id = id.into();
         let handle = self.client.get_workflow_handle::<AgentWorkflow>(id.clone());
@@ -136,18 +138,21 @@ pub struct AgentRun {
 }
 
 impl AgentRun {
-    /// The workflow's id.
+    /// Returns the id of the run, which is also the id of its workflow.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Waits for the run's end, also through its executions.
+    /// Waits for the end of the run, through all its executions, and returns the outcome.
     ///
     /// # Errors
     ///
-    /// How it ended, if not with a result: [`TemporalError::Failed`], [`TemporalError::Cancelled`],
-    /// [`TemporalError::Ended`]. [`TemporalError::NotFound`] when there is no such run.
+    /// - [`TemporalError::Failed`] if the run ended with an error.
+    /// - [`TemporalError::Cancelled`] if the run was cancelled.
+    /// - [`TemporalError::Ended`] if the run was terminated or timed out.
+    /// - [`TemporalError::NotFound`] if the run does not exist.
+    /// - [`TemporalError::Other`] if the outcome cannot be read.
     pub async fn result(&self) -> Result<RunOutcome, TemporalError> {
         match self.handle.get_result(WorkflowGetResultOptions::default()).await {
             Ok(outcome) => outcome.read().map_err(|error| TemporalError::Other(error.into())),
@@ -162,11 +167,12 @@ impl AgentRun {
         }
     }
 
-    /// Sends a signal to the run, which takes it when it waits for one of that name.
+    /// Sends a signal to the run. The signal is queued until the run waits for a signal with this name.
     ///
     /// # Errors
     ///
-    /// [`TemporalError::NotFound`] when there is no such run; [`TemporalError::AlreadyEnded`] when it ended.
+    /// [`TemporalError::NotFound`] if the run does not exist. [`TemporalError::AlreadyEnded`] if the run has ended.
+    /// [`TemporalError::Other`] if the value cannot be serialised, or the request failed.
     pub async fn signal(&self, name: &str, value: &impl Serialize) -> Result<(), TemporalError> {
         let other = |error: BoxError| TemporalError::Other(error);
         let value = serde_json::to_value(value).map_err(|error| other(error.into()))?;
@@ -180,13 +186,12 @@ impl AgentRun {
         }
     }
 
-    /// Returns the calls that wait for a decision, without the conversation. `None` if the run does not wait. A
-    /// worker must run to answer.
+    /// Returns the calls that wait for a decision, without the conversation. Returns `None` if the run does not wait
+    /// for decisions. A worker must be running to answer the query.
     ///
     /// # Errors
     ///
-    /// [`TemporalError::NotFound`] when there is no such run; [`TemporalError::Other`] when no worker
-    /// answers.
+    /// [`TemporalError::NotFound`] if the run does not exist. [`TemporalError::Other`] if no worker answers.
     pub async fn pending(&self) -> Result<Option<PendingApproval>, TemporalError> {
         let options = WorkflowQueryOptions::default();
         match self.handle.query(AgentWorkflow::pending, (), options).await {
@@ -196,12 +201,13 @@ impl AgentRun {
         }
     }
 
-    /// Cancels the run. It ends at its next step; a running tool hears of it with its next heartbeat, and
-    /// is not waited for.
+    /// Cancels the run, which ends at its next step. A running tool is told with its next heartbeat, and the run does
+    /// not wait for the tool.
     ///
     /// # Errors
     ///
-    /// [`TemporalError::NotFound`] when there is no such run; [`TemporalError::AlreadyEnded`] when it ended.
+    /// [`TemporalError::NotFound`] if the run does not exist. [`TemporalError::AlreadyEnded`] if the run has ended.
+    /// [`TemporalError::Other`] if the request failed.
     pub async fn cancel(&self) -> Result<(), TemporalError> {
         match self.handle.cancel(WorkflowCancelOptions::default()).await {
             Ok(()) => Ok(()),
@@ -209,18 +215,19 @@ impl AgentRun {
         }
     }
 
-    /// The history of the run's newest execution, for [`replay_history`](crate::replay_history). It
-    /// holds what the model answered and the tools were given.
+    /// Returns the history of the run's newest execution as JSON, for [`replay_history`](crate::replay_history). The
+    /// history contains the responses of the model and the arguments of the tools.
     ///
     /// # Errors
     ///
-    /// [`TemporalError::Other`] when the server does not give it.
+    /// [`TemporalError::Other`] if the server does not return the history.
     pub async fn history(&self) -> Result<Vec<u8>, TemporalError> {
         let history = self.handle.fetch_history(Default::default()).to_json().await;
         history.map_err(|error| TemporalError::Other(error.into()))
     }
 
-    /// The server does not find a run that ended, too.
+    /// Converts the error of a request to a run. The server reports "not found" for a run that has ended too, so this
+    /// method asks for the end of the run.
     async fn interaction(&self, error: WorkflowInteractionError) -> TemporalError {
         let WorkflowInteractionError::NotFound(_) = error else {
             return TemporalError::Other(error.into());

@@ -1,4 +1,4 @@
-//! The input of a signal of the workflow, valid or not ([`SignalInput`]).
+//! The input of the workflow's signal, which may be invalid ([`SignalInput`]).
 
 use neuron_types::DurableError;
 use temporalio_common::data_converters::{
@@ -9,10 +9,10 @@ use temporalio_common::protos::temporal::api::common::v1::Payload;
 use crate::Signal;
 use crate::json::Json;
 
-/// The payload of the signal `neuron_signal`, or the error of a payload that is not a signal.
+/// The payload of the signal `neuron_signal`, or the error of an invalid payload.
 ///
-/// Anyone may send a signal, and it stays in the history: if its payloads could not be converted, the SDK
-/// would fail the workflow's task for ever.
+/// Any client can send a signal, and the signal stays in the history. If the conversion of its payload returned an
+/// error, the SDK would fail the workflow task forever. So the error is kept as a value.
 pub(crate) struct SignalInput(Result<Json<Signal>, String>);
 
 impl SignalInput {
@@ -20,6 +20,7 @@ impl SignalInput {
         Ok(Self(Ok(Json::new(signal)?)))
     }
 
+    /// Parses the signal. Returns an error if the payload is invalid.
     pub(crate) fn read(&self) -> Result<Signal, DurableError> {
         match &self.0 {
             Ok(json) => json.read(),
@@ -40,7 +41,7 @@ impl TemporalSerializable for SignalInput {
     }
 }
 
-/// Never fails.
+/// Never fails. An invalid payload becomes a value with an error.
 impl TemporalDeserializable for SignalInput {
     fn from_payload(
         ctx: &SerializationContext<'_>,

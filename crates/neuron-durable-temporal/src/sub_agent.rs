@@ -27,7 +27,7 @@ use crate::panic::message;
 use crate::workflow::failed;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 
-/// The input of the workflow of a pinned run.
+/// The input of the child workflow, if the run is pinned to a version.
 #[derive(Serialize)]
 pub(crate) struct PinnedCall<'a> {
     #[serde(flatten)]
@@ -36,18 +36,18 @@ pub(crate) struct PinnedCall<'a> {
     pub(crate) pin: Pin,
 }
 
-/// The version beside the call.
+/// The version in the input of the child workflow, beside the fields of the call.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Pin {
-    /// `None` in a run that is not pinned.
+    /// Version of the agent to which the run is pinned. Empty if the run is not pinned.
     #[serde(default, skip_serializing_if = "AgentVersion::is_none")]
     pub(crate) agent_version: AgentVersion,
 }
 
-/// The workflow `neuron_sub_agent` for a call of a tool that is an agent. It is a child of the workflow that makes
-/// the call.
+/// The workflow `neuron_sub_agent`, which runs the call of a tool that is an agent. It is a child of the workflow that
+/// makes the call.
 ///
-/// A worker of your own registers it beside [`AgentWorkflow`](crate::AgentWorkflow), with the same options.
+/// A custom worker registers it beside [`AgentWorkflow`](crate::AgentWorkflow), with the same options.
 #[workflow]
 pub struct SubAgentWorkflow {
     agent: Arc<dyn DurableAgent>,
@@ -57,8 +57,8 @@ pub struct SubAgentWorkflow {
 }
 
 impl SubAgentWorkflow {
-    /// Creates a workflow for an execution, in a worker's `register_workflow_with_factory`. `agent` is the
-    /// outermost agent, and `tools` are the tools of its [activities](crate::AgentActivities).
+    /// Creates the workflow of one execution. Call it in the factory that `register_workflow_with_factory` of a worker
+    /// takes. `agent` is the outermost agent, and `tools` are the tools of its [activities](crate::AgentActivities).
     #[must_use]
     pub fn new(
         agent: Arc<dyn DurableAgent>,
@@ -88,7 +88,7 @@ impl HasMailbox for SubAgentWorkflow {
 
 #[workflow_methods(factory_only)]
 impl SubAgentWorkflow {
-    /// Drives the call.
+    /// Runs the agent, and returns the record of the call's result.
     #[run(name = "neuron_sub_agent")]
     pub async fn run(
         ctx: &mut WorkflowContext<Self>,
@@ -104,7 +104,7 @@ impl SubAgentWorkflow {
         let version = input.read_as::<Pin>().and_then(|pin| pin.agent_version.check(&options));
         let (version, (tools, tool_ctx)) = match version.and_then(|version| Ok((version, place?))) {
             Ok(begun) => begun,
-            // Without commands before it, as in `AgentWorkflow`.
+            // The check runs before the first command, as in `AgentWorkflow`.
             Err(error) => stall(ctx, &error),
         };
         let durability = TemporalDurableContext::new(ctx, options.clone());
@@ -113,7 +113,7 @@ impl SubAgentWorkflow {
         let durability = Durability::new(durability.pinned_to(version).nested(agents, &tool_ctx));
         let run = async { tools.call(&request.call, &tool_ctx, Some(durability)).await };
         let ran = with_own_wakes(AssertUnwindSafe(run).catch_unwind()).await;
-        // Middleware, which catches panics, may have made anything of it.
+        // Middleware may have caught the panic of `stall` and returned a result. The task must fail all the same.
         if let Some(reason) = ctx.state(|state| state.mailbox.stalled().map(str::to_owned)) {
             resume_unwind(Box::new(reason));
         }
@@ -122,7 +122,7 @@ impl SubAgentWorkflow {
             tracing::error!(message, "the code around an agent panicked; its call ends");
             failed("Panic", "the code around the agent panicked".into())
         })?;
-        // A cancelled call keeps nothing.
+        // An error means that the call was cancelled, so its responses are not needed.
         let _ = keep_answers(ctx).await;
         if ctx.cancellation_token().is_cancelled() {
             return Err(WorkflowTermination::cancelled());

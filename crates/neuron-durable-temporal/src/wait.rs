@@ -1,4 +1,4 @@
-//! The waits of a run for the query `neuron_waits_for` ([`Waits`]).
+//! The waits of a run, as the query `neuron_waits_for` returns them ([`Waits`]).
 
 use std::collections::BTreeMap;
 
@@ -7,38 +7,38 @@ use neuron_runtime::{WaitEvent, WaitsFor};
 use neuron_types::PendingApproval;
 use serde::{Deserialize, Serialize};
 
-/// The most bytes of a summary. The server takes 400.
+/// Maximum length of a timer's summary in bytes. The server accepts up to 400 bytes.
 const LONGEST_SUMMARY: usize = 200;
 
-/// The summary of the timer of a wait for decisions. Without a worker, it alone tells what the timer ends. `None` if the
-/// signal's name is too long.
+/// Returns the summary of the timer that limits a wait for decisions. `AgentRuns::missed` finds the timer by this text
+/// when no worker runs. Returns `None` if the name of the signal is too long.
 pub(crate) fn summary(signal: &str) -> Option<String> {
     let summary = format!("decisions by the signal {signal:?}");
     Some(summary).filter(|summary| summary.len() <= LONGEST_SUMMARY)
 }
 
-/// The waits of a run.
+/// The current wait of a run, and the waits for decisions that ended.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Waits {
-    /// The wait that goes on.
+    /// The current wait. `None` if the run does not wait.
     pub(crate) now: Option<Wait>,
-    /// The signals whose last wait for decisions ended without them, and when.
+    /// The signals whose last wait for decisions ended without a decision, each with the time of that end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ended: BTreeMap<String, DateTime<Utc>>,
 }
 
-/// A wait of a run.
+/// A wait of a run for a signal, for decisions or for a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Wait {
-    /// Time at which the wait began.
+    /// Start of the wait.
     pub(crate) since: DateTime<Utc>,
-    /// Time at which the wait ends. `None` if it has no end.
+    /// End of the wait. `None` if the wait has no end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<DateTime<Utc>>,
-    /// Name of the signal that ends the wait. `None` if the deadline alone does.
+    /// Name of the signal that ends the wait. `None` if only the deadline ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<String>,
-    /// The calls to decide on, without the conversation.
+    /// The pending calls without the conversation, if the wait is for decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<PendingApproval>,
 }

@@ -15,12 +15,12 @@ use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use crate::payload_store::{PATIENCE, with_store};
 use crate::{AgentActivities, AgentWorkflow, SubAgentWorkflow, TemporalError, TemporalOptions};
 
-/// A worker of Temporal that hosts one agent on a task queue. It owns the provider and the tools, and runs any
-/// number of the agent's runs at the same time.
+/// A Temporal worker that hosts one agent on a task queue. It owns the provider and the tools, and drives any number of
+/// the agent's runs concurrently.
 ///
-/// Start as many as you like, on as many machines: they share the queue. Another agent gets another queue.
+/// Several workers may share the queue, on one or more machines. Use another task queue for another agent.
 ///
-/// # Example: a worker that ends in good order
+/// # Example: a graceful shutdown
 ///
 /// ```no_run
 /// use neuron_durable_temporal::{AgentWorker, TemporalError};
@@ -45,13 +45,16 @@ use crate::{AgentActivities, AgentWorkflow, SubAgentWorkflow, TemporalError, Tem
 /// ```
 pub struct AgentWorker {
     worker: Worker,
-    /// The SDK's handle on this runtime, which the worker needs as long as it is.
+    /// The SDK's handle to the tokio runtime. It must live as long as the worker.
     _runtime: Runtime,
 }
 
 impl AgentWorker {
-    /// Starts building a worker that hosts `agent`. The activities of the runs call `provider` and `tools`. The
-    /// agent's own registry describes the tools to the model, so give it the same ones.
+    /// Creates a builder for a worker that hosts `agent` on `task_queue`. The activities of the runs call `provider`
+    /// and `tools`.
+    ///
+    /// The agent has a tool registry of its own, which describes the tools to the model. Both registries must have the
+    /// same tools.
     pub fn builder(
         client: Client,
         task_queue: impl Into<String>,
@@ -80,17 +83,17 @@ impl AgentWorker {
         ShutdownHandle(Arc::new(self.worker.shutdown_handle()))
     }
 
-    /// Works until [`ShutdownHandle::shutdown`] is called and the running activities have ended.
+    /// Runs the worker until [`ShutdownHandle::shutdown`] is called and the running activities have ended.
     ///
-    /// The future stays on one thread: await it in the program's main function, or on a thread of its own.
+    /// The future is not `Send`. Await it in the program's main function or on a thread of its own.
     ///
     /// # Errors
     ///
-    /// [`TemporalError::Worker`] when the server refuses the worker or is gone for good.
+    /// [`TemporalError::Worker`] if the server rejects the worker or cannot be reached any more.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, it leaves what was running to other workers, as if the process had been killed.
+    /// If the future is dropped, other workers continue the runs, as if the process had been killed.
     pub async fn run(&mut self) -> Result<(), TemporalError> {
         self.worker.run().await.map_err(|error| TemporalError::Worker(error.into()))
     }
@@ -104,14 +107,14 @@ impl fmt::Debug for AgentWorker {
     }
 }
 
-/// Ends an [`AgentWorker`] in good order. Clones end the same one.
+/// Shuts down an [`AgentWorker`] gracefully. Clones shut down the same worker.
 #[derive(Clone)]
 pub struct ShutdownHandle(Arc<dyn Fn() + Send + Sync>);
 
 impl ShutdownHandle {
-    /// Takes no new work, lets activities end for
-    /// [`shutdown_timeout`](AgentWorkerBuilder::shutdown_timeout), and then cancels them. Runs go on with
-    /// another worker, or when this one is started again.
+    /// Begins the shutdown. The worker accepts no new work, waits up to
+    /// [`shutdown_timeout`](AgentWorkerBuilder::shutdown_timeout) for its running activities, and then cancels them.
+    /// Its runs continue on another worker, or when this worker is started again.
     pub fn shutdown(&self) {
         (self.0)();
     }
@@ -123,7 +126,7 @@ impl fmt::Debug for ShutdownHandle {
     }
 }
 
-/// Settings of an [`AgentWorker`], which [`build`](Self::build) makes.
+/// The settings of an [`AgentWorker`]. [`build`](Self::build) creates the worker.
 #[must_use]
 pub struct AgentWorkerBuilder {
     client: Client,
@@ -146,38 +149,38 @@ impl AgentWorkerBuilder {
         self
     }
 
-    /// Sets the name of the worker in histories. Default: the process id and the name of the host.
+    /// Sets the name by which the worker appears in histories. Default: the process id and the host name.
     pub fn identity(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// Sets the time for which the server waits for the worker that has a run in its memory before it asks
-    /// another worker. Default: five seconds. It is a part of the time in which a run recovers.
+    /// Sets the time that the server waits for the worker that has a run in its memory, before it gives the run to
+    /// another worker. Default: 5 seconds. A shorter time speeds up the recovery of a run.
     pub fn sticky_timeout(mut self, timeout: Duration) -> Self {
         self.sticky_timeout = timeout;
         self
     }
 
-    /// Sets the maximum time for running activities after a shutdown began. Default: 30 seconds.
+    /// Sets the time that running activities have to end after a shutdown began. Default: 30 seconds.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.shutdown_timeout = timeout;
         self
     }
 
-    /// Sets the maximum number of runs in the worker's memory. Default: 1000. Other runs are replayed from
-    /// their histories at each event. With zero all runs are.
+    /// Sets the maximum number of runs in the worker's memory. Default: 1000. A run that is not in the memory is
+    /// replayed from its history at each event. With 0, every run is replayed.
     pub fn max_cached_runs(mut self, runs: usize) -> Self {
         self.max_cached_runs = runs;
         self
     }
 
-    /// Makes the worker a version of a Worker Deployment. The server routes each run, with its tools, to workers of the
-    /// version with which it began. By default each worker of the queue takes every run.
+    /// Makes the worker a version of a Worker Deployment. The server then routes each run and its tools to workers of
+    /// the version with which the run began. By default each worker of the queue accepts every run.
     ///
-    /// New runs begin with the deployment's current version. Until an operator has set one
-    /// (`temporal worker deployment set-current-version`), they wait. A worker whose version is not needed any more is shut
-    /// down when the server shows the version as drained.
+    /// New runs begin with the deployment's current version. If no version is current, new runs wait until an operator
+    /// sets one (`temporal worker deployment set-current-version`). Shut down the workers of an old version when the
+    /// server shows that version as drained.
     pub fn deployment(mut self, name: impl Into<String>, build_id: impl Into<String>) -> Self {
         let version =
             WorkerDeploymentVersion::builder().deployment_name(name).build_id(build_id).build();
@@ -189,11 +192,11 @@ impl AgentWorkerBuilder {
         self
     }
 
-    /// Makes the worker, in a tokio runtime.
+    /// Creates the worker. Must be called in a tokio runtime.
     ///
     /// # Errors
     ///
-    /// [`TemporalError::Worker`] when the settings do not fit, or outside of a runtime.
+    /// [`TemporalError::Worker`] if the settings do not fit together, or there is no tokio runtime.
     pub fn build(self) -> Result<AgentWorker, TemporalError> {
         fn failed(error: impl Into<neuron_types::BoxError>) -> TemporalError {
             TemporalError::Worker(error.into())

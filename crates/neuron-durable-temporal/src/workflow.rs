@@ -1,4 +1,4 @@
-//! The workflow that drives an agent's run ([`AgentWorkflow`]).
+//! The workflow that drives a run of an agent ([`AgentWorkflow`]).
 
 #![expect(
     missing_docs,
@@ -32,14 +32,14 @@ use crate::signal_input::SignalInput;
 use crate::wait::Waits;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 
-/// The input of an execution.
+/// The input of one execution of a run.
 #[derive(Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunInput {
-    /// The version of this form.
+    /// Version of the stored format.
     version: u32,
     start: Start,
-    /// Signals that an earlier execution got and nobody took.
+    /// Signals that the previous execution received and the run has not taken.
     #[serde(default, skip_serializing_if = "Queues::is_empty")]
     signals: Queues,
 }
@@ -47,34 +47,35 @@ pub struct RunInput {
 impl RunInput {
     const VERSION: u32 = 1;
 
-    /// Begins with a message, or goes on from a snapshot.
+    /// Creates the input of a run that begins with a message, or continues from a snapshot.
     #[must_use]
     pub fn new(start: impl Into<Start>) -> Self {
         Self { version: Self::VERSION, start: start.into(), signals: Queues::new() }
     }
 
-    /// The same with signals that nobody took.
+    /// Adds signals that the run has not taken yet.
     pub(crate) fn with_signals(self, Untaken(signals): Untaken) -> Self {
         Self { signals, ..self }
     }
 }
 
-/// Without the conversation.
+/// Formats the input without the conversation.
 impl fmt::Debug for RunInput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunInput").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
-/// The workflow `neuron_agent`, which builds the agent anew for each execution and each replay, and drives its run
-/// to the end.
+/// The workflow `neuron_agent`, which drives the run of an agent to its end.
 ///
-/// Its signal `neuron_signal` takes a [`Signal`](crate::Signal); its query `neuron_pending` gives the
-/// [`PendingApproval`] that the run waits for, without the conversation, or nothing. Its query `neuron_waits_for` gives
-/// any wait, with its times, to [`AgentRuns`](crate::AgentRuns). It returns a
-/// [`RunOutcome`]; a run that fails ends it with an application failure whose type is the error's
-/// [`kind`](LoopError::kind), or `Panic` when the agent's code panicked. What the panic said is logged and
-/// not kept, since it may quote anything.
+/// - The signal `neuron_signal` delivers a [`Signal`](crate::Signal) to the run.
+/// - The query `neuron_pending` returns the [`PendingApproval`] for which the run waits, without the conversation, or
+///   null if the run does not wait for one.
+/// - The query `neuron_waits_for` returns the current wait of any kind. [`AgentRuns`](crate::AgentRuns) uses it.
+///
+/// The workflow returns a [`RunOutcome`]. If the run fails, the workflow ends with an application failure whose type is
+/// the error's [`kind`](LoopError::kind), or `Panic` if the agent's code panicked. The message of the panic is logged
+/// but not stored in the history, because it may contain secrets.
 #[workflow]
 pub struct AgentWorkflow {
     agent: Arc<dyn DurableAgent>,
@@ -83,7 +84,8 @@ pub struct AgentWorkflow {
 }
 
 impl AgentWorkflow {
-    /// Creates a workflow for an execution, in a worker's `register_workflow_with_factory`.
+    /// Creates the workflow of one execution. Call it in the factory that `register_workflow_with_factory` of a worker
+    /// takes.
     #[must_use]
     pub fn new(agent: Arc<dyn DurableAgent>, options: TemporalOptions) -> Self {
         Self { agent, options, mailbox: Mailbox::new() }
@@ -102,7 +104,7 @@ impl HasMailbox for AgentWorkflow {
 
 #[workflow_methods(factory_only)]
 impl AgentWorkflow {
-    /// Drives the run.
+    /// Drives the run to the end of this execution.
     #[run(name = "neuron_agent")]
     pub async fn run(
         ctx: &mut WorkflowContext<Self>,
@@ -126,13 +128,14 @@ impl AgentWorkflow {
         let pinned = AgentVersion::pinned(Some(ctx.memo().raw()));
         let version = match pinned.clone().check(&options) {
             Ok(version) => version,
-            // Without commands before it: the SDK would add them to its answer to a query, and end the worker.
+            // The check runs before the first command. If a query fails after a command, the SDK adds the command to
+            // its response, and the worker ends.
             Err(error) => stall(ctx, &error),
         };
         let context = TemporalDurableContext::new(ctx, options.clone()).starting_from(&start);
         let durability = Durability::new(context.pinned_to(version.clone()));
-        // A task that panics the SDK would try again for ever, and pay its answers each time. One whose agent changed is to
-        // be tried again.
+        // The SDK would retry a task that panicked forever, and repeat its model calls each time. So a panic ends the
+        // run. A panic of `stall` is resumed, because that task must be retried.
         let run = AssertUnwindSafe(async { agent.run(start, durability).await });
         let ended_by = with_own_wakes(run.catch_unwind()).await;
         let ended_by = match ended_by {
@@ -141,7 +144,7 @@ impl AgentWorkflow {
             }
             ended_by => ended_by,
         };
-        // A cancelled run keeps nothing.
+        // An error means that the run was cancelled, so its responses are not needed.
         let _ = keep_answers(ctx).await;
         let error = match ended_by {
             Err(panic) => {
@@ -178,7 +181,7 @@ impl AgentWorkflow {
         }
     }
 
-    /// Takes a signal. One that cannot be read is dropped.
+    /// Appends a signal to the mailbox. A signal that cannot be parsed is dropped.
     #[signal(name = "neuron_signal")]
     pub(crate) fn deliver(&mut self, _ctx: &mut SyncWorkflowContext<Self>, signal: SignalInput) {
         match signal.read() {
@@ -187,13 +190,13 @@ impl AgentWorkflow {
         }
     }
 
-    /// Returns the calls that wait for a decision.
+    /// Returns the calls that wait for a decision. Returns `None` if the run does not wait for decisions.
     #[query(name = "neuron_pending")]
     pub(crate) fn pending(&self, _ctx: &WorkflowContextView) -> Option<PendingApproval> {
         self.mailbox.pending().cloned()
     }
 
-    /// Returns the waits of the run, including waits that ended without their signal.
+    /// Returns the current wait of the run, and the waits for decisions that ended without a decision.
     #[query(name = "neuron_waits_for")]
     pub(crate) fn waits_for(&self, _ctx: &WorkflowContextView) -> Waits {
         self.mailbox.waits().clone()
@@ -209,7 +212,11 @@ impl fmt::Debug for AgentWorkflow {
     }
 }
 
-/// Returns the input of the next execution.
+/// Returns the input of the next execution, from the state in the mailbox and the signals that were not taken.
+///
+/// # Errors
+///
+/// [`DurableError::Other`] if the mailbox has no state, or the input is longer than a payload may be.
 fn next_input(
     ctx: &WorkflowContext<AgentWorkflow>,
     options: &TemporalOptions,
@@ -217,14 +224,15 @@ fn next_input(
     let (state, signals) = ctx.state_mut(|workflow| {
         (workflow.mailbox.take_next_state(), workflow.mailbox.take_signals())
     });
-    let state = state.ok_or_else(|| DurableError::Other("no state to go on with".into()))?;
+    let state = state
+        .ok_or_else(|| DurableError::Other("there is no state for the next execution".into()))?;
     let snapshot: RunSnapshot =
         serde_json::from_value(state).map_err(|error| DurableError::Other(error.into()))?;
     let next = Json::new(&RunInput { signals, ..RunInput::new(snapshot) })?;
     let (length, limit) = (next.len(), options.state_limit());
     if length > limit {
         let text = format!(
-            "the state of the run and the signals that wait for it take {length} bytes, where a payload \
+            "the state of the run and its queued signals take {length} bytes, where a payload \
              may have {limit}: set `TemporalOptions::payload_store`"
         );
         return Err(DurableError::Other(text.into()));
@@ -232,7 +240,8 @@ fn next_input(
     Ok(next)
 }
 
-/// Ends the workflow with the error of a run. It is not retried, because that would repeat the whole run.
+/// Creates the failure that ends the workflow of a failed run. The failure is not retryable, because a retry would
+/// repeat the whole run.
 fn ended(error: &LoopError, signals: Untaken, limit: usize) -> WorkflowTermination {
     let failure = RunFailure::within(error, signals, limit);
     let text = std::io::Error::other(failure.message.clone());
@@ -245,6 +254,7 @@ fn ended(error: &LoopError, signals: Untaken, limit: usize) -> WorkflowTerminati
     WorkflowTermination::failed_application(failure)
 }
 
+/// Creates a failure that ends a workflow and is not retried. `kind` becomes the type of the failure.
 pub(crate) fn failed(kind: &str, text: String) -> WorkflowTermination {
     let failure = ApplicationFailure::builder(std::io::Error::other(text))
         .type_name(kind.to_owned())

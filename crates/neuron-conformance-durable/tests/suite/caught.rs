@@ -1,10 +1,10 @@
-//! Engines that are broken in one way.
+//! Tests that the suite detects engines that are broken in one way.
 
 use std::future::Future;
 
 use crate::reference::Reference;
 
-/// Checks that a part of the suite fails with a message that names the case.
+/// Checks that a part of the suite fails, and that its message contains `says`.
 async fn caught<T: Send + 'static>(part: impl Future<Output = T> + Send + 'static, says: &str) {
     let panic = match tokio::spawn(part).await {
         Ok(_) => panic!("nothing was caught"),
@@ -15,7 +15,7 @@ async fn caught<T: Send + 'static>(part: impl Future<Output = T> + Send + 'stati
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// A test per mutation, with the part that must fail and a piece of its message.
+/// Defines a test for each mutation of the engine. The part must fail with this text in its message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test]
@@ -28,42 +28,42 @@ macro_rules! caught {
 }
 
 caught! {
-    answers_are_forgotten: ForgetsAnswers by replaying: "run again: what was done";
-    summaries_are_forgotten: ForgetsSummaries by replaying: "run again: what was done";
-    tools_run_again: ForgetsTools by replaying: "run again: what was done";
-    what_tools_took_is_forgotten: ForgetsToolUsage by replaying: "run again: the usage";
-    what_tools_took_counts_twice: CountsToolUsageTwice by replaying: "crash: the usage";
-    a_message_is_lost: DropsLastMessage by replaying: "the number of messages";
-    failures_are_texts: ErrorsAreTexts by model_errors: "the outcome";
-    failures_are_forgotten: ForgetsErrors by model_errors: "run again: what was done";
-    a_retry_is_a_failure: RetryIsFailure by tool_errors: "message";
-    results_come_as_they_end: ResultsAsTheyCome by parallel_tools: "message";
-    tools_are_in_no_scope: RunsInNoScope by tool_scopes: "the scopes around call-0-";
-    calls_share_a_scope: RunsInOneScope by tool_scopes: "the scopes around call-0-";
-    a_replay_enters_scopes: ReplaysInScope by tool_scopes: "replays included";
-    signals_are_forgotten: ForgetsSignals by signals: "run again";
-    a_late_signal_changes_the_past: ForgetsThatNoneCame by signals: "run again";
-    early_signals_are_lost: LosesEarlySignals by signals: "";
-    the_newest_signal_comes_first: NewestSignalFirst by signals: "signals: message 0";
-    the_clock_lives_on: LivingClock by clock: "run again: message 0";
-    the_clock_goes_back: ClockGoesBack by clock: "went back";
-    changed_code_goes_on: IgnoresDigests by changed_code: "unnoticed";
-    an_error_names_no_field: NamesNoField by changed_code: "does not name what changed";
-    only_the_last_message_counts: DigestsOneMessage by changed_code: "unnoticed";
-    a_run_is_lost_to_changed_code: PoisonsRuns by changed_code: "the right code";
-    requests_are_journaled: JournalsRequests by growth: "turns of one size take";
-    records_have_no_limit: NoRecordLimit by record_limit: "the model sees no error";
-    what_is_huge_is_paid_again: HugeIsNotRecorded by record_limit: "run again";
-    usage_begins_anew: ContinuesWithoutUsage by continuing: "the usage";
-    limits_begin_anew: ContinuesWithoutTurns by continuing: "the turns";
-    values_are_not_recorded: RecordsNothing by recorded_values: "run again: message";
-    effects_run_again: ForgetsEffects by effect_keys: "the effects";
-    effects_are_forgotten_in_between: ContinuesWithoutEffects by effect_keys: "the effects";
-    nobody_continues: ContinuesWithoutEnd by continuing: "the outcome";
-    deltas_come_twice: DeltasTwice by streams: "deltas are wrong";
-    deltas_do_not_come: NoDeltas by streams: "streamed, and not";
-    a_cancelled_run_says_something_else: CancelIsAFailure by cancelling: "another error";
-    nothing_is_tried_again: NoRetries by retries: "";
-    all_is_tried_again: RetriesAll by retries: "";
-    all_is_tried_again_at_once: RetriesAll by tool_errors: "";
+    forgotten_responses_are_detected: ForgetsAnswers by replaying: "run again: what was done";
+    forgotten_summaries_are_detected: ForgetsSummaries by replaying: "run again: what was done";
+    repeated_tool_calls_are_detected: ForgetsTools by replaying: "run again: what was done";
+    forgotten_tool_usage_is_detected: ForgetsToolUsage by replaying: "run again: the usage";
+    doubled_tool_usage_is_detected: CountsToolUsageTwice by replaying: "crash: the usage";
+    lost_message_is_detected: DropsLastMessage by replaying: "the number of messages";
+    errors_without_their_kind_are_detected: ErrorsAreTexts by model_errors: "the outcome";
+    forgotten_model_errors_are_detected: ForgetsErrors by model_errors: "run again: what was done";
+    retry_hint_stored_as_failure_is_detected: RetryIsFailure by tool_errors: "message";
+    results_in_order_of_completion_are_detected: ResultsAsTheyCome by parallel_tools: "message";
+    tools_without_scopes_are_detected: RunsInNoScope by tool_scopes: "the scopes around call-0-";
+    shared_scopes_are_detected: RunsInOneScope by tool_scopes: "the scopes around call-0-";
+    scopes_during_replay_are_detected: ReplaysInScope by tool_scopes: "replays included";
+    forgotten_signals_are_detected: ForgetsSignals by signals: "run again";
+    late_signal_that_changes_a_replay_is_detected: ForgetsThatNoneCame by signals: "run again";
+    lost_early_signals_are_detected: LosesEarlySignals by signals: "";
+    signals_in_reverse_order_are_detected: NewestSignalFirst by signals: "signals: message 0";
+    clock_that_changes_on_replay_is_detected: LivingClock by clock: "run again: message 0";
+    clock_that_goes_back_is_detected: ClockGoesBack by clock: "went back";
+    unnoticed_changed_code_is_detected: IgnoresDigests by changed_code: "unnoticed";
+    change_error_without_the_field_is_detected: NamesNoField by changed_code: "does not name what changed";
+    digest_of_only_the_last_message_is_detected: DigestsOneMessage by changed_code: "unnoticed";
+    run_lost_after_changed_code_is_detected: PoisonsRuns by changed_code: "the right code";
+    journaled_requests_are_detected: JournalsRequests by growth: "turns of one size take";
+    missing_record_limit_is_detected: NoRecordLimit by record_limit: "the model sees no error";
+    repeated_call_with_a_huge_result_is_detected: HugeIsNotRecorded by record_limit: "run again";
+    usage_lost_by_continuing_is_detected: ContinuesWithoutUsage by continuing: "the usage";
+    turns_lost_by_continuing_are_detected: ContinuesWithoutTurns by continuing: "the turns";
+    missing_recorded_values_are_detected: RecordsNothing by recorded_values: "run again: message";
+    repeated_keyed_effects_are_detected: ForgetsEffects by effect_keys: "the effects";
+    effects_lost_by_continuing_are_detected: ContinuesWithoutEffects by effect_keys: "the effects";
+    run_that_does_not_continue_is_detected: ContinuesWithoutEnd by continuing: "the outcome";
+    doubled_deltas_are_detected: DeltasTwice by streams: "deltas are wrong";
+    missing_deltas_are_detected: NoDeltas by streams: "streamed, and not";
+    wrong_error_of_a_cancelled_run_is_detected: CancelIsAFailure by cancelling: "another error";
+    missing_retries_are_detected: NoRetries by retries: "";
+    retries_of_calls_that_must_not_repeat_are_detected: RetriesAll by retries: "";
+    immediate_retries_of_tool_errors_are_detected: RetriesAll by tool_errors: "";
 }

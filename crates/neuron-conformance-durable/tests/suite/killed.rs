@@ -1,4 +1,4 @@
-//! Engines whose process is killed.
+//! Tests of the crash tests, with correct and broken engines whose processes are killed.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ async fn directory() -> (String, TempDir) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_holds() {
+async fn correct_engine_passes() {
     let tally = crash::check_killed_runs(
-        "killed::an_engine_that_holds",
+        "killed::correct_engine_passes",
         CrashPlan::default(),
         directory,
         async |place| Reference::new(place),
@@ -47,9 +47,9 @@ async fn killed_runs_with_effect_keys_pay_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[should_panic(expected = "the call with an idempotency key")]
-async fn effects_with_one_key_run_again() {
+async fn repeated_keyed_effects_are_detected() {
     crash::check_killed_runs(
-        "killed::effects_with_one_key_run_again",
+        "killed::repeated_keyed_effects_are_detected",
         CrashPlan { scenario: Scenario::effect_keys(), random_rounds: 0, ..CrashPlan::default() },
         directory,
         async |place| Reference::broken(place, "ForgetsEffects"),
@@ -57,7 +57,7 @@ async fn effects_with_one_key_run_again() {
     .await;
 }
 
-/// A test per mutation, with a piece of the message.
+/// Defines a test for each mutation of the engine. The crash test must fail with this text in its message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident: $says:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
@@ -76,20 +76,20 @@ macro_rules! caught {
 }
 
 caught! {
-    what_was_begun_runs_again: RunsAgain: "began 2 times, and 1 may be";
-    what_was_begun_is_not_written: WritesNoIntent: "began 2 times, and 1 may be";
-    what_might_run_again_does_not: NeverRepeats: "message";
-    each_attempt_has_a_key: NewKeys: "the idempotency key of";
-    a_result_is_there_before_the_call: RecordsBeforeItRuns: "message";
-    the_clock_is_another_after_a_crash: LivingClock: "on replay";
-    answers_are_paid_again: ForgetsAnswers: "what the run that has ended did";
+    repeated_at_most_once_calls_are_detected: RunsAgain: "began 2 times, and 1 may be";
+    missing_intents_are_detected: WritesNoIntent: "began 2 times, and 1 may be";
+    missing_repeats_of_idempotent_calls_are_detected: NeverRepeats: "message";
+    changed_idempotency_keys_are_detected: NewKeys: "the idempotency key of";
+    results_recorded_before_the_call_are_detected: RecordsBeforeItRuns: "message";
+    clock_that_changes_after_a_crash_is_detected: LivingClock: "on replay";
+    repeated_model_calls_are_detected: ForgetsAnswers: "what the run that has ended did";
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[should_panic(expected = "message")]
-async fn a_run_of_an_agent_inside_a_call_is_one_step() {
+async fn nested_agent_without_a_journal_is_detected() {
     crash::check_killed_runs(
-        "killed::a_run_of_an_agent_inside_a_call_is_one_step",
+        "killed::nested_agent_without_a_journal_is_detected",
         CrashPlan { scenario: Scenario::team(), random_rounds: 0, ..CrashPlan::default() },
         directory,
         async |place| Reference::new(place),
@@ -99,7 +99,7 @@ async fn a_run_of_an_agent_inside_a_call_is_one_step() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[should_panic(expected = "the process did not end the run")]
-async fn a_test_that_is_not_there() {
+async fn unknown_test_name_is_detected() {
     crash::check_killed_runs(
         "killed::no_test_of_this_name",
         CrashPlan::default(),
@@ -109,7 +109,7 @@ async fn a_test_that_is_not_there() {
     .await;
 }
 
-/// A client of runs in another process. Requests and results are files.
+/// A client of runs in another process. Requests and results are files in a directory.
 struct Client(PathBuf);
 
 impl DurableEngine for Client {
@@ -133,7 +133,7 @@ impl DurableEngine for Client {
     }
 }
 
-/// Runs the agents of all requests, in a process of its own.
+/// Runs the agents of all requests, in a separate process.
 async fn work(
     place: String,
     scenario: Scenario,
@@ -158,9 +158,9 @@ async fn work(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn workers_of_an_engine_that_holds() {
+async fn workers_of_a_correct_engine_pass() {
     let tally = crash::check_killed_workers(
-        "killed::workers_of_an_engine_that_holds",
+        "killed::workers_of_a_correct_engine_pass",
         CrashPlan { boundaries: 40, random_rounds: 5, ..CrashPlan::default() },
         directory,
         async |place| Client(place.into()),
@@ -173,9 +173,9 @@ async fn workers_of_an_engine_that_holds() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[should_panic(expected = "began 2 times, and 1 may be")]
-async fn a_worker_that_runs_again_what_was_begun() {
+async fn worker_with_repeated_at_most_once_calls_is_detected() {
     crash::check_killed_workers(
-        "killed::a_worker_that_runs_again_what_was_begun",
+        "killed::worker_with_repeated_at_most_once_calls_is_detected",
         CrashPlan { random_rounds: 0, ..CrashPlan::default() },
         directory,
         async |place| Client(place.into()),

@@ -1,5 +1,5 @@
-//! Tests of the durable suite. Correct engines pass, and each broken one fails in the part that checks its
-//! behaviour.
+//! Tests of the durable suite. A correct engine passes all parts. Each broken engine fails in the part that checks the
+//! broken behaviour.
 
 mod caught;
 mod killed;
@@ -11,11 +11,11 @@ use crate::reference::Reference;
 
 /// All parts apply to this engine.
 #[tokio::test]
-async fn a_journal_that_holds() {
+async fn correct_engine_passes_all_parts() {
     let directory = tempfile::tempdir().unwrap();
     let engine = Reference::new(directory.path());
     let suite = check_durable_engine(&engine);
-    // A user's runtime may move it between threads.
+    // The runtime of a user may move the suite between threads.
     fn is_send<T: Send>(work: T) -> T {
         work
     }
@@ -25,7 +25,7 @@ async fn a_journal_that_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn and_on_several_threads() {
+async fn correct_engine_passes_all_parts_on_several_threads() {
     let directory = tempfile::tempdir().unwrap();
     let report = check_durable_engine(&Reference::new(directory.path())).await;
     assert!(report.not_applicable().is_empty(), "{report}");
@@ -33,7 +33,7 @@ async fn and_on_several_threads() {
 
 /// Some parts do not apply to a context without a journal.
 #[tokio::test]
-async fn no_journal() {
+async fn engine_without_a_journal_reports_not_applicable_parts() {
     let report = check_durable_engine(&LocalEngine::default()).await;
     let expected = [
         "replaying",

@@ -1,4 +1,4 @@
-//! A minimal durable engine whose journals are files with lines.
+//! A minimal durable engine. Its journals are files with one JSON value per line.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -25,10 +25,10 @@ use serde_json::{Value, json};
 /// Maximum size of a record in bytes.
 const LIMIT: usize = 1 << 20;
 
-/// The name of the broken behaviour. A misspelt name breaks nothing, and its test fails.
+/// Name of the broken behaviour. A misspelt name breaks nothing, and its test fails.
 pub(crate) type Mutation = &'static str;
 
-/// An engine without a server. Its runs are files in a directory.
+/// A durable engine without a server. Its runs are files in a directory.
 pub(crate) struct Reference {
     place: PathBuf,
     mutation: Mutation,
@@ -116,10 +116,10 @@ impl DurableEngine for Reference {
 #[derive(Serialize, Deserialize)]
 struct Line {
     key: String,
-    /// What the step was given: the digest of a tool call, or an [`Asked`] as JSON.
+    /// Input of the step, as the digest of a tool call or the JSON of an [`Asked`].
     #[serde(default)]
     digest: String,
-    /// The result, and `None` if the step only began.
+    /// Result of the step. `None` if the step has only begun.
     #[serde(default)]
     record: Option<Value>,
 }
@@ -151,7 +151,7 @@ impl Journal {
         self.lines.lock().unwrap().insert(key.into(), line);
     }
 
-    /// Returns the state of a step.
+    /// Returns the recorded state of a step. Fails if the recorded step has another input.
     fn find(&self, key: &str, digest: &str) -> Result<Found, DurableError> {
         let lines = self.lines.lock().unwrap();
         let Some(line) = lines.get(key) else { return Ok(Found::Nothing) };
@@ -164,7 +164,7 @@ impl Journal {
         Ok(line.record.clone().map_or(Found::Begun, Found::Ended))
     }
 
-    /// The error of a step that was given something else than what the journal has.
+    /// Creates the error for a step whose input differs from the journal.
     fn differs(&self, key: &str, recorded: &str, now: &str) -> DurableError {
         let asked = |json| serde_json::from_str::<Asked>(json).ok();
         match (asked(recorded), asked(now)) {
@@ -194,7 +194,7 @@ struct JournalContext {
     effects: EffectKeys,
     /// Number of steps of each kind.
     steps: Mutex<HashMap<&'static str, usize>>,
-    /// The newest time of the journal.
+    /// The latest time of the journal, in milliseconds since 1970.
     now: AtomicI64,
 }
 
@@ -241,7 +241,7 @@ impl JournalContext {
         format!("{kind}/{}", *number - 1)
     }
 
-    /// Writes the time to the journal, once.
+    /// Writes the current time to the journal, unless the journal has it already.
     fn stamp(&self, key: &str) {
         let at = match self.journal.find(key, "") {
             Ok(Found::Ended(at)) => at.as_i64().unwrap(),

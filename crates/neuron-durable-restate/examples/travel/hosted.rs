@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use tokio::sync::mpsc::UnboundedSender;
 
-/// Exits when the parent process ends. The parent holds the write end of this process's standard input.
+/// Exits when the parent process ends. The parent process holds the write end of this process's standard input.
 pub(crate) fn end_with_the_watcher() {
     std::thread::spawn(|| {
         let _ = io::stdin().read_to_end(&mut Vec::new());
@@ -14,7 +14,7 @@ pub(crate) fn end_with_the_watcher() {
     });
 }
 
-/// A process that hosts the agent. Dropping it kills it.
+/// A child process that hosts the agent. It is killed when it is dropped.
 pub(crate) struct Hosted(Child);
 
 impl Hosted {
@@ -40,7 +40,7 @@ impl Hosted {
         Ok(Self(child))
     }
 
-    /// Kills it with SIGKILL.
+    /// Kills the process with SIGKILL.
     pub(crate) fn kill(&mut self) -> io::Result<()> {
         self.0.kill()?;
         self.0.wait().map(drop)

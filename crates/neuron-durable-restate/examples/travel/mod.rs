@@ -1,5 +1,5 @@
-//! The agent of the engines' examples, which books a journey. Each engine hosts it in a process of its own, which
-//! is killed. Each printed line reports a real effect.
+//! The agent of the engines' examples, which books a journey. Each engine hosts it in a child process that is killed.
+//! Each printed line reports a real effect.
 
 mod hosted;
 
@@ -16,7 +16,7 @@ use serde_json::json;
 
 pub(crate) use hosted::{Begun, Hosted, end_with_the_watcher};
 
-/// Builds the agent, once for each replay.
+/// Builds and runs the agent. Each replay calls this function again.
 pub(crate) fn agent<'d>(
     start: Start,
     durability: Durability<'d>,
@@ -27,7 +27,7 @@ pub(crate) fn agent<'d>(
             .system_prompt("You plan journeys.")
             .config(|config| config.parallel_tool_execution = true)
             .build();
-        // Where it runs does not matter on replay.
+        // The working directory must be the same on replay.
         let ctx = ToolContext { cwd: "/".into(), ..ToolContext::default() };
         let mut conversation = Conversation::new();
         let run = agent.run(&mut conversation, start).context(&ctx).durable(durability);
@@ -79,7 +79,7 @@ async fn work(what: &str, millis: u64) {
     println!("{what} ends");
 }
 
-/// A scripted model that costs nothing. The next response depends only on the conversation.
+/// A scripted model without a network. Its next response depends only on the conversation.
 pub(crate) struct Model;
 
 impl Provider for Model {

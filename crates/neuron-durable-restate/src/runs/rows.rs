@@ -1,4 +1,4 @@
-//! Runs as the server's tables and the register have them.
+//! Combines the rows of the server's tables and of the register to runs ([`Run`]).
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,18 @@ use crate::continuation::HANDLER as RESUME;
 use crate::definition::RUN;
 use crate::register::{ENDED, Ended, VERSION, WAIT, Waiting};
 
-/// Restate's codes of failures of the connection.
+/// Restate's error codes for a failed connection to the service.
 const NOT_REACHED: [&str; 2] = ["RT0001", "RT0010"];
 
-/// An invocation.
+/// The row of an invocation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
+    /// Id of the invocation.
     #[serde(rename = "id")]
     pub(super) invocation: String,
-    /// The id of the run.
+    /// Id of the run to which the invocation belongs.
     run: String,
-    /// Number of invocations of the run before this one.
+    /// Number of earlier invocations of the same run.
     number: usize,
     handler: String,
     status: String,
@@ -41,12 +42,13 @@ pub(super) struct Entry {
     waiting: Option<Waiting>,
     agent_version: Option<String>,
     ended: Option<Ended>,
-    /// The reason that a part of the entry is unreadable.
+    /// Set if a part of the entry cannot be parsed.
     unreadable: Option<String>,
 }
 
 impl Entry {
-    /// Reads a value of the state. A value that a newer release wrote may be unreadable.
+    /// Parses a value of the entry. A value that a newer release wrote may be unreadable, which is recorded in the
+    /// entry.
     pub(super) fn read(&mut self, key: &str, json: Option<&str>) {
         let json = json.unwrap_or_default().as_bytes();
         let read = match key {
@@ -61,24 +63,26 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if a scheduled call removes the entry.
+    /// Returns `true` if a scheduled call will remove the entry.
     pub(super) fn is_removed_later(&self) -> bool {
         self.ended.is_some()
     }
 }
 
-/// A run with its first invocation, the newest one and its entry in the register.
+/// A run with its first and its latest invocation, and its entry in the register.
 #[derive(Debug)]
 pub(super) struct Run {
     first: Row,
+    /// The latest invocation. `None` if the run has only its first invocation.
     newest: Option<Row>,
-    /// Invocations of calls that have not ended, also of those inside agents.
+    /// Invocations of tool calls that have not ended, including calls of nested agents.
     calls: Vec<Row>,
     entry: Entry,
 }
 
 impl Run {
-    /// Returns the runs of these invocations, the oldest first. Invocations that went on with a run are in their order.
+    /// Groups invocations to runs, and returns the runs, the oldest first. `rows` must be ordered by their number in
+    /// the run.
     pub(super) fn all(rows: Vec<Row>, mut entry: impl FnMut(&str) -> Entry) -> Vec<Self> {
         let (firsts, others): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| row.handler == RUN);
@@ -111,7 +115,7 @@ impl Run {
         self.first.completion_result.as_deref() == Some("failure")
     }
 
-    /// Returns a text with the end of a run that has ended.
+    /// Describes the end of a run for an error text.
     pub(super) fn end(&self) -> String {
         let at = self.first.modified_at.to_rfc3339();
         match (&self.first.completion_failure, &self.entry.ended) {
@@ -121,13 +125,14 @@ impl Run {
         }
     }
 
-    /// Returns `true` if there is an outcome to read. For a list, the register suffices for a run with a result.
+    /// Returns `true` if the outcome of the run must be read. For a list, the register has enough data of a run that
+    /// ended with a result.
     pub(super) fn has_outcome(&self, needs_outcome: bool) -> bool {
         let is_result = self.entry.ended.as_ref().is_some_and(|ended| ended.error.is_none());
         self.has_ended() && !self.has_failed() && (needs_outcome || !is_result)
     }
 
-    /// Returns the summary, with an outcome if there is one to read.
+    /// Returns the summary of the run. `outcome` is the outcome of the run, if it was read.
     pub(super) fn summary(self, outcome: serde_json::Result<Option<RunOutcome>>) -> RunSummary {
         let mut summary = RunSummary::new(self.id(), RunStatus::Running);
         let newest = self.newest.as_ref().unwrap_or(&self.first);
@@ -151,12 +156,13 @@ impl Run {
         summary
     }
 
-    /// Returns an invocation of the run, or of a call of it, that stands still.
+    /// Returns a stalled invocation of the run or of one of its tool calls. Returns `None` if no invocation is stalled.
     fn that_stands_still(&self) -> Option<&Row> {
         let rows = self.newest.iter().chain([&self.first]).chain(&self.calls);
         rows.into_iter().find(|row| row.stands_still())
     }
 
+    /// Sets the status, the reason and the usage of a run that has ended.
     fn end_of(&self, summary: &mut RunSummary, outcome: serde_json::Result<Option<RunOutcome>>) {
         if let Some(failure) = &self.first.completion_failure {
             let is_cancelled = failure.starts_with("[409");
@@ -200,7 +206,8 @@ impl Row {
         self.status == "paused"
     }
 
-    /// Sets the failure of a paused invocation from the event, and the way to go on.
+    /// Sets the failure of a paused invocation from the pause event. The text ends with the request that resumes the
+    /// invocation.
     pub(super) fn explain_pause(&mut self, event: &str) {
         let event: Option<Value> = serde_json::from_str(event).ok();
         let failure = event.as_ref().and_then(|it| it.pointer("/last_failure/error_message"));
@@ -210,7 +217,8 @@ impl Row {
         self.last_failure = Some(text);
     }
 
-    /// Returns `true` if Restate retries the invocation because of the agent's own failure, or has paused it.
+    /// Returns `true` if the invocation is paused, or Restate retries it because of a failure of the agent's code. A
+    /// failed connection does not count.
     fn stands_still(&self) -> bool {
         match self.status.as_str() {
             _ if self.is_paused() => true,
@@ -222,13 +230,14 @@ impl Row {
         }
     }
 
-    /// Returns the last failure. The server repeats it in further lines.
+    /// Returns the first line of the last failure. The server repeats the failure in further lines.
     fn failure(&self) -> Option<String> {
         let failure = self.last_failure.as_deref()?;
         Some(failure.lines().next().unwrap_or(failure).to_owned())
     }
 }
 
+/// Converts a wait of the register.
 fn waits_for(waiting: Waiting) -> WaitsFor {
     let Waiting { signal, pending, since, deadline } = waiting;
     let event = match (signal, pending) {

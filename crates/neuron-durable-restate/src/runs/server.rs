@@ -1,4 +1,4 @@
-//! Requests to the two ports of a Restate server.
+//! Requests to the ingress port and the admin port of a Restate server ([`Server`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,13 +21,14 @@ use crate::definition::RUN;
 use crate::plain_http::PlainHttp;
 use crate::{RunOutcome, register};
 
-/// The columns of an invocation that a [`Row`] has.
+/// Columns of an invocation that a [`Row`] needs.
 const COLUMNS: &str = "id, target_handler_name AS handler, status, completion_result, completion_failure, \
                        last_failure, last_failure_error_code, created_at, modified_at";
 
-/// Statuses of responses for an outcome that the server does not keep, or does not have yet.
+/// HTTP statuses of the response if the server does not keep the outcome, or does not have it yet.
 const NO_OUTCOME: [u16; 2] = [404, 470];
 
+/// The addresses of a Restate server, and the HTTP client for its requests.
 #[derive(Clone)]
 pub(super) struct Server<E> {
     service: String,
@@ -49,12 +50,13 @@ impl Server<PlainHttp> {
 }
 
 impl<E: RequestExecutor> Server<E> {
-    /// Returns the runs of the service, the oldest first, or the run with this id.
+    /// Returns the runs of the service, the oldest first. With an id, returns only that run. Also removes the register
+    /// entries of killed runs that the server does not keep any more.
     pub(super) async fn runs(&self, id: Option<&str>) -> Result<Vec<Run>, RunsError> {
         let service = quoted(&self.service);
         let (mut of_run, mut of_key) = (String::new(), String::new());
         if let Some(id) = id {
-            // Restate takes no other text for the id of an invocation.
+            // No other text is a valid id, and the id becomes part of an SQL text.
             if !id.starts_with("inv_") || !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
             {
                 return Ok(Vec::new());
@@ -62,7 +64,8 @@ impl<E: RequestExecutor> Server<E> {
             of_run = format!("AND id = '{id}'");
             of_key = format!("AND service_key = '{id}'");
         }
-        // They are read first. So a run that is not among the invocations is gone, and not new.
+        // The register is read before the invocations. So a run with an entry and without an invocation is gone, and
+        // not new.
         let entries = format!(
             "SELECT service_key, key, value_utf8 FROM state WHERE service_name = {} {of_key}",
             quoted(&register::name(&self.service))
@@ -75,7 +78,8 @@ impl<E: RequestExecutor> Server<E> {
                 entries
             },
         );
-        // Each run's first invocation, those that went on with it, and those of its calls that have not ended, at any depth.
+        // The query selects the first invocation of each run, the invocations that continue the run, and the
+        // invocations of its unfinished tool calls at any depth.
         let is_of = |handlers: &str| {
             format!("target_service_name = {service} AND target_handler_name IN ({handlers})")
         };
@@ -101,7 +105,7 @@ impl<E: RequestExecutor> Server<E> {
         Ok(runs)
     }
 
-    /// Adds the failures of paused invocations. The server has them among its events alone.
+    /// Adds the failures of paused invocations, which the server stores only in its events.
     async fn explain_pauses(&self, rows: &mut [Row]) -> Result<(), RunsError> {
         let paused: Vec<&mut Row> = rows.iter_mut().filter(|row| row.is_paused()).collect();
         if paused.is_empty() {
@@ -121,17 +125,18 @@ impl<E: RequestExecutor> Server<E> {
         Ok(())
     }
 
-    /// Removes the entry of a killed run from the register. The run could not say that it ended.
+    /// Removes the register entry of a killed run, which could not register its end. An error is only logged.
     async fn remove_entry(&self, id: &str) {
         let url = format!("{}/services/{}/state", self.admin, register::name(&self.service));
         let body = json!({"object_key": id, "new_state": {}}).to_string();
         let removed = self.send(Method::POST, &url, None, Some(body.into())).await;
         if let Err(error) = removed.and_then(Answer::success) {
-            tracing::debug!(%error, id, "an entry of the register stays");
+            tracing::debug!(%error, id, "an entry of the register could not be removed");
         }
     }
 
-    /// Returns the outcome of an ended run, or the reason that it is unreadable. `None` if the server does not keep it.
+    /// Returns the outcome of an ended run. The outer error is an error of the request. The inner error means that the
+    /// outcome cannot be parsed. The outcome is `None` if the server does not keep it.
     pub(super) async fn outcome(
         &self,
         id: &str,
@@ -144,7 +149,7 @@ impl<E: RequestExecutor> Server<E> {
         }
     }
 
-    /// Calls a public handler of the service.
+    /// Sends a request to a public handler of the service.
     pub(super) async fn call(
         &self,
         handler: &str,
@@ -157,11 +162,13 @@ impl<E: RequestExecutor> Server<E> {
         self.send(Method::POST, &url, idempotency_key, Some(json.into())).await
     }
 
+    /// Cancels an invocation.
     pub(super) async fn cancel(&self, id: &str) -> Result<Answer, RunsError> {
         let url = format!("{}/invocations/{id}/cancel", self.admin);
         self.send(Method::PATCH, &url, None, None).await
     }
 
+    /// Runs an SQL query on the server's tables.
     async fn query<T: DeserializeOwned>(&self, sql: &str) -> Result<Vec<T>, RunsError> {
         let body = json!({ "query": sql }).to_string();
         let url = format!("{}/query", self.admin);
@@ -169,6 +176,7 @@ impl<E: RequestExecutor> Server<E> {
         answer.read::<Rows<T>>().map(|rows| rows.rows).map_err(engine)
     }
 
+    /// Sends a request, and returns the response whatever its status is.
     async fn send(
         &self,
         method: Method,
@@ -200,22 +208,22 @@ impl<E> fmt::Debug for Server<E> {
     }
 }
 
-/// The response of a query.
+/// The response to an SQL query.
 #[derive(Deserialize)]
 struct Rows<T> {
     rows: Vec<T>,
 }
 
-/// A value in the state of an object.
+/// A value in the state of a virtual object.
 #[derive(Deserialize)]
 struct StateRow {
     service_key: String,
     key: String,
-    /// None for bytes that are no text.
+    /// The value as text. `None` if the bytes are not UTF-8.
     value_utf8: Option<String>,
 }
 
-/// An event in the history of an invocation.
+/// An event in the journal of an invocation.
 #[derive(Deserialize)]
 struct EventRow {
     id: String,
@@ -229,7 +237,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns the response if it reports a success.
+    /// Returns the response, or an error if its status is not 2xx.
     pub(super) fn success(self) -> Result<Self, RunsError> {
         match self.status {
             200..=299 => Ok(self),
@@ -237,18 +245,19 @@ impl Answer {
         }
     }
 
-    /// The text of an error.
+    /// Returns the error text in the response.
     pub(super) fn message(&self) -> String {
         let body: Option<Value> = serde_json::from_slice(&self.body).ok();
         let message = body.as_ref().and_then(|body| body.get("message")?.as_str());
         message.map_or_else(|| String::from_utf8_lossy(&self.body).into_owned(), str::to_owned)
     }
 
+    /// Parses the body as JSON.
     fn read<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         stored_json::read(&self.body)
     }
 
-    /// A text in the response.
+    /// Returns a text field of the response. Fails if there is no such field.
     pub(super) fn text(&self, field: &str) -> Result<String, RunsError> {
         let body: Value = self.read().map_err(engine)?;
         let text = body.get(field).and_then(Value::as_str).map(str::to_owned);
@@ -256,11 +265,12 @@ impl Answer {
     }
 }
 
+/// Converts an error to [`RunsError::Engine`].
 fn engine(error: impl Into<neuron_types::BoxError>) -> RunsError {
     RunsError::Engine(error.into())
 }
 
-/// A text in SQL.
+/// Quotes a text for SQL.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }

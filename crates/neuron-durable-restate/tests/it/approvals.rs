@@ -1,4 +1,4 @@
-//! Runs that wait for a person.
+//! Tests of runs that wait for the approval of a person.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::operating::becomes;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_shows_what_it_waits_for_and_goes_on_with_the_decision() {
+async fn waiting_run_shows_its_calls_and_continues_with_the_decision() {
     let Some(mut scene) = Scene::open(|task| {
-        // It is put aside while it waits.
+        // Restate suspends the run during the wait.
         task.aside_after = Some(Duration::from_millis(200));
     })
     .await
@@ -28,7 +28,7 @@ async fn a_run_shows_what_it_waits_for_and_goes_on_with_the_decision() {
     tokio::time::sleep(Duration::from_millis(500)).await;
     scene.kill_service();
     assert_eq!(scene.count("begin wire"), 0);
-    // As a person writes it by hand.
+    // Decisions in the format that a person writes by hand.
     let decisions = json!({"calls": {"call-0-0": {"type": "approve"}}});
     scene.signal(&run, "approval", decisions).await;
     let result = scene.outcome(&run).await.into_result().unwrap();
@@ -38,7 +38,7 @@ async fn a_run_shows_what_it_waits_for_and_goes_on_with_the_decision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_while_it_waits_is_not_shown_any_more() {
+async fn cancelled_run_has_no_pending_calls() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("wire:100").await;
     pending(&scene, &run).await;
@@ -76,7 +76,7 @@ async fn ask(scene: &Scene, run: &str) -> (u16, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_inside_a_call_that_waited_for_an_approval_does_not_pay_again() {
+async fn nested_agent_does_not_pay_again_after_an_approval() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("helper").await;
     let waits = becomes(&scene, &run, RunStatus::Waiting).await.waits_for.unwrap();
@@ -91,6 +91,7 @@ async fn an_agent_inside_a_call_that_waited_for_an_approval_does_not_pay_again()
     for line in ["begin pay 7", "begin wire 1"] {
         assert_eq!(scene.count(line), 1, "{:#?}", scene.effects());
     }
-    // Two of the run around it, and four of its own. The last two pay again and end.
+    // Two model calls of the parent run, and four of the nested agent. The last two repeat the payment and end the
+    // agent.
     assert_eq!(scene.count("model"), 6, "{:#?}", scene.effects());
 }

@@ -1,4 +1,4 @@
-//! The public conformance suite of durable engines on a Restate server.
+//! Crash tests of the public suite on a Restate server.
 
 use std::convert::Infallible;
 use std::io;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::http;
 
-/// Addresses of the server, and the port of the service.
+/// The addresses of the server, and the port of the service.
 #[derive(Clone, Serialize, Deserialize)]
 struct Place {
     ingress: String,
@@ -26,7 +26,7 @@ struct Place {
 struct Restate(Place);
 
 impl Restate {
-    /// Starts the run unless it was started before. Returns the id of its invocation.
+    /// Starts the run, unless it was started before. Returns the id of its invocation.
     async fn begin(&self, run_id: &str, body: Option<&Value>) -> Result<String, RunFailure> {
         let path = "/scenario/run/send";
         loop {
@@ -34,7 +34,7 @@ impl Restate {
             let (status, body) = answer.map_err(RunFailure::new)?;
             match (status, body["invocationId"].as_str()) {
                 (_, Some(id)) => return Ok(id.to_owned()),
-                // The first worker registers the service.
+                // The service is not known until the first worker has registered it.
                 (404, _) => tokio::time::sleep(Duration::from_millis(20)).await,
                 _ => return Err(RunFailure::new(format!("{status} {body}"))),
             }
@@ -66,7 +66,7 @@ impl DurableEngine for Restate {
     }
 
     async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
-        // The body is that of the first request.
+        // A repeated request must have the same body as the first request.
         let start = serde_json::to_value(Scenario::crash().start()).map_err(RunFailure::new)?;
         let invocation = self.begin(run_id, Some(&start)).await?;
         let body = json!({"run_id": invocation, "name": name, "value": value});
@@ -82,7 +82,7 @@ async fn open(place: String) -> Restate {
     Restate(serde_json::from_str(&place).unwrap())
 }
 
-/// The process that is killed.
+/// Serves the agent until the process is killed.
 async fn serve(place: String, scenario: Scenario, log: EffectLog) -> Infallible {
     let place: Place = serde_json::from_str(&place).unwrap();
     let listener = bind(place.port).await.unwrap();
@@ -105,7 +105,7 @@ async fn serve(place: String, scenario: Scenario, log: EffectLog) -> Infallible 
     }
 }
 
-/// The port is free once the process that had it is gone.
+/// Binds the port of the service. Waits until the process that had the port before has ended.
 async fn bind(port: u16) -> io::Result<tokio::net::TcpListener> {
     let mut attempts = 0;
     loop {
@@ -120,21 +120,21 @@ async fn bind(port: u16) -> io::Result<tokio::net::TcpListener> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_workers() {
+async fn killed_workers_resume_runs() {
     let plan = CrashPlan { boundaries: 12, random_rounds: 6, ..CrashPlan::default() };
-    check_killed_workers("conformance::killed_workers", plan, 12).await;
+    check_killed_workers("conformance::killed_workers_resume_runs", plan, 12).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_workers_of_an_agent_inside_an_agent() {
+async fn killed_workers_resume_runs_of_nested_agents() {
     let plan = CrashPlan { scenario: Scenario::team(), boundaries: 12, random_rounds: 2 };
-    let test = "conformance::killed_workers_of_an_agent_inside_an_agent";
+    let test = "conformance::killed_workers_resume_runs_of_nested_agents";
     check_killed_workers(test, plan, 12).await;
 }
 
-/// Kills workers that serve the runs of a plan, at least so often.
+/// Kills workers that serve the runs of a plan. Checks that there are at least `kills` kills.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
-    // A process that is to serve needs no server of its own.
+    // A child process uses the server of the test.
     let server = match neuron_conformance::child_process::task() {
         Some(_) => None,
         None => match RestateServer::or_skip() {

@@ -1,4 +1,4 @@
-//! Runs that go on as new invocations.
+//! Tests of runs that continue as new invocations.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::scene::Scene;
 const SCRIPT: &str = "again:1 once:2 again:3,pure:4 fussy:5 again:6";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_for_the_first_invocation_gets_the_final_answer() {
+async fn first_invocation_returns_the_outcome_of_the_whole_run() {
     let Some(scene) = Scene::open(|task| task.continue_after = Some(4)).await else { return };
     let run = scene.begin(SCRIPT).await;
     let outcome = scene.outcome(&run).await;
@@ -18,13 +18,13 @@ async fn whoever_waits_for_the_first_invocation_gets_the_final_answer() {
     let result = outcome.into_result().unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("done", 6));
     assert_eq!(result.messages.len(), 12);
-    // The usage is that of the whole run: six answers, and what six tools took themselves.
+    // The usage of the whole run: six responses, and the tokens that six tools used themselves.
     assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (210 + 6000, 30));
     assert_eq!((scene.count("model"), scene.count("begin")), (6, 6));
     let rows =
         scene.query("SELECT id FROM sys_invocation WHERE target LIKE 'support/resume%'").await;
     assert!(rows.as_array().unwrap().len() >= 2, "{rows}");
-    // Tools see one run: no key is there twice.
+    // Tools see a single run, and each call has a key of its own.
     let mut keys: Vec<String> =
         scene.effects().into_iter().filter(|line| line.starts_with("begin")).collect();
     assert!(keys.iter().all(|line| line.contains(&run)), "{keys:#?}");
@@ -34,7 +34,7 @@ async fn whoever_waits_for_the_first_invocation_gets_the_final_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invocation_that_may_have_no_steps_still_makes_a_turn() {
+async fn invocation_with_a_limit_of_zero_steps_makes_a_turn() {
     for most in [0, 1] {
         let Some(scene) = Scene::open(|task| task.continue_after = Some(most)).await else {
             return;
@@ -47,7 +47,7 @@ async fn an_invocation_that_may_have_no_steps_still_makes_a_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_chain_of_invocations_survives_kills() {
+async fn chain_of_invocations_survives_kills() {
     let Some(mut scene) = Scene::open(|task| {
         (task.continue_after, task.model_millis) = (Some(4), 100);
     })
@@ -68,9 +68,9 @@ async fn a_chain_of_invocations_survives_kills() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signals_to_the_run_reach_the_invocation_that_goes_on() {
+async fn signals_to_the_run_reach_its_latest_invocation() {
     let Some(scene) = Scene::open(|task| task.continue_after = Some(4)).await else { return };
-    // The first decisions come before the run continues for the first time, and are not for it.
+    // The first decisions arrive before the run continues as new for the first time. They are for a later invocation.
     let run = scene.begin("again:1:500 again:2 again:3 wire:4 wire:5").await;
     scene.see("begin again 1").await;
     for call in ["call-3-0", "call-4-0"] {
@@ -86,9 +86,9 @@ async fn signals_to_the_run_reach_the_invocation_that_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_that_came_before_the_run_continued_is_not_lost() {
+async fn signal_sent_before_the_run_continued_is_not_lost() {
     let Some(scene) = Scene::open(|task| task.continue_after = Some(8)).await else { return };
-    // The decisions come while it waits for something else.
+    // The decisions arrive while the run waits for another signal.
     let run = scene.begin("again:1 again:2 again:3 wire:4\nwait:go:60000").await;
     scene.see("begins").await;
     let decisions = json!({"calls": {"call-3-0": {"type": "approve"}}});
@@ -101,13 +101,13 @@ async fn a_signal_that_came_before_the_run_continued_is_not_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_journal_grows_with_what_is_new_and_not_with_the_whole_conversation() {
+async fn journal_grows_linearly_with_the_turns() {
     let Some(scene) = Scene::open(|task| task.model_millis = 0).await else { return };
     let mut bytes = Vec::new();
     for turns in [20, 40, 80] {
         let run = scene.begin(&"pure:1 ".repeat(turns)).await;
         assert_eq!(scene.outcome(&run).await.into_result().unwrap().turns, turns + 1);
-        // The last entry is the outcome, which has the conversation once.
+        // The last entry is the outcome, which contains the conversation once.
         let sql = format!("SELECT entry_json FROM sys_journal WHERE id = '{run}'");
         let rows = scene.query(&sql).await;
         let rows = rows.as_array().unwrap();
@@ -126,7 +126,7 @@ async fn cancelled_run_cancels_its_continued_invocation() {
     let (status, body) = scene.end(&run).await;
     assert_eq!(status, 409, "{body}");
     scene.see("cancelled again 4").await;
-    // The entry in the register is removed later.
+    // The scheduled removal of the register's entry is still pending.
     let all = "SELECT id FROM sys_invocation WHERE status != 'completed' \
                AND target_handler_name != 'forget'";
     for _ in 0..500 {

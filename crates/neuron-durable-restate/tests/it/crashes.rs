@@ -1,4 +1,4 @@
-//! Processes that are killed while a run goes on.
+//! Tests with processes that are killed during a run.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use neuron_types::AgentResult;
 
 use crate::scene::Scene;
 
-/// Four responses with parallel tools and a tool that asks for a retry. Takes about two seconds.
+/// A script of four responses with parallel tools, and a tool that asks for a retry. The run takes about two seconds.
 const SCRIPT: &str = "once:1:150 again:2:150,once:3:150,pure:4:150 fussy:5:50";
 
-/// Asserts the result and the effects of a run after `kills` kills.
+/// Checks the result and the effects of a run after `kills` kills.
 #[track_caller]
 fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
     let context = format!("{context}: {:#?}", scene.effects());
@@ -19,7 +19,7 @@ fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
     assert_eq!(result.usage.output_tokens, 20, "{context}");
     let model = scene.count("model");
     assert!((4..=4 + kills).contains(&model), "{model} calls of the model, {context}");
-    // A kill between its intent and its start leaves a call that never began: nobody can know that.
+    // A kill between the intent and the start leaves a call that never began. Its outcome is unknown all the same.
     let least = usize::from(kills == 0);
     for once in ["begin once 1", "begin once 3"] {
         assert!((least..=1).contains(&scene.count(once)), "{once}, {context}");
@@ -30,7 +30,8 @@ fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
         assert!((1..=1 + kills).contains(&keys.len()), "{again}, {context}");
         assert!(keys.windows(2).all(|pair| pair[0] == pair[1]), "one key: {context}");
     }
-    // What a person reads of a call that was cut off: also of one that had ended, and was killed with its result.
+    // An interrupted call has an unknown outcome in the conversation. So has a call that had ended, if its result was
+    // lost.
     let messages = serde_json::to_string(&result.messages).unwrap();
     let mut cut_off = 0;
     for once in [1, 3] {
@@ -45,7 +46,7 @@ fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
     assert!(cut_off <= kills, "{context}\n{messages}");
 }
 
-/// The words of the log at which the service is killed.
+/// Starts of the log lines after which the service is killed.
 const BOUNDARIES: [&str; 9] = [
     "model 0",
     "begin once 1",
@@ -113,7 +114,7 @@ async fn killed_server_resumes_after_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_must_know_can_have_the_run_end_instead_of_a_call_of_unknown_outcome() {
+async fn unknown_outcome_after_a_crash_ends_the_run_if_configured() {
     let Some(mut scene) = Scene::open(|task| task.fail_unknown = true).await else { return };
     let run = scene.begin("once:1:5000").await;
     scene.see("begin once 1").await;
@@ -126,10 +127,10 @@ async fn whoever_must_know_can_have_the_run_end_instead_of_a_call_of_unknown_out
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_returned_before_the_crash_is_not_of_unknown_outcome() {
+async fn call_that_returned_before_a_crash_keeps_its_result() {
     let Some(mut scene) = Scene::open(|task| task.model_millis = 400).await else { return };
     let run = scene.begin("once:1").await;
-    // The second call of the model is asked with the result of the tool.
+    // The second model call begins after the tool's result was journaled.
     scene.see("model 1").await;
     scene.kill_service();
     let result = scene.outcome(&run).await.into_result().unwrap();
@@ -138,7 +139,7 @@ async fn a_call_that_returned_before_the_crash_is_not_of_unknown_outcome() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_panics_is_called_once() {
+async fn panicking_model_is_called_once() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("pure:1 panic").await;
     let error = scene.outcome(&run).await.into_result().unwrap_err();

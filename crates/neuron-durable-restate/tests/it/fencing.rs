@@ -1,4 +1,4 @@
-//! Processes that are stopped, and go on after another one took over.
+//! Tests of processes that are stopped, and resume after another process has taken over.
 
 use std::time::Duration;
 
@@ -9,8 +9,9 @@ use crate::model::Effects;
 use crate::proxy::Proxy;
 use crate::scene::Scene;
 
-/// Begins a run, stops the process once a line is in the log, and lets it go on when another process has ended the run.
-/// Returns the result.
+/// Starts a run, and stops the process when a line is in the log. Resumes the process after another process has ended
+/// the run. Checks that the resumed process has no further effects. Returns the result, or `None` if no server is
+/// available.
 async fn stopped_at(line: &str, script: &str, model_millis: u64) -> Option<(Scene, AgentResult)> {
     let server = RestateServer::or_skip_with(&[
         ("RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL", "1s"),
@@ -33,7 +34,7 @@ async fn stopped_at(line: &str, script: &str, model_millis: u64) -> Option<(Scen
     proxy.switch(second.port);
     let result = scene.outcome(&run).await.into_result().unwrap();
     let before = scene.effects();
-    // Its timers are due, and its connection seems to be open.
+    // After the resumption the timers of the process are due, and its connection still seems to be open.
     first.signal("CONT");
     let effects = Effects(scene.task.effects.clone());
     let beats = first.beats(&effects);
@@ -45,7 +46,7 @@ async fn stopped_at(line: &str, script: &str, model_millis: u64) -> Option<(Scen
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_stopped_during_a_call_that_must_not_run_twice_drops_it() {
+async fn process_stopped_in_an_at_most_once_call_drops_the_call() {
     let stopped = stopped_at("begin once 1", "once:1:1500 once:2", 30).await;
     let Some((scene, result)) = stopped else { return };
     let text = format!("{result:?}");
@@ -57,7 +58,7 @@ async fn a_process_stopped_during_a_call_that_must_not_run_twice_drops_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_stopped_between_two_attempts_does_not_begin_the_next() {
+async fn process_stopped_between_two_attempts_does_not_start_the_next() {
     let stopped = stopped_at("end flaky 1", "flaky:1", 30).await;
     let Some((scene, result)) = stopped else { return };
     assert!(format!("{result:?}").contains("flaky 1 with"), "{result:?}");
@@ -65,7 +66,7 @@ async fn a_process_stopped_between_two_attempts_does_not_begin_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_stopped_during_a_call_of_the_model_makes_no_other_and_begins_no_tool() {
+async fn process_stopped_in_a_model_call_starts_no_call_or_tool() {
     let stopped = stopped_at("model 0", "once:1", 1500).await;
     let Some((scene, result)) = stopped else { return };
     assert!(format!("{result:?}").contains("once 1 with"), "{result:?}");

@@ -1,4 +1,4 @@
-//! Requests to Restate's two ports.
+//! HTTP requests to Restate's two ports.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -7,8 +7,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Sends a request to a server. Returns the status and the body. An empty body is null, and a body that is not JSON
-/// is a string.
+/// Sends a request to a server. Returns the status and the body as JSON. An empty body is null, and a body that is not
+/// JSON is a string.
 pub(crate) async fn send(
     url: &str,
     method: &str,
@@ -18,7 +18,7 @@ pub(crate) async fn send(
     send_once(url, method, path, body, None).await
 }
 
-/// A request that Restate takes once, however often it is sent, if it has a key.
+/// Sends a request with an optional idempotency key. Restate handles repeated requests with the same key only once.
 pub(crate) async fn send_once(
     url: &str,
     method: &str,

@@ -1,4 +1,4 @@
-//! Decisions that come after the wait for them is over.
+//! Tests of decisions that arrive after the deadline of the wait.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::operating::becomes;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_decision_is_refused_and_a_revived_run_makes_the_call_once() {
+async fn late_decision_is_refused_and_revived_run_makes_the_call_once() {
     let short = Duration::from_millis(300);
     let Some(mut scene) = Scene::open(|task| task.approval_timeout = short).await else { return };
     let runs = scene.runs();
@@ -58,7 +58,7 @@ async fn a_late_decision_is_refused_and_a_revived_run_makes_the_call_once() {
     for line in ["begin once 1", "begin wire 100", "begin again 2"] {
         assert_eq!(scene.count(line), 1, "{line}");
     }
-    // The keys are those of the run that ended.
+    // The idempotency keys are those of the old run.
     assert!(scene.count(&format!("begin wire 100 {run}")) == 1, "{:#?}", scene.effects());
     let done = runs.revive(&revived, ApprovalDecisions::new()).await.unwrap_err();
     assert!(
@@ -68,7 +68,7 @@ async fn a_late_decision_is_refused_and_a_revived_run_makes_the_call_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revived_run_waits_for_its_next_approval_under_its_new_id() {
+async fn revived_run_waits_for_approvals_under_its_new_id() {
     let short = Duration::from_millis(300);
     let Some(mut scene) = Scene::open(|task| task.approval_timeout = short).await else { return };
     let run = scene.begin("wire:1 wire:2").await;
@@ -87,7 +87,7 @@ async fn a_revived_run_waits_for_its_next_approval_under_its_new_id() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_run_is_not_shown_after_its_deadline_and_takes_no_decision() {
+async fn killed_run_is_hidden_and_refuses_decisions_after_its_deadline() {
     let short = Duration::from_secs(3);
     let Some(scene) = Scene::open(|task| task.approval_timeout = short).await else { return };
     let run = scene.begin("wire:100").await;

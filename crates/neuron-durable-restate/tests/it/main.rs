@@ -1,4 +1,4 @@
-//! An agent on the real Restate server, in processes that are killed.
+//! Tests with an agent on a real Restate server, in child processes that are killed.
 
 mod http;
 mod model;

@@ -1,9 +1,11 @@
-//! A model that follows the user's words, tools with effects, and the log of what really ran.
+//! A scripted model, tools with effects, and the log of all effects.
 //!
-//! The user's first line is the script: turns, separated by spaces; of each the calls, separated by
-//! commas: `tool:number` or `tool:number:milliseconds`; `answer:bytes` ends with an answer of that length, and
-//! `panic` with a panic.
-//! After the last turn the model says `done`. The call `helper` runs an agent with a script of its own. A second line says what the agent does before it runs.
+//! The first line of the user's message is the script. It has one word per turn, separated by spaces. A word has the
+//! tool calls of the turn, separated by commas. A call is `tool:number` or `tool:number:milliseconds`. The word
+//! `answer:bytes` ends the run with a response of that length, and `panic` makes the model panic. After the last turn
+//! the model responds `done`. The call `helper` runs a nested agent with a script of its own.
+//!
+//! The second line of the message has steps that the agent executes before its loop.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -19,21 +21,21 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// The scripts of the agent inside the calls `helper:0` and `helper:1`.
+/// Scripts of the nested agent for the calls `helper:0` and `helper:1`.
 const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
-/// A file in which all processes log their effects.
+/// The file in which all processes log their effects.
 #[derive(Clone, Debug)]
 pub(crate) struct Effects(pub(crate) PathBuf);
 
 impl Effects {
     pub(crate) fn write(&self, line: &str) {
         let mut file = std::fs::OpenOptions::new().create(true).append(true).open(&self.0).unwrap();
-        // In one write: tools that run at the same time do not mix their lines.
+        // A single write, so that lines of concurrent tools do not mix.
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    /// The file in which a process says that it runs.
+    /// Returns the file to which a process writes its heartbeats.
     pub(crate) fn beats(&self, process: u32) -> PathBuf {
         self.0.with_extension(process.to_string())
     }
@@ -44,7 +46,7 @@ impl Effects {
     }
 }
 
-/// Settings of the model besides its script.
+/// Settings of the model beside its script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moods {
     /// Delay of each response in milliseconds.
@@ -172,7 +174,7 @@ impl ToolDyn for Effectful {
             self.effects.write(&format!("end {} {n}", self.name));
             match self.name {
                 "fussy" => Err(ToolError::ModelRetry(format!("not {n}"))),
-                // The second attempt, of any process, works.
+                // The second attempt succeeds, in any process.
                 "flaky" if Effects::read(&self.effects.0).len() < 4 => {
                     Err(ToolError::ExecutionFailed("not yet".into()))
                 }
@@ -187,7 +189,7 @@ impl ToolDyn for Effectful {
     }
 }
 
-/// The tools, and an agent with this system prompt.
+/// Returns the tools, and a nested agent with this system prompt.
 pub(crate) fn tools(effects: &Effects, helper: &str) -> Arc<ToolRegistry> {
     let mut tools = ToolRegistry::new();
     for (name, effect) in [

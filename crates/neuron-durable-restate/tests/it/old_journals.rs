@@ -1,4 +1,4 @@
-//! Journals that an older release began.
+//! A test of a journal that an older release began.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::scene::Scene;
 
-/// A service that writes the journal of an older release, which recorded only the time before it died.
+/// A service that writes the journal of an older release. It records only the time, and then ends.
 struct OlderRelease(Arc<AtomicBool>);
 
 #[restate_sdk::service(name = "support")]
@@ -30,8 +30,8 @@ impl OlderRelease {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_an_older_release_began_goes_on_without_entries_of_this_one() {
-    // Its version does not count either.
+async fn run_of_an_older_release_continues_without_newer_entries() {
+    // The run is not pinned, so the version of this code is not checked.
     let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v2".into())).await else {
         return;
     };

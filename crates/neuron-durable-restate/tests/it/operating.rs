@@ -1,4 +1,4 @@
-//! The runs of the server as an operator sees them.
+//! Tests of the operations on runs.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::http;
 use crate::scene::Scene;
 
-/// Waits until a run is in this state.
+/// Waits until a run has this status, and returns its summary.
 pub(crate) async fn becomes(scene: &Scene, run: &str, status: RunStatus) -> RunSummary {
     let runs = scene.runs();
     for _ in 0..1000 {
@@ -57,7 +57,7 @@ async fn runs_are_listed_with_their_states_and_waits() {
         assert!(run.created_at <= run.changed_at, "{run:?}");
     }
     assert_eq!(listed.len(), ids.len(), "{listed:#?}");
-    // Several may be of the same millisecond.
+    // Several runs may have begun in the same millisecond.
     assert!(listed.is_sorted_by_key(|run| run.created_at), "{listed:#?}");
     assert_eq!(listed.first().unwrap().id, continued);
     assert!(find(&continued).execution >= Some(2), "{listed:#?}");
@@ -85,7 +85,7 @@ async fn runs_are_listed_with_their_states_and_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_runs_of_the_service_that_have_not_ended_take_signals_and_cancellations() {
+async fn only_unfinished_runs_of_the_service_accept_signals_and_cancellation() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let runs = scene.runs();
     let done = scene.begin("pure:1").await;
@@ -102,7 +102,7 @@ async fn only_runs_of_the_service_that_have_not_ended_take_signals_and_cancellat
     let tool = scene.query(tool).await[0]["id"].as_str().unwrap().to_owned();
     let unknown = "inv_1hFWkw8HKofS2gSltOBh3JfiWAhXbmyIOm";
     for id in [&*tool, unknown, "", "nonsense", "inv_1' OR '1'='1", "inv_1"] {
-        // What the server cannot read as an id is an error of the server.
+        // The server returns an error for an id that it cannot parse.
         let results = [
             runs.inspect(id).await.map(drop),
             runs.signal(id, "go", json!(1)).await,
@@ -126,7 +126,7 @@ async fn only_runs_of_the_service_that_have_not_ended_take_signals_and_cancellat
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_paused_run_is_stalled_with_its_failure_and_goes_on_after_it_is_resumed() {
+async fn paused_run_is_stalled_and_continues_when_resumed() {
     let attempts = ("RESTATE_DEFAULT_RETRY_POLICY__MAX_ATTEMPTS", "4");
     let Some(server) = RestateServer::or_skip_with(&[attempts]) else { return };
     let mut scene = Scene::on(server, |_| ()).await;
@@ -162,7 +162,7 @@ async fn a_paused_run_is_stalled_with_its_failure_and_goes_on_after_it_is_resume
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_an_agent_inside_a_call_that_changed_is_stalled() {
+async fn run_with_a_changed_nested_agent_is_stalled() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("helper:1").await;
     scene.see("begin again 1").await;
@@ -181,7 +181,7 @@ async fn a_run_with_an_agent_inside_a_call_that_changed_is_stalled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_agent_changed_is_stalled_and_one_whose_process_is_gone_is_not() {
+async fn run_is_stalled_by_a_changed_agent_but_not_by_a_lost_process() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("again:1:4000").await;
     scene.see("begin again 1").await;

@@ -1,4 +1,4 @@
-//! A TCP proxy before two processes, as a load balancer is one.
+//! A TCP proxy in front of two processes, like a load balancer.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use tokio::io::copy;
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy that sends new connections to one port. A connection to a process stays open when the server has closed its
-/// own: the process learns nothing from it.
+/// A proxy that forwards new connections to one port. If the server closes a connection, the connection to the process
+/// stays open. So the process does not notice it.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     target: Arc<AtomicU16>,
@@ -32,7 +32,7 @@ impl Proxy {
         Self { port, target }
     }
 
-    /// Sends new connections to another port.
+    /// Forwards new connections to another port from now on.
     pub(crate) fn switch(&self, target: u16) {
         self.target.store(target, SeqCst);
     }

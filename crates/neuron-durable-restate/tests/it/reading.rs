@@ -1,4 +1,4 @@
-//! Answers of the server that are missing, unreadable or too many.
+//! Tests of server responses that are missing, unreadable or unrelated.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::http;
 use crate::operating::becomes;
 use crate::scene::Scene;
 
-/// A client that keeps the answers, and gives one of its own in the place of outcomes.
+/// An HTTP client that records the responses, and can replace the outcomes of runs.
 #[derive(Clone, Default)]
 struct Client {
     outcome: Option<(u16, &'static str)>,
@@ -47,7 +47,7 @@ async fn administer(scene: &Scene, method: &str, path: &str, body: Option<&Value
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_outcome_that_cannot_be_read_is_an_error_or_damaged_and_hides_no_other_run() {
+async fn unreadable_outcome_is_an_error_or_listed_as_damaged() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let failed = scene.begin("pure:1\nwait:go:60000").await;
     scene.signal(&failed, "go", json!(7)).await;
@@ -64,7 +64,7 @@ async fn an_outcome_that_cannot_be_read_is_an_error_or_damaged_and_hides_no_othe
         }
         assert_eq!(runs.inspect(&waits).await.unwrap().status, RunStatus::Waiting);
     }
-    // What the server has not, is known from the register.
+    // If the server does not have the outcome, the register has the status.
     for status in [404, 470] {
         let runs = runs_with_outcome(&scene, status, "{}");
         assert_eq!(runs.inspect(&failed).await.unwrap().status, RunStatus::Failed);
@@ -76,7 +76,7 @@ async fn an_outcome_that_cannot_be_read_is_an_error_or_damaged_and_hides_no_othe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_whose_entry_cannot_be_read_is_damaged_and_hides_no_other_run() {
+async fn run_with_an_unreadable_register_entry_is_listed_as_damaged() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let [torn, foreign, waits] =
         [0, 1, 2].map(async |_| scene.begin("pure:1\nwait:go:60000").await);
@@ -84,7 +84,7 @@ async fn a_run_whose_entry_cannot_be_read_is_damaged_and_hides_no_other_run() {
     for run in [&torn, &foreign, &waits] {
         becomes(&scene, run, RunStatus::Waiting).await;
     }
-    // No text, and no wait.
+    // One value is not UTF-8, and the other one is not a wait.
     for (run, value) in [(&torn, vec![255]), (&foreign, vec![b'7'])] {
         let body = json!({"object_key": run, "new_state": {"pending": value}});
         administer(&scene, "POST", "/services/support.waiting/state", Some(&body)).await;
@@ -94,14 +94,14 @@ async fn a_run_whose_entry_cannot_be_read_is_damaged_and_hides_no_other_run() {
     let listed = scene.runs().list().await.unwrap();
     let find = |id: &str| listed.iter().find(|run| run.id == id).unwrap().status;
     assert_eq!((find(&torn), find(&waits)), (RunStatus::Damaged, RunStatus::Waiting));
-    // The run itself is as it was.
+    // The run itself is not affected.
     scene.runs().signal(&torn, "go", json!("!")).await.unwrap();
     scene.outcome(&torn).await.into_result().unwrap();
     becomes(&scene, &torn, RunStatus::Done).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_removes_what_a_killed_run_left_in_the_register() {
+async fn list_removes_register_entries_of_killed_runs() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let killed = scene.begin("wire:100").await;
     let waits = scene.begin("wire:100").await;
@@ -123,7 +123,7 @@ async fn a_list_removes_what_a_killed_run_left_in_the_register() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_summary_of_a_run_reads_no_invocation_of_another_one() {
+async fn inspect_reads_only_invocations_of_the_run() {
     let Some(scene) = Scene::open(|task| task.continue_after = Some(4)).await else { return };
     let other = scene.begin("again:1 again:2 again:3 again:4").await;
     let run = scene.begin("again:5 again:6 again:7 again:8").await;

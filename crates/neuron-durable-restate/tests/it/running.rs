@@ -1,18 +1,18 @@
-//! Runs without a crash.
+//! Tests of runs without a crash.
 
 use serde_json::json;
 
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_gives_its_result_and_every_step_ran_once() {
+async fn run_returns_its_result_and_runs_each_step_once() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("once:1 again:2,pure:3,once:4 fussy:5").await;
     let outcome = scene.outcome(&run).await;
     assert_eq!(outcome.run_id, run);
     let result = outcome.into_result().unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("done", 4));
-    // Four answers, and what five tools took themselves.
+    // Four responses, and the tokens that five tools used themselves.
     assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (100 + 5000, 20));
     for (line, times) in
         [("model", 4), ("begin once", 2), ("begin again", 1), ("begin pure", 1), ("begin fussy", 1)]
@@ -22,7 +22,7 @@ async fn a_run_gives_its_result_and_every_step_ran_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deltas_come_live_and_are_not_repeated_on_replay() {
+async fn deltas_are_sent_live_and_not_repeated_on_replay() {
     let Some(mut scene) = Scene::open(|task| task.streams = true).await else { return };
     let run = scene.begin("again:1 again:2:1500").await;
     scene.see("begin again 2").await;
@@ -35,7 +35,7 @@ async fn deltas_come_live_and_are_not_repeated_on_replay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_streams_can_be_cancelled_and_continue_as_new() {
+async fn streaming_agent_can_be_cancelled_and_continue_as_new() {
     let Some(scene) = Scene::open(|task| {
         (task.streams, task.continue_after) = (true, Some(4));
     })
@@ -54,7 +54,7 @@ async fn an_agent_that_streams_can_be_cancelled_and_continue_as_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_panic_of_the_agent_is_tried_again_and_harms_no_other_run() {
+async fn panic_of_the_agent_is_retried_without_harm_to_other_runs() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let other = scene.begin("once:1:1500").await;
     scene.see("begin once 1").await;
@@ -71,7 +71,7 @@ async fn a_panic_of_the_agent_is_tried_again_and_harms_no_other_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_to_nobody_is_refused_and_not_tried_for_ever() {
+async fn signal_to_an_ended_or_invalid_run_is_refused() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let ended = scene.begin("pure:1").await;
     scene.outcome(&ended).await;

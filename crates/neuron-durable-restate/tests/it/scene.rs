@@ -1,4 +1,4 @@
-//! A server, a service and the log of its effects.
+//! A test environment with a server, a service and the log of its effects.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// None where there is no server to be had.
+    /// Starts a server and a service. Returns `None` if no Restate server is available.
     pub(crate) async fn open(change: impl FnOnce(&mut Task)) -> Option<Self> {
         Some(Self::on(RestateServer::or_skip()?, change).await)
     }
@@ -36,7 +36,7 @@ impl Scene {
         scene
     }
 
-    /// The runs as an operator sees them.
+    /// Returns a client for operations on the runs.
     pub(crate) fn runs(&self) -> AgentRuns {
         AgentRuns::new("support", self.server.ingress_url(), self.server.admin_url())
     }
@@ -46,7 +46,7 @@ impl Scene {
         self.server.register(&address).await.unwrap();
     }
 
-    /// A request at the port for everybody.
+    /// Sends a request to the ingress port. Returns the status and the body.
     pub(crate) async fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> (u16, Value) {
         http::send(&self.server.ingress_url(), method, path, body).await.unwrap()
     }
@@ -65,7 +65,7 @@ impl Scene {
         self.service = Some(self.task.start());
     }
 
-    /// Begins a run, and returns its id.
+    /// Starts a run, and returns its id.
     pub(crate) async fn begin(&self, script: &str) -> String {
         let (status, body) = self.ask("POST", "/support/run/send", Some(&json!(script))).await;
         assert!(status < 300, "{status} {body}");
@@ -80,7 +80,7 @@ impl Scene {
             let answer = http::send(&ingress, "GET", &path, None);
             match tokio::time::timeout(Duration::from_secs(120), answer).await {
                 Ok(Ok(answer)) => return answer,
-                // The server was killed.
+                // The server was killed, so the request is repeated.
                 Ok(Err(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
                 Err(_) => panic!("run {run} does not end: {:#?}", self.effects()),
             }
@@ -122,7 +122,7 @@ impl Scene {
         self.effects().iter().filter(|line| line.starts_with(beginning)).count()
     }
 
-    /// Waits for a line of the log.
+    /// Waits until the log has a line that begins with this text.
     pub(crate) async fn see(&self, beginning: &str) {
         for _ in 0..6000 {
             if self.count(beginning) > 0 {

@@ -25,11 +25,11 @@ use crate::model::{Effects, Model, Moods, tools};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) effects: PathBuf,
-    /// Port of the service. Zero selects a free port.
+    /// Port of the service. With 0 the system selects a free port.
     pub(crate) port: u16,
     pub(crate) model_millis: u64,
     pub(crate) system_prompt: String,
-    /// The system prompt of the agent inside a call.
+    /// System prompt of the nested agent.
     pub(crate) helper_prompt: String,
     pub(crate) changed_agent_goes_on: bool,
     pub(crate) continue_after: Option<usize>,
@@ -38,10 +38,10 @@ pub(crate) struct Task {
     pub(crate) fail_unknown: bool,
     pub(crate) agent_version: Option<String>,
     pub(crate) lease: Duration,
-    /// Maximum time that pending calls wait for an approval.
+    /// Maximum time for a decision about pending calls.
     pub(crate) approval_timeout: Duration,
     pub(crate) streams: bool,
-    /// Steps that the agent runs first, in the syntax of the second line of a script.
+    /// Steps that the agent executes before the steps of the script's second line, in the same syntax.
     pub(crate) first: String,
     pub(crate) environment: HashMap<String, String>,
     pub(crate) cwd: PathBuf,
@@ -72,14 +72,14 @@ impl Task {
 
     pub(crate) fn start(&self) -> Started {
         let task = serde_json::to_string(self).unwrap();
-        let mut process = ChildProcess::start("service::process", &task);
+        let mut process = ChildProcess::start("service::child_process_serves_the_agent", &task);
         let report = process.next_report(Duration::from_secs(60)).expect("the service listens");
         let (port, id) = report.split_once(' ').unwrap();
         Started { process, port: port.parse().unwrap(), id: id.parse().unwrap() }
     }
 }
 
-/// A process that listens. It is killed on drop.
+/// A running service process. It is killed when it is dropped.
 pub(crate) struct Started {
     pub(crate) process: ChildProcess,
     pub(crate) port: u16,
@@ -94,15 +94,15 @@ impl Started {
         assert!(std::process::Command::new("/bin/sh").args(kill).status().unwrap().success());
     }
 
-    /// Returns the number of heartbeats that the process wrote.
+    /// Returns the number of heartbeats that the process has written.
     pub(crate) fn beats(&self, effects: &Effects) -> usize {
         std::fs::metadata(effects.beats(self.id)).map_or(0, |beats| beats.len() as usize)
     }
 }
 
-/// The process.
+/// Entry point of the child process. Does nothing in a normal test run.
 #[test]
-fn process() {
+fn child_process_serves_the_agent() {
     let Some(task) = child_process::task() else { return };
     let task: Task = serde_json::from_str(&task).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
@@ -145,7 +145,7 @@ async fn serve(task: Task) {
     service.serve(listener, std::future::pending::<()>()).await.unwrap();
 }
 
-/// Writes a byte again and again.
+/// Writes a byte to a file at regular intervals.
 async fn beat(file: PathBuf) {
     let mut file = std::fs::File::create(file).unwrap();
     loop {
@@ -227,7 +227,7 @@ impl DurableAgent for Agent {
     }
 }
 
-/// Runs the steps of the second line of the script.
+/// Executes the steps in the second line of the script.
 async fn before(
     todo: Option<&str>,
     durability: &Durability<'_>,
@@ -264,7 +264,7 @@ async fn before(
     Ok(())
 }
 
-/// Money is wired when a person agrees.
+/// A policy that requires an approval for the tool `wire`.
 struct AskForWire;
 
 impl PermissionPolicy for AskForWire {

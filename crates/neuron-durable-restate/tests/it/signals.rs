@@ -1,4 +1,4 @@
-//! Signals, cancellation, changed code and sizes.
+//! Tests of signals, cancellation, changed code and size limits.
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::operating::becomes;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signals_reach_a_run_early_late_or_not_at_all() {
+async fn signals_are_received_early_in_time_or_not_before_the_timeout() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("pure:1\nsleep:700 wait:go:60000 wait:go:60000 wait:other:60000").await;
     scene.see("begins").await;
-    // Before anyone waits, in another order than they are waited for; and one that nobody waits for.
+    // Sent before any wait, and in another order than the waits. The run waits for no signal named `nobody`.
     scene.signal(&run, "other", json!("o")).await;
     scene.signal(&run, "go", json!("a")).await;
     scene.signal(&run, "nobody", json!({})).await;
@@ -44,7 +44,7 @@ async fn signals_reach_a_run_early_late_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_sleep_ends_the_run_before_the_next_step() {
+async fn cancelled_sleep_ends_the_run_before_the_next_step() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("pure:1\nsleep:600000").await;
     scene.see("begins").await;
@@ -54,7 +54,7 @@ async fn a_cancelled_sleep_ends_the_run_before_the_next_step() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_clock_is_the_same_on_replay_and_moves_with_sleeps() {
+async fn clock_is_the_same_on_replay_and_advances_with_sleeps() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("pure:1\nnow sleep:500 now wait:go:60000 now").await;
     let slept = async {
@@ -62,7 +62,7 @@ async fn the_clock_is_the_same_on_replay_and_moves_with_sleeps() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    // Then it stands at the signal.
+    // After the sleep the run waits for the signal.
     tokio::time::timeout(Duration::from_secs(60), slept).await.expect("it sleeps half a second");
     scene.kill_service();
     scene.signal(&run, "go", json!("!")).await;
@@ -70,7 +70,7 @@ async fn the_clock_is_the_same_on_replay_and_moves_with_sleeps() {
     let effects = scene.effects();
     let times: Vec<i64> =
         effects.iter().filter_map(|line| line.strip_prefix("now ")?.parse().ok()).collect();
-    // Two before the kill, and all three after it.
+    // Two times were read before the kill, and three after it.
     assert_eq!(times.len(), 5, "{effects:#?}");
     assert_eq!(times[..2], times[2..4]);
     assert!(times[1] >= times[0] + 500 && times[4] > times[1], "{times:?}");
@@ -80,7 +80,7 @@ async fn the_clock_is_the_same_on_replay_and_moves_with_sleeps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_run_ends_at_once_and_its_tools_are_told() {
+async fn cancelled_run_ends_immediately_and_cancels_its_tools() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("again:1:60000,once:2:60000").await;
     scene.see("begin again 1").await;
@@ -94,7 +94,7 @@ async fn a_cancelled_run_ends_at_once_and_its_tools_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tool_of_an_agent_inside_a_call_of_a_cancelled_run_is_told() {
+async fn cancelled_run_cancels_tools_of_its_nested_agent() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("helper:1").await;
     scene.see("begin again 1").await;
@@ -126,7 +126,7 @@ async fn killed_or_cancelled_tool_does_not_cancel_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_cancelled_while_the_model_answers_ends_after_the_answer() {
+async fn run_cancelled_in_a_model_call_ends_after_the_response() {
     let Some(scene) = Scene::open(|task| task.model_millis = 4000).await else { return };
     let run = scene.begin("again:1").await;
     scene.see("model 0").await;
@@ -137,12 +137,12 @@ async fn a_run_that_is_cancelled_while_the_model_answers_ends_after_the_answer()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_code_stops_a_run_until_the_code_is_as_it_was() {
+async fn changed_code_stalls_a_run_until_the_change_is_undone() {
     changed_code(false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn changed_code_stops_a_run_until_it_may_go_on() {
+async fn changed_code_stalls_a_run_until_changes_are_allowed() {
     changed_code(true).await;
 }
 
@@ -177,7 +177,7 @@ async fn changed_code(may_go_on: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_folder_and_environment_after_a_crash_do_no_harm() {
+async fn run_resumes_after_a_crash_in_another_directory_and_environment() {
     let Some(mut scene) = Scene::open(|task| {
         task.environment.insert("ALLOWED".into(), "first".into());
         task.environment.insert("SECRET_KEY".into(), "hunter2".into());
@@ -201,7 +201,7 @@ async fn another_folder_and_environment_after_a_crash_do_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_of_forty_megabytes_is_paid_for_once_and_ends_the_run_with_an_error() {
+async fn response_of_forty_megabytes_ends_the_run_after_one_call() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("answer:41943040").await;
     let error = scene.outcome(&run).await.into_result().unwrap_err();
@@ -211,7 +211,7 @@ async fn an_answer_of_forty_megabytes_is_paid_for_once_and_ends_the_run_with_an_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_result_over_the_limit_becomes_an_error_and_the_tool_does_not_run_again() {
+async fn too_long_tool_result_is_an_error_and_is_not_repeated() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("huge:1 pure:2").await;
     let outcome = scene.outcome(&run).await;
@@ -221,7 +221,7 @@ async fn a_result_over_the_limit_becomes_an_error_and_the_tool_does_not_run_agai
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_value_over_the_limit_is_an_error_on_replay_too() {
+async fn too_long_recorded_value_is_an_error_on_replay_too() {
     let Some(mut scene) = Scene::open(|_| ()).await else { return };
     let run = scene.begin("pure:1\nrecord:2097152 wait:go:60000").await;
     scene.see("recorded").await;
@@ -236,7 +236,7 @@ async fn a_value_over_the_limit_is_an_error_on_replay_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_after_an_outage_counts_from_its_own_beginning() {
+async fn wait_after_an_outage_is_measured_from_its_own_start() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     for wait in ["wait:go:60000", "sleep:60000"] {
         scene.forget_effects();
@@ -251,8 +251,8 @@ async fn a_wait_after_an_outage_counts_from_its_own_beginning() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_longer_than_the_silence_that_restate_bears_is_not_interrupted() {
-    // By itself Restate asks after a minute.
+async fn step_longer_than_the_inactivity_timeout_is_not_interrupted() {
+    // By default Restate asks a silent invocation after a minute.
     let asks = Some(Duration::from_millis(500));
     let Some(scene) = Scene::open(|task| {
         (task.aside_after, task.model_millis) = (asks, 1500);
@@ -269,9 +269,9 @@ async fn a_step_longer_than_the_silence_that_restate_bears_is_not_interrupted() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_step_longer_than_the_longest_is_interrupted_and_does_not_run_twice() {
+async fn step_longer_than_longest_step_is_interrupted_and_not_repeated() {
     let Some(scene) = Scene::open(|task| {
-        // For every step, so that on a slow machine only the tool takes longer.
+        // Long enough for all other steps, even on a slow machine.
         task.aside_after = Some(Duration::from_secs(2));
         task.longest_step = Duration::from_secs(2);
     })
@@ -287,7 +287,7 @@ async fn a_step_longer_than_the_longest_is_interrupted_and_does_not_run_twice() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_runs_a_tool_past_the_agent() {
+async fn internal_handlers_are_not_public() {
     let Some(scene) = Scene::open(|_| ()).await else { return };
     for path in [
         "/support/tool",

@@ -1,4 +1,4 @@
-//! The public conformance suite on a Restate server, without killed processes. The module `conformance` kills
+//! Runs the public conformance suite on a Restate server, without killed processes. The module `conformance` kills
 //! processes.
 
 use std::collections::HashMap;
@@ -39,7 +39,7 @@ impl Drop for Host {
 }
 
 impl Restate {
-    /// Hosts the run, with this code.
+    /// Hosts the run with the code of this scenario.
     async fn host(&self, run_id: &str, scenario: &Scenario, log: &EffectLog) {
         let before = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id);
         let host = match before {
@@ -59,7 +59,7 @@ impl Restate {
         self.hosts.lock().unwrap().insert(run_id.to_owned(), host);
     }
 
-    /// The id of the run's invocation, once it has begun.
+    /// Waits until the run has begun, and returns the id of its invocation.
     async fn invocation(&self, run_id: &str) -> String {
         loop {
             if let Some(host) = self.hosts.lock().unwrap().get(run_id)
@@ -76,7 +76,7 @@ impl Restate {
     }
 }
 
-/// A name for the run's service.
+/// Returns the name of the run's service.
 fn name(run_id: &str) -> String {
     format!("s-{}", run_id.replace(|c: char| !c.is_ascii_alphanumeric(), "-"))
 }
@@ -101,7 +101,7 @@ async fn start(
         let listener = loop {
             match TcpListener::bind(("127.0.0.1", port)).await {
                 Ok(listener) => break listener,
-                // What was dropped is just ending.
+                // The dropped host may not have released the port yet.
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
         };
@@ -212,14 +212,14 @@ impl DurableEngine for Restate {
         u64::try_from(bytes).ok()
     }
 
-    /// Each runs in a handler of its own.
+    /// Returns `false`, because each tool runs in a handler of its own.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn restate_holds_the_contract() {
+async fn restate_passes_the_suite() {
     let Some(server) = RestateServer::or_skip() else { return };
     let engine = Restate { server, hosts: Mutex::default() };
     let report = check_durable_engine(&engine).await;

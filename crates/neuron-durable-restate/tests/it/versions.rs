@@ -1,4 +1,4 @@
-//! Runs that are pinned to a version of the agent.
+//! Tests of runs that are pinned to a version of the agent.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn names(reason: &str, expected: &str, got: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_of_another_version_does_not_go_on_with_a_run_until_it_may() {
+async fn run_continues_with_another_version_only_if_allowed() {
     let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
         return;
     };
@@ -32,7 +32,7 @@ async fn code_of_another_version_does_not_go_on_with_a_run_until_it_may() {
     assert!(names(&stalled.reason.unwrap(), "v1", "v2"));
     assert_eq!(scene.count("model"), 1);
 
-    // It goes on, and is pinned anew.
+    // The run continues, and is pinned to the new version.
     restart(&mut scene, "v2", true);
     scene.see("begin again 2").await;
     let pinned = async {
@@ -53,7 +53,7 @@ async fn code_of_another_version_does_not_go_on_with_a_run_until_it_may() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_keeps_its_version_when_it_continues_as_new() {
+async fn continued_run_keeps_its_version() {
     let Some(mut scene) = Scene::open(|task| {
         (task.agent_version, task.continue_after) = (Some("v1".into()), Some(4));
     })
@@ -73,11 +73,11 @@ async fn a_run_keeps_its_version_when_it_continues_as_new() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn code_of_another_version_writes_nothing_before_it_is_refused() {
+async fn refused_code_of_another_version_writes_nothing() {
     let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
         return;
     };
-    // It stops where its journal has no further entry.
+    // The run stops at the end of its journal.
     let go_on = scene.folder().join("go-on");
     let run = scene.begin(&format!("pure:1\npanic:{}", go_on.display())).await;
     scene.see("begins").await;
@@ -104,7 +104,7 @@ async fn code_of_another_version_writes_nothing_before_it_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_went_on_with_another_version_after_a_wait_names_both() {
+async fn version_changed_after_a_wait_is_named_in_the_error() {
     let Some(mut scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
         return;
     };
@@ -122,7 +122,7 @@ async fn a_run_that_went_on_with_another_version_after_a_wait_names_both() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recorded_value_that_looks_like_a_pin_is_a_value() {
+async fn recorded_value_that_looks_like_a_pin_is_only_a_value() {
     let Some(scene) = Scene::open(|task| task.agent_version = Some("v1".into())).await else {
         return;
     };

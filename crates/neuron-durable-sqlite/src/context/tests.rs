@@ -1,5 +1,4 @@
-//! Tests of agents on the journal, with whole runs, runs that are dropped at every await, several executions, and
-//! approvals.
+//! Tests of whole runs with a journal, such as runs that are dropped at every poll, several executions, and approvals.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,7 +19,7 @@ use tokio::sync::Notify;
 use crate::test_support::{Echo, place};
 use crate::{RunStatus, SqliteOptions, SqliteRuns, Synchronous, WaitEvent};
 
-/// An agent that looks and pays for some turns.
+/// An agent that calls the tools `look` and `pay` for some turns.
 #[derive(Clone)]
 struct Agent {
     model: Arc<ScriptedProvider>,
@@ -115,7 +114,7 @@ async fn undisturbed() -> AgentResult {
     agent.run_in("go".into(), Durability::new(local)).await.unwrap()
 }
 
-/// Polls a future `times` times, and drops it. `None` if it did not end.
+/// Polls a future at most `times` times, and drops it. Returns `None` if it did not end.
 async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
     let mut future = pin!(future);
     let mut left = times;
@@ -130,10 +129,10 @@ async fn polled<T>(future: impl Future<Output = T>, times: usize) -> Option<T> {
 }
 
 #[tokio::test]
-async fn a_run_dropped_at_every_moment_ends_as_if_nothing_had_happened() {
+async fn run_dropped_at_every_poll_has_the_same_result() {
     let expected = undisturbed().await;
     for every in [usize::MAX, 4] {
-        // How far a run gets with so many polls depends on the threads that write.
+        // The number of polls until a step is done depends on the writer threads, so the number of rounds varies.
         let mut dropped = 0;
         for times in (1..60).step_by(2) {
             let (_folder, path) = place();
@@ -144,7 +143,8 @@ async fn a_run_dropped_at_every_moment_ends_as_if_nothing_had_happened() {
             dropped += usize::from(first.is_none());
             let result = match first {
                 Some(result) => result.unwrap(),
-                // An answer on its way is lost: the script has it no more.
+                // A response that was dropped before it was stored is lost, and the script cannot repeat it. Such a
+                // round is skipped.
                 None => match agent.model.remaining() + calls_stored(&runs).await {
                     all if all == TURNS + 1 => agent.drive(&runs, every).await.unwrap(),
                     _ => continue,
@@ -166,7 +166,7 @@ async fn a_run_dropped_at_every_moment_ends_as_if_nothing_had_happened() {
     }
 }
 
-/// The answers of the model that the journal has had.
+/// Returns the number of model responses that were stored in the journal.
 async fn calls_stored(runs: &SqliteRuns) -> usize {
     let Ok(details) = runs.inspect("r").await else {
         return 0;
@@ -177,7 +177,7 @@ async fn calls_stored(runs: &SqliteRuns) -> usize {
 }
 
 #[tokio::test]
-async fn an_ended_run_gives_again_what_it_gave_and_calls_nothing() {
+async fn ended_run_returns_its_result_again_without_calls() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let agent = Agent::new();
@@ -191,7 +191,7 @@ async fn an_ended_run_gives_again_what_it_gave_and_calls_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_decides_from_outside_while_the_run_waits() {
+async fn waiting_run_receives_the_decision_of_another_process() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let agent = Agent { asks: true, ..Agent::new() };
@@ -218,7 +218,7 @@ async fn a_person_decides_from_outside_while_the_run_waits() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_has_not_ended_and_goes_on() {
+async fn run_cancelled_by_a_token_has_not_ended_and_continues() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let agent = Agent::new();
@@ -231,7 +231,7 @@ async fn a_cancelled_run_has_not_ended_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_long_run_takes_at_most_twice_the_bytes_of_its_messages() {
+async fn journal_has_at_most_twice_the_size_of_the_messages() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let text = |turn: usize| format!("{turn:04} {}", "words ".repeat(4091 / 6));
@@ -251,7 +251,7 @@ async fn a_long_run_takes_at_most_twice_the_bytes_of_its_messages() {
     assert!(stored <= 2 * messages, "{stored} for {messages}");
 }
 
-/// An agent that runs two loops. It hangs between them if nobody may pass.
+/// An agent that runs two loops. It hangs between the loops unless it may pass.
 struct TwoLoops {
     model: Arc<ScriptedProvider>,
     between: Arc<Notify>,
@@ -319,7 +319,7 @@ async fn run_is_free_as_soon_as_drive_has_stored_its_end() {
         let context = open().await.unwrap();
         let result = context.drive("go", &agent).await.unwrap();
         assert!(!other.inspect("r").await.unwrap().is_held);
-        // The context goes on with it, until another one takes the run.
+        // The same context can continue the run, until another context opens it.
         assert_eq!(context.drive("go", &agent).await.unwrap(), result);
         let taken = other.run("r").open(agent.model.clone(), Arc::new(agent.registry()));
         let taken = taken.await.unwrap();

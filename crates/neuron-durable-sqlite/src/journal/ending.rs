@@ -1,4 +1,4 @@
-//! The end of a run, and of one of its executions.
+//! Ending an execution, and ending a run.
 
 use neuron_types::{DurableError, Start};
 
@@ -10,7 +10,8 @@ use crate::texts::to_json;
 use crate::{inspect, standing};
 
 impl Journal {
-    /// Ends this execution. The next one starts from a state.
+    /// Ends the current execution. Deletes its steps, stores `start` for the next execution, and returns the number of
+    /// the next execution.
     pub(crate) async fn continue_as_new(&self, start: Start) -> Result<i64, DurableError> {
         let turn = self.turn().await?;
         turn.expect_end("a new execution")?;
@@ -19,6 +20,7 @@ impl Journal {
         let execution = self
             .write(move |transaction, place| {
                 let mut run = RunRow::get(transaction, &place.id)?;
+                // The deleted steps still count in the run's summary (`earlier_steps`).
                 let deleted = transaction.execute("DELETE FROM steps WHERE run = ?1", [run.key])?;
                 RunRow::delete_nested(transaction, run.key)?;
                 run.execution += 1;
@@ -43,8 +45,10 @@ impl Journal {
         Ok(execution)
     }
 
-    /// Notes how the run ended, unless it ended so before, or the journal goes on behind it. One that stands
-    /// still does so before the end of its journal. Returns whether it is new. A run that is driven is free afterwards.
+    /// Stores the outcome of the run, and returns `true` if it was not stored before.
+    ///
+    /// Returns `false` without a write if recorded steps were not replayed yet, because the run then continues from
+    /// them. A stalled run is stored even with such steps. If a driver drives the run, the run is free afterwards.
     pub(crate) async fn end(
         &self,
         status: RunStatus,
@@ -61,7 +65,8 @@ impl Journal {
         let is_new = self
             .write(move |transaction, place| {
                 let mut run = RunRow::get(transaction, &place.id)?;
-                // Others look for the lock only when they may write, so whoever sees the end finds the run free.
+                // The lease expires inside this transaction. Others check the lock only under the write lock, so a
+                // context that sees the end finds the run free.
                 if let Some(lock) = lock {
                     lock.expire();
                 }

@@ -1,4 +1,4 @@
-//! The proof that no other context has opened a run since, and work that is polled only with that proof.
+//! Checks that no other context has opened the run since, and futures that are polled only while the run is held.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,19 +16,21 @@ use crate::lock::Renewal;
 use crate::run_info::RunStatus;
 use crate::run_row::status_name;
 
-/// Time in which a cancelled run ends itself.
+/// Time that a cancelled run has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The run of a journal, and the opening by which this context holds it.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
+    /// Key of the run's row. In a nested journal, the key of the nested run.
     pub(crate) run: i64,
+    /// Id of the run. In a nested journal, the id of the nested run.
     pub(crate) id: Arc<str>,
     pub(super) opened: Opened,
 }
 
-/// The opened run with its number of openings. Only the context that opened it last may write. Nested journals
-/// share it.
+/// The opened run and its epoch, which counts how often the run was opened. Only the context with the latest epoch may
+/// write. Nested journals share the value of the outermost run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) run: i64,
@@ -36,7 +38,7 @@ pub(super) struct Opened {
 }
 
 impl Place {
-    /// Checks that nobody has opened, cancelled or deleted the run since.
+    /// Checks that the run was not opened by another context, cancelled or deleted since this context opened it.
     pub(crate) fn check(&self, transaction: &Transaction<'_>) -> Result<(), Abort<JournalError>> {
         let mut select =
             transaction.prepare_cached("SELECT epoch, status FROM runs WHERE key = ?1")?;
@@ -57,8 +59,8 @@ impl Place {
 }
 
 impl Journal {
-    /// Does work while this context holds the run. The work is dropped at its next poll after another context has taken
-    /// the run over, and when the run is cancelled.
+    /// Polls `work` only while this context holds the run. Drops `work` and returns an error if the run is cancelled,
+    /// or at the next poll after another context has taken the run over.
     pub(crate) async fn while_held<T: Send>(
         &self,
         work: impl Future<Output = Result<T, DurableError>> + Send,
@@ -73,8 +75,8 @@ impl Journal {
         neuron_runtime::while_held(self.lock.lease(), || self.prove(), work).await?
     }
 
-    /// Drives a whole run while this context holds it, also between its steps. A run that is cancelled in a step ends
-    /// itself. Otherwise it is dropped.
+    /// Polls the future of a whole run while this context holds the run, even between the steps. If the run is
+    /// cancelled, the future has one second to end by itself before it is dropped.
     pub(crate) async fn drive_while_held<T: Send>(
         &self,
         run: impl Future<Output = T> + Send,
@@ -89,7 +91,9 @@ impl Journal {
         neuron_runtime::while_held(self.lock.lease(), || self.prove(), run).await?
     }
 
-    /// Waits until the run is cancelled in this process. A cancellation counts from the call on.
+    /// Returns a future that waits until this process cancels a run, and then checks this run. The future ends with the
+    /// error if this run was cancelled, taken over or deleted, and waits again otherwise. It also notices a
+    /// cancellation between this call and its first poll.
     fn cancelled(&self) -> impl Future<Output = DurableError> + Send {
         let mut cancelled = self.notices.cancelled.notified();
         async move {
@@ -103,18 +107,19 @@ impl Journal {
         }
     }
 
-    /// Renews the lease, and proves that the run is still held.
+    /// Renews the lease, and checks in the database that this context still holds the run.
     ///
-    /// It does not queue behind other callers of the database: the work may be one of them, and is not polled meanwhile.
+    /// The check does not queue behind other users of the database. The guarded work may be one of them, and it is not
+    /// polled during the check, so waiting for it would be a deadlock.
     async fn prove(&self) -> Result<(), DurableError> {
         let place = self.place.clone();
         let check = move |transaction: &Transaction<'_>| place.check(transaction);
         let renewal = self.lock.renew();
-        // In memory there is no other process, and nothing is read.
+        // A database in memory has no other process, so a busy connection (`None`) counts as proof.
         let proven: Result<Option<()>, JournalError> = match renewal {
             Renewal::InTime => self.database.read_apart(check).await,
-            // Another context may be taking the run over. It does so in a transaction that writes, and this one waits
-            // until that transaction has ended.
+            // Another context may be taking the run over in a write transaction. This read waits until that transaction
+            // has ended.
             Renewal::Late | Renewal::Lost => self.database.read_apart_from_writers(check).await,
         };
         match proven {
@@ -125,7 +130,7 @@ impl Journal {
         }
     }
 
-    /// Checks that the run is still held, without a renewal.
+    /// Checks that this context still holds the run, without renewing the lease.
     pub(crate) async fn check_held(&self) -> Result<(), DurableError> {
         let place = self.place.clone();
         let checked = self.database.read(move |transaction| place.check(transaction));

@@ -1,4 +1,4 @@
-//! Opening a journal, and the journals inside it.
+//! Opening the journal of a run, and the nested journals of agents inside its tool calls.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
@@ -19,8 +19,13 @@ use crate::version::{self, Pin};
 use crate::{JournalError, SqliteRuns};
 
 impl Journal {
-    /// Opens or creates a run. What it holds is read, and looked at whether it is as it was written, before
+    /// Opens a run, and creates it if it does not exist. All steps are read and their checksums are checked before
     /// anything is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`JournalError::NotFound`] if a pool opens a run that does not exist; otherwise the errors of
+    /// [`SqliteDurableContext::open`](crate::SqliteDurableContext::open) and [`JournalError::OtherVersion`].
     pub(crate) async fn open(
         runs: &SqliteRuns,
         id: &str,
@@ -32,7 +37,7 @@ impl Journal {
         let opened = runs.database().write(move |transaction| {
             let run = match RunRow::find(transaction, &id)? {
                 Some(run) => run,
-                // A pool drives runs that are there.
+                // A pool opens only runs that it found. This run was deleted since.
                 None if options.parking.is_some() => {
                     return Err(JournalError::NotFound { id }.into());
                 }
@@ -63,7 +68,7 @@ impl Journal {
         })
     }
 
-    /// Opens or creates the journal of an agent inside the call of a tool. `key` is that of the call's step.
+    /// Opens or creates the nested journal of an agent inside a tool call. `key` is the key of the call's step.
     pub(crate) async fn nested(&self, key: &str) -> Result<Self, DurableError> {
         let (id, now) = (format!("{}/{key}", self.place.id), self.stamp());
         let opened = self.write(move |transaction, _| {
@@ -93,10 +98,12 @@ impl Journal {
     }
 }
 
-/// A run that was opened, or the reason for which it was not although something is to be stored.
+/// The opened run with its steps and its lock. `Err` is a failure whose transaction is committed all the same, because
+/// the row of the run was changed to stalled.
 type Open = Result<(RunRow, Vec<StepRow>, Lock), JournalError>;
 
-/// Takes a run for one context.
+/// Locks a run for one context, and returns the run with its steps. Fails if the run is held, cancelled, damaged or
+/// pinned to another version.
 fn open(
     transaction: &Transaction<'_>,
     mut run: RunRow,
@@ -119,7 +126,8 @@ fn open(
             return Ok(Err(error));
         }
     }
-    // Nothing fails from here on but the database: a lock that is taken over is not given back.
+    // The lock must come last. If this transaction failed after a takeover, the previous holder would not get its lock
+    // back. Only the database can fail from here on.
     let lock = locks.acquire(run.key, options.lease)?.ok_or_else(|| held(&run.id))?;
     run.epoch += 1;
     run.update(transaction)?;

@@ -1,14 +1,14 @@
-//! Progress of a long replay, for the log.
+//! Reports the progress of a long replay to the log.
 
 use std::time::{Duration, Instant};
 
-/// Replays of fewer steps are not reported.
+/// Minimum number of steps of a replay that is reported.
 const LONG: usize = 100;
 
 /// Interval between two reports.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The replay of a journal's steps.
+/// Counts the replayed steps of a journal.
 #[derive(Debug)]
 pub(super) struct Progress {
     replayed: usize,
@@ -18,12 +18,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Creates the progress of a replay of so many steps.
+    /// Creates the progress of a replay with `steps` recorded steps.
     pub(super) fn of(steps: usize) -> Self {
         Self { replayed: 0, of: steps, reported: None }
     }
 
-    /// Counts steps that were replayed, and reports the beginning of a long replay, its progress and its end.
+    /// Counts `steps` more replayed steps. Reports the beginning of a long replay, its progress every second, and its
+    /// end.
     pub(super) fn advance(&mut self, run: &str, steps: usize) {
         if steps == 0 || self.of < LONG {
             return;
@@ -34,13 +35,14 @@ impl Progress {
         self.replayed = self.replayed.saturating_add(steps).min(self.of);
         if self.replayed == self.of {
             self.report(run, "the replay of a journal ended");
-            // Steps that were given up halfway may be asked for again.
+            // Dropped steps may be requested again, so the replay could end twice. Zero suppresses further reports.
             self.of = 0;
         } else if self.reported.is_some_and(|at| at.elapsed() >= INTERVAL) {
             self.report(run, "a journal is replayed");
         }
     }
 
+    /// Writes one report to the log, and restarts the interval.
     fn report(&mut self, run: &str, text: &str) {
         self.reported = Some(Instant::now());
         tracing::info!(run, replayed = self.replayed, of = self.of, "{text}");

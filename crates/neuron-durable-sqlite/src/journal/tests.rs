@@ -19,7 +19,7 @@ fn options() -> ActivityOptions {
 }
 
 #[tokio::test]
-async fn the_order_of_steps_is_compared() {
+async fn replay_with_another_order_of_steps_fails() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     {
@@ -46,7 +46,7 @@ async fn the_order_of_steps_is_compared() {
 }
 
 #[tokio::test]
-async fn another_batch_is_noticed_and_nothing_runs() {
+async fn replay_with_another_batch_fails_and_runs_no_call() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let tool = Echo::new("look", ToolEffect::Pure);
@@ -77,7 +77,7 @@ async fn another_batch_is_noticed_and_nothing_runs() {
             assert!(text.contains(says) && !text.contains("secret"), "{text}");
         }
     }
-    // Nor does a call run again that has not ended.
+    // An unfinished call does not run again either if the batch differs.
     crate::test_support::forget(&path, &[0]);
     let ran = open().await.execute_tools(vec![call(1)], options()).await;
     assert!(matches!(&ran[..], [Err(DurableError::NonDeterminism { .. })]), "{ran:?}");
@@ -85,7 +85,7 @@ async fn another_batch_is_noticed_and_nothing_runs() {
 }
 
 #[tokio::test]
-async fn a_run_starts_from_what_it_began_with() {
+async fn start_of_a_stored_run_returns_the_stored_start() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let first = {
@@ -93,7 +93,7 @@ async fn a_run_starts_from_what_it_began_with() {
         let first = durable.start("first").await.unwrap();
         assert_eq!(first, Start::Message(Message::user("first")));
         durable.execute_llm_call(request("a"), options()).await.unwrap();
-        // The same context begins its replay anew.
+        // A second call of `start` on the same context begins the replay again.
         assert_eq!(durable.start("second").await.unwrap(), first);
         assert!(durable.is_replaying());
         durable.execute_llm_call(request("a"), options()).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_run_starts_from_what_it_began_with() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_dropped_leaves_a_run_that_goes_on() {
+async fn run_continues_after_a_dropped_step() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let provider = std::sync::Arc::new(neuron_testing::ScriptedProvider::new([
@@ -120,7 +120,7 @@ async fn a_step_that_is_dropped_leaves_a_run_that_goes_on() {
             assert!(poll.await);
             tokio::task::yield_now().await;
         }
-        // Nobody asks beside it.
+        // No other step can be requested while this step is in progress.
         let error = durable.execute_llm_call(request("b"), options()).await.unwrap_err();
         assert!(error.to_string().contains("while another one is done"), "{error}");
         let error = durable.start("x").await.unwrap_err();
@@ -133,7 +133,7 @@ async fn a_step_that_is_dropped_leaves_a_run_that_goes_on() {
 }
 
 #[tokio::test]
-async fn a_new_execution_starts_from_the_state_and_without_the_steps() {
+async fn new_execution_starts_from_the_state_without_steps() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let open = async |replies: &[&str]| {
@@ -155,7 +155,7 @@ async fn a_new_execution_starts_from_the_state_and_without_the_steps() {
         }
         assert_eq!(look(&path, "SELECT count(*) FROM steps"), 2);
     }
-    // Whether it is due is the same on replay: only where it was.
+    // A replay continues as new at the same step, and not earlier.
     let durable = open(&["z"]).await;
     durable.start("first").await.unwrap();
     for text in ["a", "b"] {
@@ -169,27 +169,27 @@ async fn a_new_execution_starts_from_the_state_and_without_the_steps() {
     assert_eq!(error.to_string(), text);
     assert_eq!(look(&path, "SELECT count(*) FROM steps"), 0);
 
-    // Whoever does not know of it is told so, in this context and in the next.
+    // Without a call of `start`, a step fails in this context and in the next one.
     let again = Start::from(snapshot);
     let error = durable.execute_llm_call(request("c"), options()).await.unwrap_err().to_string();
-    assert!(error.contains("goes on from a stored state"), "{error}");
+    assert!(error.contains("continues from a stored state"), "{error}");
     assert_eq!(durable.start("first").await.unwrap(), again);
     assert!(!durable.should_continue_as_new());
     durable.execute_llm_call(request("c"), options()).await.unwrap();
     drop(durable);
     let durable = open(&[]).await;
     let error = durable.execute_llm_call(request("c"), options()).await.unwrap_err().to_string();
-    assert!(error.contains("goes on from a stored state"), "{error}");
+    assert!(error.contains("continues from a stored state"), "{error}");
     assert_eq!(durable.start("first").await.unwrap(), again);
     durable.execute_llm_call(request("c"), options()).await.unwrap();
     let summary = runs.inspect("r").await.unwrap().summary;
     assert_eq!((summary.steps, summary.execution), (Some(3), Some(1)));
 }
 
-/// The end was stored, but the context that had been dropped meanwhile continued to count the steps of the old
-/// execution. The steps of the new one had a gap before them and could not be read.
+/// Regression test. The end of the execution was stored, but the dropped context continued to count the steps of the
+/// old execution. The steps of the new execution then began with a gap and could not be read.
 #[tokio::test]
-async fn an_execution_that_was_dropped_as_it_ended_has_ended() {
+async fn execution_dropped_while_continuing_as_new_has_ended() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let (durable, _) = answering(&runs, "r", &["x", "y"]).await;
@@ -206,7 +206,7 @@ async fn an_execution_that_was_dropped_as_it_ended_has_ended() {
         }
     }
     let error = durable.execute_llm_call(request("b"), options()).await.unwrap_err().to_string();
-    assert!(error.contains("goes on from a stored state"), "{error}");
+    assert!(error.contains("continues from a stored state"), "{error}");
     assert_eq!(durable.start("first").await.unwrap(), Start::from(snapshot.clone()));
     durable.execute_llm_call(request("b"), options()).await.unwrap();
     drop(durable);
@@ -214,7 +214,7 @@ async fn an_execution_that_was_dropped_as_it_ended_has_ended() {
 }
 
 #[tokio::test]
-async fn the_clock_is_the_journals() {
+async fn clock_returns_times_of_the_journal() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let times = async |replies: &[&str]| {
@@ -229,7 +229,7 @@ async fn the_clock_is_the_journals() {
     let first = times(&["x"]).await;
     assert!(first.is_sorted());
     assert_eq!(times(&[]).await, first);
-    // It does not go back where the system's does.
+    // The clock of the journal does not go back if the system clock does.
     edit_steps(&path, &[1], |step| {
         let later = step.ended_at.unwrap() + 3_600_000;
         step.ended_at = Some(later);
@@ -245,7 +245,7 @@ async fn the_clock_is_the_journals() {
 }
 
 #[tokio::test]
-async fn what_was_changed_from_outside_is_refused_and_left_as_it_is() {
+async fn changed_rows_are_refused_and_left_unchanged() {
     let damages = [
         (
             "UPDATE steps SET record = replace(record, 'xxxx', 'yyyy')",
@@ -254,7 +254,7 @@ async fn what_was_changed_from_outside_is_refused_and_left_as_it_is() {
         ("UPDATE steps SET record = NULL", "its step 0 is not as written"),
         ("UPDATE steps SET digest = '00'", "its step 0 is not as written"),
         ("UPDATE steps SET position = 3 WHERE position = 1", "its step 3 is not as written"),
-        ("UPDATE steps SET effect = 'odd'", "its step 0 has an effect that is none"),
+        ("UPDATE steps SET effect = 'odd'", "its step 0 has an unknown effect"),
         ("DELETE FROM steps WHERE position = 0", "its step 0 is missing"),
         ("UPDATE runs SET execution = 3", "its row is not as written"),
         ("UPDATE runs SET start = '{}'", "its row is not as written"),
@@ -276,13 +276,13 @@ async fn what_was_changed_from_outside_is_refused_and_left_as_it_is() {
         assert!(matches!(error, JournalError::Corrupt { .. }), "{damage}: {error:?}");
         assert_eq!(error.to_string(), format!("the run \"r\" is damaged: {says}"), "{damage}");
         assert_eq!(epoch(), before, "{damage}");
-        // It is free for whoever deletes it.
+        // A damaged run can be deleted, because it is not held.
         runs.delete("r").await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_step_of_a_newer_version_is_refused_and_stays() {
+async fn step_of_a_newer_version_is_refused_and_kept() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     {
@@ -302,7 +302,7 @@ async fn a_step_of_a_newer_version_is_refused_and_stays() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_ends_the_run_and_nothing_wrong_is_stored() {
+async fn failed_write_ends_the_run_and_stores_no_wrong_step() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let tool = Echo::new("pay", ToolEffect::AtMostOnce);

@@ -1,4 +1,4 @@
-//! Asking the journal for one step.
+//! The turn of one step in the journal ([`Turn`]).
 
 use neuron_types::DurableError;
 use tokio::sync::MutexGuard as AsyncGuard;
@@ -6,7 +6,7 @@ use tokio::sync::MutexGuard as AsyncGuard;
 use super::{Journal, differs};
 use crate::step_row::StepRow;
 
-/// The kind of the next step.
+/// The kind of a step, which is the first part of its key.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
     Model,
@@ -16,7 +16,8 @@ pub(crate) enum Kind {
     Value,
 }
 
-/// A step in progress. If it is dropped before it is done, the journal is read again.
+/// A step in progress. If the turn is dropped before it is done, the journal counts as stale and is read again for the
+/// next step.
 pub(crate) struct Turn<'a> {
     journal: &'a Journal,
     _asking: AsyncGuard<'a, ()>,
@@ -28,12 +29,12 @@ impl<'a> Turn<'a> {
         Self { journal, _asking: asking, is_done: false }
     }
 
-    /// Ends the turn with an up-to-date journal.
+    /// Ends the turn and marks the state of the journal as up to date.
     pub(super) fn finish(mut self) {
         self.is_done = true;
     }
 
-    /// The key of the next step of a kind.
+    /// Returns the key of the next step of a kind, for example `model/0`.
     pub(crate) fn key(&self, kind: Kind) -> String {
         let count = *self.journal.state().count(kind);
         match kind {
@@ -45,11 +46,11 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Returns the step at the next position of the journal. `None` at its end.
+    /// Returns the recorded step at the current position. Returns `None` at the end of the journal.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] when that is something else.
+    /// [`DurableError::NonDeterminism`] if the recorded step has another key.
     pub(crate) fn recorded(&self, key: &str) -> Result<Option<StepRow>, DurableError> {
         let state = self.journal.state();
         match state.recorded.front() {
@@ -59,11 +60,12 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Returns the steps of a batch in the journal, either none or all.
+    /// Returns the recorded steps of a batch of `calls` tool calls. The result is empty at the end of the journal, and
+    /// has `calls` steps otherwise.
     ///
     /// # Errors
     ///
-    /// As [`recorded`](Self::recorded).
+    /// [`DurableError::NonDeterminism`] if the recorded steps have other keys or are not as many.
     pub(crate) fn recorded_batch(
         &self,
         key: &str,
@@ -89,7 +91,7 @@ impl<'a> Turn<'a> {
         Ok(steps)
     }
 
-    /// Checks that the journal holds no more.
+    /// Checks that all recorded steps were replayed. `instead` names the requested step in the error.
     pub(crate) fn expect_end(&self, instead: &str) -> Result<(), DurableError> {
         match self.journal.state().recorded.front() {
             None => Ok(()),
@@ -97,12 +99,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// The position of the next step.
+    /// Returns the position of the next step, from 0.
     pub(crate) fn position(&self) -> i64 {
         self.journal.state().position
     }
 
-    /// Moves behind a step or a whole batch whose calls have all ended. `at` is the time of the end.
+    /// Ends the turn, and moves the journal forward by `steps` steps. A batch has one step for each call. `at` is the
+    /// time of the end in milliseconds since 1970.
     pub(crate) fn done(self, kind: Kind, steps: usize, at: i64) {
         let mut state = self.journal.state();
         *state.count(kind) += 1;

@@ -1,4 +1,4 @@
-//! Locks, their leases and takeovers, in files and in memory.
+//! Tests of locks, their leases and takeovers, with files and in memory.
 
 use super::*;
 
@@ -10,14 +10,14 @@ fn places() -> (tempfile::TempDir, [Locks; 2]) {
     (folder, [in_files, Locks { folder: None, held: Arc::default() }])
 }
 
-/// A run that ended could not be opened again at once if a tool of another run started a program at this moment.
-/// The new process had all our files, including the locks, until its program began.
+/// Regression test. A run that had ended could not be opened again immediately if a tool of another run started a
+/// program at that moment. The child process inherited all files and locks until `exec`.
 #[test]
-fn a_lock_ends_with_its_holder_though_a_process_that_starts_has_the_file() {
+fn dropped_lock_is_free_while_a_child_process_inherits_its_file() {
     let (_folder, [locks, _]) = places();
     let lock = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
     assert!(locks.is_held(7).unwrap());
-    // As a process has it between its start and that of its program.
+    // The same as the file that a child process inherits between `fork` and `exec`.
     let inherited = lock.file.as_ref().unwrap().0.try_clone().unwrap();
     drop(lock);
     assert!(!locks.is_held(7).unwrap());
@@ -26,7 +26,7 @@ fn a_lock_ends_with_its_holder_though_a_process_that_starts_has_the_file() {
 }
 
 #[test]
-fn lock_with_expired_lease_is_taken_over_and_its_drop_frees_nothing() {
+fn expired_lock_is_taken_over_and_its_drop_keeps_the_new_lock() {
     let (_folder, places) = places();
     for locks in places {
         let hung = locks.acquire(7, LEASE).unwrap().unwrap();
@@ -44,7 +44,7 @@ fn lock_with_expired_lease_is_taken_over_and_its_drop_frees_nothing() {
 }
 
 #[test]
-fn lock_that_is_renewed_is_held_for_longer_than_its_lease() {
+fn renewed_lock_is_held_for_longer_than_its_lease() {
     let (_folder, places) = places();
     for locks in places {
         let lock = locks.acquire(7, LEASE * 4).unwrap().unwrap();
@@ -58,7 +58,7 @@ fn lock_that_is_renewed_is_held_for_longer_than_its_lease() {
 }
 
 #[test]
-fn lease_that_its_holder_lets_expire_is_free_and_can_be_taken_back() {
+fn expired_lock_is_free_and_can_be_renewed() {
     let (_folder, places) = places();
     for locks in places {
         let lock = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
@@ -76,7 +76,7 @@ fn lease_that_its_holder_lets_expire_is_free_and_can_be_taken_back() {
 
 #[cfg(unix)]
 #[test]
-fn lock_whose_file_was_deleted_is_not_renewed() {
+fn renewal_of_a_lock_with_a_deleted_file_is_lost() {
     let (folder, [locks, _]) = places();
     let lock = locks.acquire(7, DEFAULT_LEASE).unwrap().unwrap();
     assert_eq!(lock.renew(), Renewal::InTime);
@@ -85,7 +85,7 @@ fn lock_whose_file_was_deleted_is_not_renewed() {
 }
 
 #[test]
-fn lock_of_an_older_release_has_no_lease_and_is_held() {
+fn lock_file_without_a_lease_is_held() {
     let (folder, [locks, _]) = places();
     let path = path(folder.path(), 7);
     let file = File::create(&path).unwrap();

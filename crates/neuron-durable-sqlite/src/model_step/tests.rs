@@ -1,4 +1,4 @@
-//! Calls of the model.
+//! Tests of model calls as steps.
 
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use crate::SqliteRuns;
 use crate::test_support::{answering, no_tools, place, request};
 
 #[tokio::test]
-async fn an_answer_that_is_stored_is_not_paid_again() {
+async fn stored_response_is_replayed_without_a_call() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let options = ActivityOptions::default;
@@ -40,7 +40,7 @@ async fn an_answer_that_is_stored_is_not_paid_again() {
 }
 
 #[tokio::test]
-async fn facts_about_an_answer_are_stored_with_it() {
+async fn response_metadata_is_stored_and_replayed() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let mut metadata = AnswerMetadata::default();
@@ -57,7 +57,7 @@ async fn facts_about_an_answer_are_stored_with_it() {
 }
 
 #[tokio::test]
-async fn another_request_is_noticed_and_nothing_is_called() {
+async fn replay_with_another_request_fails_without_a_call() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let options = ActivityOptions::default;
@@ -70,12 +70,12 @@ async fn another_request_is_noticed_and_nothing_is_called() {
     assert!(matches!(error, DurableError::NonDeterminism { .. }), "{error:?}");
     assert!(!error.to_string().contains("secret"));
     assert_eq!(provider.calls(), 0);
-    // The journal is as it was.
+    // The journal is unchanged.
     let one = durable.execute_llm_call(request("a"), options()).await.unwrap();
     assert_eq!(one.message.text(), "one");
 }
 
-/// The events that a reader of a stream received.
+/// A sink that keeps the received events.
 #[derive(Default)]
 struct Seen(Mutex<Vec<StreamEvent>>);
 
@@ -87,7 +87,7 @@ impl DeltaSink for Seen {
 }
 
 #[tokio::test(start_paused = true)]
-async fn deltas_are_seen_once_as_they_come_and_a_broken_stream_is_taken_back() {
+async fn deltas_are_sent_once_and_reset_after_a_broken_stream() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let retry_policy = RetryPolicy {
@@ -125,7 +125,7 @@ async fn deltas_are_seen_once_as_they_come_and_a_broken_stream_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_failure_is_a_value_and_so_is_an_answer_that_is_too_long() {
+async fn errors_and_too_long_responses_are_replayed_as_errors() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let provider = Arc::new(ScriptedProvider::new([

@@ -1,4 +1,4 @@
-//! Times before which a pool does not open a run again.
+//! Pauses before a pool opens a run again ([`Backoff`]).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -7,21 +7,25 @@ use tokio::time::Instant;
 
 use super::due::Due;
 
-/// First pause of a run that failed without an end.
+/// First pause of a run that failed without a stored end.
 const FIRST: Duration = Duration::from_secs(1);
-/// First pause of a stalled run, which continues when its agent or its journal has changed.
+/// First pause of a stalled run, which cannot continue until its agent is corrected.
 const STALLED: Duration = Duration::from_secs(60);
+/// Longest pause. Each further failure doubles the pause up to this length.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The pauses of runs, by id.
+/// The pauses of runs, by the run's id.
 #[derive(Debug, Default)]
 pub(super) struct Backoff(HashMap<String, Pause>);
 
+/// A pause during which a run is not opened.
 #[derive(Debug)]
 struct Pause {
     until: Instant,
+    /// Length of the pause, which the next failure doubles.
     length: Duration,
-    /// Time of the run's last change, once the pool has seen that it stands still.
+    /// Time of the run's last change when the pool saw it stalled, in milliseconds since 1970. `None` if the pool has
+    /// not seen it stalled yet.
     stood_still_at: Option<i64>,
 }
 
@@ -31,7 +35,8 @@ impl Backoff {
         self.0.get(id).is_none_or(|pause| pause.until <= Instant::now())
     }
 
-    /// Forgets runs that have ended or were revived. A revived run goes on, and was changed since it stood still.
+    /// Removes the pauses of runs that have ended or were revived. A revived run is not stalled any more, and its time
+    /// of change differs from the one when it was stalled.
     pub(super) fn keep(&mut self, found: &[Due]) {
         let found: HashMap<&str, &Due> = found.iter().map(|run| (&*run.id, run)).collect();
         self.0.retain(|id, pause| match found.get(id.as_str()) {
@@ -44,17 +49,18 @@ impl Backoff {
         });
     }
 
+    /// Removes the pause of a run.
     pub(super) fn forget(&mut self, id: &str) {
         self.0.remove(id);
     }
 
-    /// Leaves a run alone for a while.
+    /// Starts a pause of a given length.
     pub(super) fn skip(&mut self, id: String, length: Duration) {
         let until = Instant::now() + length;
         self.0.insert(id, Pause { until, length, stood_still_at: None });
     }
 
-    /// Leaves a run alone for twice as long as the last time.
+    /// Starts a pause of twice the length of the run's last pause.
     pub(super) fn failed(&mut self, id: String, is_stalled: bool) {
         let first = if is_stalled { STALLED } else { FIRST };
         let length = self.0.get(&id).map_or(first, |pause| (pause.length * 2).min(LONGEST));
@@ -77,7 +83,7 @@ mod tests {
     fn pause_of_a_stalled_run_ends_when_it_is_revived() {
         let mut backoff = Backoff::default();
         backoff.failed("r".into(), true);
-        // Another pool opens it, and it stands still again.
+        // Another pool opens the run, and the run stalls again.
         for run in [found(false, 1), found(true, 2), found(false, 2), found(true, 3)] {
             backoff.keep(&run);
             assert!(!backoff.allows("r"));
@@ -87,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn pause_of_a_run_that_has_ended_is_forgotten() {
+    fn pause_of_an_ended_run_is_removed() {
         let mut backoff = Backoff::default();
         backoff.failed("r".into(), false);
         backoff.keep(&found(false, 1));

@@ -1,4 +1,4 @@
-//! An agent whose panic is an error of its run, so that it does not end the pool.
+//! An agent whose panic becomes an error of its run, so the pool continues ([`Caught`]).
 
 use std::panic::AssertUnwindSafe;
 
@@ -7,7 +7,7 @@ use neuron_types::{AgentResult, Durability, DurableAgent, LoopError, Start, Wasm
 
 use crate::journal::other;
 
-/// An agent that does not panic. A run whose agent panics stands still.
+/// Wraps an agent and converts its panic to an error. The run of an agent that panicked is stalled.
 pub(super) struct Caught<'a, A>(pub(super) &'a A);
 
 impl<A: DurableAgent> DurableAgent for Caught<'_, A> {
@@ -19,7 +19,7 @@ impl<A: DurableAgent> DurableAgent for Caught<'_, A> {
         let run = async { self.0.run(start, durability).await };
         Box::pin(async {
             let ended = AssertUnwindSafe(run).catch_unwind().await;
-            // The message of the panic may contain secrets.
+            // The panic message may contain secrets, so it is not stored.
             ended.unwrap_or_else(|_| Err(LoopError::Durable(other("the agent panicked".into()))))
         })
     }

@@ -1,4 +1,4 @@
-//! The runs of a database that a pool can drive.
+//! Finds the runs of a database that a pool can drive ([`due`]).
 
 use chrono::Utc;
 use neuron_sqlite::Abort;
@@ -11,20 +11,21 @@ use crate::step_row::millis;
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) id: String,
+    /// Set if the run has a stored start. Otherwise the run has an input.
     pub(super) has_start: bool,
     pub(super) is_stalled: bool,
-    /// Milliseconds since 1970.
+    /// Time of the last change of the run's status, in milliseconds since 1970.
     pub(super) changed_at: i64,
     pub(super) moment: Moment,
 }
 
-/// The moment at which a run can go on.
+/// The moment at which a run can continue.
 #[derive(Debug)]
 pub(super) enum Moment {
     Now,
-    /// Milliseconds since 1970.
+    /// The deadline of the run's wait, in milliseconds since 1970.
     At(i64),
-    /// When its signal comes.
+    /// The arrival of a signal, for a wait without a deadline.
     Signal,
 }
 
@@ -38,8 +39,8 @@ const DUE: &str = "
         AND (run.start IS NOT NULL OR run.input IS NOT NULL)
     ORDER BY run.key";
 
-/// Lists the runs that have not ended and have a start, oldest first. Checksums are compared only when a run is
-/// opened, so that a damaged run hides no other.
+/// Lists the runs that have not ended and have a start or an input, the oldest first. Checksums are checked only when a
+/// run is opened, so a damaged run does not hide other runs.
 pub(super) fn due(connection: &Connection) -> Result<Vec<Due>, Abort<JournalError>> {
     let mut select = connection.prepare_cached(DUE)?;
     let now = millis(Utc::now());
@@ -51,6 +52,7 @@ pub(super) fn due(connection: &Connection) -> Result<Vec<Due>, Abort<JournalErro
     Ok(runs)
 }
 
+/// Reads a row of [`DUE`] and determines the moment at which the run can continue.
 fn read(row: &Row<'_>, now: i64) -> SqlResult<Due> {
     let is_stalled: bool = row.get(2)?;
     let step: Option<String> = row.get(4)?;
@@ -58,7 +60,7 @@ fn read(row: &Row<'_>, now: i64) -> SqlResult<Due> {
     let has_signal: bool = row.get(6)?;
     let kind = step.as_deref().and_then(|key| key.split('/').next());
     let moment = match (kind, deadline) {
-        // Its agent may be as it was by now. Then the run waits on.
+        // The change of the agent may have been undone meanwhile. If the run was waiting, it continues to wait.
         _ if is_stalled => Moment::Now,
         (Some("signal"), _) if has_signal => Moment::Now,
         (Some("signal" | "sleep"), Some(deadline)) if deadline > now => Moment::At(deadline),
@@ -76,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn look_reads_unfinished_runs_alone() {
+    fn query_scans_only_the_index_of_unfinished_runs() {
         let connection = Connection::open_in_memory().unwrap();
         RUNS.migrations.iter().for_each(|sql| connection.execute_batch(sql).unwrap());
         let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {DUE}")).unwrap();

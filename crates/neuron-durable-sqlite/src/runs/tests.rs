@@ -1,4 +1,4 @@
-//! Tests of the operations for operators, and of the holder of a run.
+//! Tests of the operations on runs, and of the single holder of a run.
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ async fn runs_are_listed_and_described() {
 }
 
 #[tokio::test]
-async fn an_end_is_stored_once_and_a_run_that_goes_on_has_not_ended() {
+async fn end_is_stored_once_and_removed_when_the_run_continues() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let options = ActivityOptions::default;
@@ -83,7 +83,7 @@ async fn an_end_is_stored_once_and_a_run_that_goes_on_has_not_ended() {
     let first = runs.inspect("r").await.unwrap();
     let (durable, _) = answering(&runs, "r", &["y"]).await;
     assert!(durable.is_replaying());
-    // An end before the journal's is that of an earlier run of the same agent.
+    // An end before the end of the journal is the end of an earlier loop of the same agent.
     durable.run_ended(Err(&LoopError::MaxTurns(1))).await;
     durable.execute_llm_call(request("a"), options()).await.unwrap();
     assert!(durable.is_replaying(), "all of it was there");
@@ -100,9 +100,10 @@ async fn an_end_is_stored_once_and_a_run_that_goes_on_has_not_ended() {
     assert_eq!(outcome.response.unwrap(), "y");
 }
 
-/// A run that a hook had ended, and that ended well once the hook was another one, stayed a failed one.
+/// Regression test. A hook ended the run, and later the run ended with a result because the hook was replaced. The run
+/// was still listed as failed.
 #[tokio::test]
-async fn a_run_that_ends_otherwise_without_a_new_step_has_ended_so() {
+async fn another_end_without_a_new_step_replaces_the_outcome() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let failed = LoopError::HookTerminated("not that".into());
@@ -120,7 +121,7 @@ async fn a_run_that_ends_otherwise_without_a_new_step_has_ended_so() {
 }
 
 #[tokio::test]
-async fn one_context_at_a_time_drives_a_run() {
+async fn second_context_cannot_open_a_held_run() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let other = SqliteRuns::open(&path).await.unwrap();
@@ -133,7 +134,7 @@ async fn one_context_at_a_time_drives_a_run() {
         assert!(matches!(error, JournalError::Held { .. }), "{error:?}");
         assert!(database.inspect("r").await.unwrap().is_held);
     }
-    // Others are free.
+    // Other runs are free.
     drop(opened(&other, "s").await);
     drop(durable);
     let error = other.run("r").open(silent(), no_tools()).await.unwrap_err();
@@ -154,7 +155,7 @@ async fn one_context_at_a_time_drives_a_run() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_lock_whose_folder_was_deleted_lets_nobody_write_beside_another() {
+async fn deleted_lock_folder_does_not_allow_two_writers() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let other = SqliteRuns::open(&path).await.unwrap();
@@ -169,7 +170,7 @@ async fn a_lock_whose_folder_was_deleted_lets_nobody_write_beside_another() {
     assert_eq!(look(&path, "SELECT count(*) FROM steps"), 1);
     fresh.execute_llm_call(request("a"), options()).await.unwrap();
     fresh.execute_llm_call(request("b"), options()).await.unwrap();
-    // Nor does it store an end, or take a signal.
+    // The stale context stores no end and receives no signal.
     stale.run_ended(Ok(&ended("x"))).await;
     runs.signal("r", "go", 1).await.unwrap();
     stale.wait_for_signal::<Value>("go", Duration::ZERO).await.unwrap_err();
@@ -178,7 +179,7 @@ async fn a_lock_whose_folder_was_deleted_lets_nobody_write_beside_another() {
 }
 
 #[tokio::test]
-async fn a_deleted_run_is_gone_with_all_that_was_its() {
+async fn delete_removes_the_run_with_its_steps_and_signals() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let error = runs.delete("r").await.unwrap_err();
@@ -191,7 +192,7 @@ async fn a_deleted_run_is_gone_with_all_that_was_its() {
     let locks = path.with_extension("db.locks");
     let files = || std::fs::read_dir(&locks).unwrap().count();
     assert_eq!(files(), 1);
-    // Also one that cannot be read.
+    // A damaged run can be deleted too.
     run(&path, "UPDATE runs SET status = 'odd'");
     assert!(runs.inspect("r").await.is_err());
     runs.delete("r").await.unwrap();
@@ -201,14 +202,14 @@ async fn a_deleted_run_is_gone_with_all_that_was_its() {
     assert_eq!(files(), 0);
     runs.database().checkpoint().await.unwrap();
     assert!(std::fs::metadata(&path).unwrap().len() < 100_000, "the space is not given back");
-    // The id is free, and the new run another one.
+    // The id can be used again, for a new run without steps.
     let durable = opened(&runs, "r").await;
     assert!(!durable.is_replaying());
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn whoever_drives_a_run_that_was_deleted_is_told_so() {
+async fn step_of_a_deleted_run_fails_with_deleted() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let (stale, _) = answering(&runs, "r", &["x"]).await;
@@ -221,7 +222,7 @@ async fn whoever_drives_a_run_that_was_deleted_is_told_so() {
 }
 
 #[tokio::test]
-async fn only_runs_that_ended_and_that_nobody_holds_are_pruned() {
+async fn prune_deletes_only_ended_runs_without_a_holder() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     for id in ["done", "failed", "running", "held"] {
@@ -244,7 +245,7 @@ async fn only_runs_that_ended_and_that_nobody_holds_are_pruned() {
 }
 
 #[tokio::test]
-async fn an_id_is_a_file_name_on_every_system() {
+async fn run_ids_must_be_file_names_on_every_system() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     for id in ["", "../x", "a/b", ".", "con", &"x".repeat(201)] {
@@ -262,7 +263,7 @@ async fn an_id_is_a_file_name_on_every_system() {
 }
 
 #[tokio::test]
-async fn an_input_is_stored_with_a_new_run() {
+async fn input_is_stored_only_with_a_new_run() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let open = async |input: Value| runs.run("r").input(&input).open(silent(), no_tools()).await;
@@ -277,7 +278,7 @@ async fn an_input_is_stored_with_a_new_run() {
 }
 
 #[tokio::test]
-async fn a_failed_run_can_try_its_last_step_again() {
+async fn retry_repeats_the_failed_last_step() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let options = ActivityOptions::default;
@@ -291,7 +292,7 @@ async fn a_failed_run_can_try_its_last_step_again() {
     let error = runs.retry("r").await.unwrap_err();
     assert!(matches!(error, JournalError::NotFailed { .. }), "{error:?}");
     {
-        // It is stored as it is.
+        // The error is stored, so a replay returns it.
         let (durable, provider) = answering(&runs, "r", &["fine"]).await;
         durable.execute_llm_call(request("a"), options()).await.unwrap_err();
         assert_eq!(provider.calls(), 0);
@@ -304,10 +305,10 @@ async fn a_failed_run_can_try_its_last_step_again() {
     assert_eq!(answer.message.text(), "fine");
 }
 
-/// A failed call whose error the model was to receive ran again although a limit had ended the run. If it must not
-/// run twice, the model received the error that its outcome was unknown.
+/// Regression test. If a limit ended the run, `retry` also removed the failure of a tool call that the model was to
+/// receive. The call then ran again or, if it must not run twice, had an unknown outcome.
 #[tokio::test]
-async fn a_call_that_did_not_end_the_run_keeps_its_result() {
+async fn retry_keeps_the_result_of_a_call_that_did_not_end_the_run() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     for (ended_with, keeps) in [
@@ -329,7 +330,7 @@ async fn a_call_that_did_not_end_the_run_keeps_its_result() {
 }
 
 #[tokio::test]
-async fn what_is_no_database_of_runs_is_refused_and_left_as_it_is() {
+async fn file_of_another_kind_is_refused_and_left_unchanged() {
     let (folder, path) = place();
     let open = async || SqliteDurableContext::open(&path, "r", silent(), no_tools()).await;
     for bytes in [&b"no database, but a text that is long enough"[..], &[0; 4096]] {
@@ -357,7 +358,7 @@ async fn what_is_no_database_of_runs_is_refused_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_lock_that_cannot_be_made_is_told_and_leaves_no_run() {
+async fn failed_lock_is_reported_and_creates_no_run() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     std::fs::write(path.with_extension("db.locks"), "a file").unwrap();
@@ -367,7 +368,7 @@ async fn a_lock_that_cannot_be_made_is_told_and_leaves_no_run() {
 }
 
 #[tokio::test]
-async fn a_damaged_run_is_listed_as_damaged_and_keeps_no_other_from_the_list() {
+async fn damaged_run_is_listed_with_the_other_runs() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     for id in ["row", "step", "outcome", "text", "well"] {
@@ -408,7 +409,7 @@ async fn a_damaged_run_is_listed_as_damaged_and_keeps_no_other_from_the_list() {
 }
 
 #[tokio::test]
-async fn value_longer_than_a_record_is_an_error_until_the_limit_is_greater() {
+async fn value_longer_than_the_record_limit_is_an_error_until_the_limit_is_raised() {
     let runs = SqliteRuns::open(":memory:").await.unwrap();
     let value = json!("x".repeat(200));
     let open = async |limit| {
@@ -422,12 +423,12 @@ async fn value_longer_than_a_record_is_an_error_until_the_limit_is_greater() {
     assert_eq!(runs.inspect("r").await.unwrap().steps, []);
     drop(context);
     assert_eq!(open(1000).await.record("quote", value.clone()).await.unwrap(), value);
-    // It is in the journal.
+    // A stored value is returned even with a lower limit.
     assert_eq!(open(100).await.record("quote", json!(1)).await.unwrap(), value);
 }
 
 #[tokio::test]
-async fn pruning_opens_no_file_for_a_run() {
+async fn prune_creates_no_lock_files() {
     let (folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     opened(&runs, "r").await.run_ended(Err(&LoopError::MaxTurns(3))).await;

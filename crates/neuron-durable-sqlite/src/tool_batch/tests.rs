@@ -1,4 +1,4 @@
-//! Tests of the calls that run, run again, or do not run.
+//! Tests of the calls of a batch that run, run again, or must not run again.
 
 mod scopes;
 
@@ -52,7 +52,7 @@ fn three() -> [Echo; 3] {
 }
 
 #[tokio::test]
-async fn calls_that_ended_do_not_run_again_and_their_tokens_count_once() {
+async fn ended_calls_do_not_run_again_and_count_tokens_once() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let tools = three();
@@ -133,7 +133,7 @@ async fn effect_key_that_changes_after_a_new_execution_is_named() {
 }
 
 #[tokio::test]
-async fn of_unfinished_calls_those_run_again_that_may_and_the_model_hears_of_the_others() {
+async fn unfinished_calls_run_again_or_have_an_unknown_outcome() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let tools = three();
@@ -141,10 +141,10 @@ async fn of_unfinished_calls_those_run_again_that_may_and_the_model_hears_of_the
         let durable = open(&runs, &tools, UnknownOutcome::TellModel).await;
         texts(&durable, batch(&tools)).await
     };
-    // The first ended, and the process was killed before the others did.
+    // As if the process had been killed after the first call ended, and before the others ended.
     forget(&path, &[1, 2]);
 
-    // A person has to decide: nothing runs, and nothing is written.
+    // With `Fail` no call runs, and nothing is written.
     {
         let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
         for text in texts(&durable, batch(&tools)).await {
@@ -163,14 +163,14 @@ async fn of_unfinished_calls_those_run_again_that_may_and_the_model_hears_of_the
     assert_eq!(steps.iter().map(|step| step.attempts).collect::<Vec<_>>(), [1, 2, 1]);
     drop(durable);
 
-    // Decided once and for all.
+    // The stored unknown outcome stays, whatever the option is now.
     let durable = open(&runs, &tools, UnknownOutcome::Fail).await;
     assert_eq!(texts(&durable, batch(&tools)).await, again);
     assert_eq!(tools.each_ref().map(Echo::ran), [1, 2, 1]);
 }
 
 #[tokio::test]
-async fn the_more_careful_of_what_was_declared_and_what_is_counts() {
+async fn more_careful_of_old_and_new_effect_decides() {
     use ToolEffect::{AtMostOnce, Idempotent, Pure};
     for (then, now, runs_again) in [
         (Pure, Idempotent, true),
@@ -187,7 +187,7 @@ async fn the_more_careful_of_what_was_declared_and_what_is_counts() {
         forget(&path, &[0]);
         let now = tools(now);
         let durable = open(&runs, &now, UnknownOutcome::TellModel).await;
-        // What the caller says may be out of date; what the tool says counts.
+        // The caller's effect may be out of date, so the effect of the tool counts too.
         let calls = vec![invocation("put", json!({"n": 1})).with_effect(Pure)];
         texts(&durable, calls).await;
         assert_eq!(now[0].ran() == 1, runs_again, "{then:?} {now:?}");
@@ -195,7 +195,7 @@ async fn the_more_careful_of_what_was_declared_and_what_is_counts() {
 }
 
 #[tokio::test]
-async fn a_second_attempt_sees_the_key_of_the_first() {
+async fn second_attempt_has_the_idempotency_key_of_the_first() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let tools = [Echo::new("put", ToolEffect::Idempotent)];
@@ -211,7 +211,7 @@ async fn a_second_attempt_sees_the_key_of_the_first() {
 }
 
 #[tokio::test]
-async fn calls_of_a_batch_run_at_the_same_time_and_each_result_is_stored_as_it_comes() {
+async fn parallel_calls_store_each_result_as_soon_as_it_ends() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let gate = Gate::default();
@@ -225,7 +225,7 @@ async fn calls_of_a_batch_run_at_the_same_time_and_each_result_is_stored_as_it_c
     };
     {
         let mut ran = Box::pin(texts(&durable, calls()));
-        // The second has ended while the first is at it.
+        // Polls until the second call has ended. The first call is still in progress.
         while look(&path, "SELECT count(record) FROM steps") == 0 {
             let poll = std::future::poll_fn(|cx| Poll::Ready(ran.as_mut().poll(cx).is_pending()));
             assert!(poll.await);
@@ -234,7 +234,7 @@ async fn calls_of_a_batch_run_at_the_same_time_and_each_result_is_stored_as_it_c
         let steps = runs.inspect("r").await.unwrap().steps;
         assert!(steps[0].ended_at.is_none() && steps[1].ended_at.is_some());
     }
-    // The run was dropped there. The same context goes on, as another process would.
+    // The run was dropped here. The same context continues it, as another process would.
     durable.start("x").await.unwrap();
     let again = texts(&durable, calls()).await;
     assert!(again[0].starts_with("The outcome of this call of `gate` is unknown"), "{again:?}");
@@ -243,7 +243,7 @@ async fn calls_of_a_batch_run_at_the_same_time_and_each_result_is_stored_as_it_c
 }
 
 #[tokio::test]
-async fn a_call_that_stops_because_it_was_cancelled_has_not_ended() {
+async fn call_that_stops_on_cancellation_has_not_ended() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let tools = [Failing("stop", || ToolError::Cancelled)];
@@ -252,7 +252,7 @@ async fn a_call_that_stops_because_it_was_cancelled_has_not_ended() {
     calls[0].ctx.cancellation_token.cancel();
     assert_eq!(texts(&durable, calls).await, ["error: tool error: cancelled"]);
     assert!(runs.inspect("r").await.unwrap().steps[0].ended_at.is_none());
-    // One that says so by itself has.
+    // A tool that returns `Cancelled` without a cancellation has ended.
     let calls = || vec![invocation("stop", json!({}))];
     assert_eq!(texts(&durable, calls()).await, ["error: tool error: cancelled"]);
     let step = &runs.inspect("r").await.unwrap().steps[0];
@@ -260,7 +260,7 @@ async fn a_call_that_stops_because_it_was_cancelled_has_not_ended() {
 }
 
 #[tokio::test]
-async fn failures_and_hints_are_values() {
+async fn tool_errors_and_retry_hints_are_replayed() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let names = ["retry", "fail", "missing"];
@@ -287,7 +287,7 @@ async fn failures_and_hints_are_values() {
 }
 
 #[tokio::test]
-async fn what_is_longer_than_a_record_is_an_error_that_names_the_tool() {
+async fn too_long_arguments_or_results_are_errors_with_the_tool_name() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let echo = Echo::new("echo", ToolEffect::AtMostOnce);
@@ -311,7 +311,7 @@ async fn what_is_longer_than_a_record_is_an_error_that_names_the_tool() {
 }
 
 #[tokio::test]
-async fn a_call_alone_is_a_batch_of_one() {
+async fn single_call_runs_as_a_batch_of_one() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let tools = [Echo::new("pay", ToolEffect::AtMostOnce)];

@@ -1,4 +1,4 @@
-//! Tests of signals and timers.
+//! Tests of waits for signals and timers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{JournalError, RunStatus, SqliteRuns, StepKind, WaitEvent, WaitsFor};
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn signals_wait_in_their_order_and_survive() {
+async fn queued_signals_keep_their_order_across_processes() {
     let (_folder, path) = place();
     {
         let runs = SqliteRuns::open(&path).await.unwrap();
@@ -33,18 +33,18 @@ async fn signals_wait_in_their_order_and_survive() {
         }
         all
     };
-    // A null that came is a signal, and not none.
+    // A signal with the value null is not a missing signal.
     let expected = [Some(json!(1)), Some(Value::Null), Some(json!({"a": [3]})), None];
     assert_eq!(receive("go", Duration::ZERO).await, expected);
     assert_eq!(look(&path, "SELECT count(*) FROM signals"), 1);
-    // Replay waits for nobody, whatever is in the queue now.
+    // A replay returns the recorded signals, and takes none from the queue.
     runs.signal("r", "go", 4).await.unwrap();
     assert_eq!(receive("go", HOUR).await, expected);
     assert_eq!(look(&path, "SELECT count(*) FROM signals"), 2);
 }
 
 #[tokio::test]
-async fn a_signal_to_no_run_or_that_cannot_be_stored_is_an_error() {
+async fn signal_to_an_unknown_run_or_too_long_is_an_error() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let error = runs.signal("r", "go", 1).await.unwrap_err();
@@ -58,10 +58,10 @@ async fn a_signal_to_no_run_or_that_cannot_be_stored_is_an_error() {
     assert_eq!(look(&path, "SELECT count(*) FROM signals"), 0);
 }
 
-/// Signals of 255 and 256 levels were accepted but could not be received, so each resumption of the run ended with
-/// an error.
+/// Regression test. Signals with 255 and 256 levels were accepted but could not be received. The run then ended with an
+/// error each time it was resumed.
 #[tokio::test]
-async fn what_can_be_sent_can_be_received() {
+async fn accepted_nested_signals_can_be_received() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let durable = opened(&runs, "r").await;
@@ -81,10 +81,10 @@ async fn what_can_be_sent_can_be_received() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_from_here_and_one_from_another_process_end_the_wait() {
+async fn signals_of_this_and_another_process_end_the_wait() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
-    // As another process has it: nothing but the file in common.
+    // Like another process, this value shares only the file.
     let other = SqliteRuns::open(&path).await.unwrap();
     let durable = opened(&runs, "r").await;
     for sender in [&runs, &other] {
@@ -101,7 +101,7 @@ async fn a_signal_from_here_and_one_from_another_process_end_the_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_that_of_the_first_wait() {
+async fn replayed_wait_keeps_its_first_deadline() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let wait = async |timeout| {
@@ -112,7 +112,7 @@ async fn a_deadline_is_that_of_the_first_wait() {
         start.elapsed()
     };
     {
-        // It is dropped in the middle, as if the process had been killed.
+        // The wait is dropped before its end, as if the process had been killed.
         let durable = opened(&runs, "r").await;
         let wait = durable.wait_for_signal::<u32>("go", HOUR);
         tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap_err();
@@ -127,17 +127,17 @@ async fn a_deadline_is_that_of_the_first_wait() {
         expected.since = Some(step.begun_at);
         assert_eq!(details.summary.waits_for, Some(expected));
     }
-    // It began 59 minutes ago.
+    // As if the wait had begun 59 minutes ago.
     edit_steps(&path, &[0], |step| step.deadline = step.deadline.map(|end| end - 59 * 60_000));
     let took = wait(HOUR).await;
     assert!(took <= Duration::from_secs(61), "{took:?}");
     assert_eq!(wait(HOUR).await, Duration::ZERO);
 }
 
-/// A wait began by the journal's clock and was measured by the system's, so it took longer if the system's clock
-/// had gone back.
+/// Regression test. The deadline was calculated from the journal's clock but measured by the system clock. A wait took
+/// longer if the system clock was set back.
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_went_back_makes_no_wait_longer() {
+async fn clock_set_back_does_not_extend_a_wait() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     opened(&runs, "r").await.sleep(Duration::ZERO).await;
@@ -153,7 +153,7 @@ async fn a_clock_that_went_back_makes_no_wait_longer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_is_stored_as_it_begins_and_does_not_begin_anew() {
+async fn replayed_timer_waits_only_for_the_remaining_time() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let now = {
@@ -176,14 +176,14 @@ async fn a_timer_is_stored_as_it_begins_and_does_not_begin_anew() {
     durable.sleep(HOUR).await;
     assert_eq!(start.elapsed(), Duration::ZERO);
     assert_eq!(durable.now(), now);
-    // A wait that no date ends can be stored too.
+    // A wait whose end is later than any date can be stored too.
     tokio::time::timeout(HOUR, durable.sleep(Duration::MAX)).await.unwrap_err();
     let waits_for = runs.inspect("r").await.unwrap().summary.waits_for.unwrap();
     assert_eq!((waits_for.event, waits_for.deadline), (WaitEvent::Time, None));
 }
 
 #[tokio::test]
-async fn what_is_no_such_value_is_used_up_and_so_it_is_on_replay() {
+async fn signal_of_another_type_is_consumed_and_fails_on_replay() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     for _ in 0..2 {
@@ -200,7 +200,7 @@ async fn what_is_no_such_value_is_used_up_and_so_it_is_on_replay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approval_shows_its_calls_until_it_is_decided() {
+async fn pending_calls_are_shown_until_the_decision() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let durable = opened(&runs, "r").await;
@@ -233,7 +233,7 @@ async fn an_approval_shows_its_calls_until_it_is_decided() {
 }
 
 #[tokio::test]
-async fn another_signal_than_the_journal_has_is_noticed() {
+async fn replay_with_another_signal_name_fails() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     {
@@ -244,7 +244,7 @@ async fn another_signal_than_the_journal_has_is_noticed() {
     let error = durable.wait_for_signal::<u32>("stop", Duration::ZERO).await.unwrap_err();
     let text = "replay differs from the journal: expected signal/0 of `go`, got signal/0 of `stop`";
     assert_eq!(error.to_string(), text);
-    // What has no error of its own fails with the next step.
+    // `sleep` cannot return an error, so the next step returns it.
     durable.sleep(Duration::ZERO).await;
     let error = durable.wait_for_signal::<u32>("go", Duration::ZERO).await.unwrap_err();
     let text = "replay differs from the journal: expected signal/0, got sleep/0";

@@ -1,4 +1,4 @@
-//! Runs that are pinned to a version of their agent.
+//! Tests of runs that are pinned to a version of their agent.
 
 use neuron_durable_sqlite::{
     ChangedAgent, JournalError, RunBuilder, RunStatus, RunSummary, SqliteRuns,
@@ -10,7 +10,7 @@ use crate::support::{Work, place};
 async fn run(work: &Work, builder: RunBuilder<'_>) -> Result<AgentResult, LoopError> {
     let (model, tools) = (work.clone().into(), work.tools().into());
     let context = builder.open(model, tools).await?;
-    // It clears what stalled the run.
+    // `start` sets the stalled run to running.
     context.start("go").await?;
     work.run_with(context).await
 }
@@ -19,7 +19,7 @@ async fn only(runs: &SqliteRuns) -> RunSummary {
     runs.list().await.unwrap().pop().unwrap()
 }
 
-/// A run of version 1 that was interrupted after a tool call.
+/// Creates a run of version 1 that is interrupted after a tool call.
 async fn interrupted(runs: &SqliteRuns) -> Work {
     let work = Work::new(2, 10).hanging_at(1);
     tokio::select! {
@@ -30,7 +30,7 @@ async fn interrupted(runs: &SqliteRuns) -> Work {
 }
 
 #[tokio::test]
-async fn run_opened_with_another_version_stalls_and_the_right_one_goes_on() {
+async fn run_stalls_with_another_version_and_continues_with_its_own() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = interrupted(&runs).await;
@@ -40,7 +40,7 @@ async fn run_opened_with_another_version_stalls_and_the_right_one_goes_on() {
             runs.run("r").agent_version("2").open(work.clone().into(), work.tools().into());
         match opened.await.unwrap_err() {
             error @ JournalError::OtherVersion { .. } => break error.to_string(),
-            // What was dropped is still being written.
+            // A write of the dropped context may not have ended yet, and holds the run.
             JournalError::Held { .. } => tokio::task::yield_now().await,
             error => panic!("{error:?}"),
         }
@@ -54,7 +54,7 @@ async fn run_opened_with_another_version_stalls_and_the_right_one_goes_on() {
     assert!(!runs.inspect("r").await.unwrap().is_held);
     assert_eq!(work.done(), (0, 0));
 
-    // Once it is open the run does not stall any more, whatever is done first.
+    // Opening the run with its own version is enough to end the stall.
     drop(
         runs.run("r")
             .agent_version("1")
@@ -83,14 +83,14 @@ async fn run_held_by_another_context_does_not_stall() {
     assert!(matches!(error, JournalError::Held { .. }), "{error:?}");
     assert_eq!(only(&runs).await.status, RunStatus::Running);
     work.run_with(held).await.unwrap();
-    // A run that ended stays what it is.
+    // A run that has ended is not stalled by another version.
     let error = open("2").await.unwrap_err();
     assert!(matches!(error, JournalError::OtherVersion { .. }), "{error:?}");
     assert_eq!(only(&runs).await.status, RunStatus::Done);
 }
 
 #[tokio::test]
-async fn agent_that_may_change_pins_the_run_to_its_version() {
+async fn allowed_change_pins_the_run_to_the_new_version() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = interrupted(&runs).await;
@@ -116,7 +116,7 @@ async fn run_opened_without_a_version_is_not_checked() {
     run(&work, runs.run("r").agent_version("1")).await.unwrap();
     run(&work, runs.run("r")).await.unwrap();
     assert_eq!(only(&runs).await.agent_version.as_deref(), Some("1"));
-    // A run without one is pinned to that of whoever opens it next.
+    // A run without a version is pinned when it is opened with a version.
     run(&work, runs.run("s")).await.unwrap();
     assert_eq!(only(&runs).await.agent_version, None);
     run(&work, runs.run("s").agent_version("7")).await.unwrap();

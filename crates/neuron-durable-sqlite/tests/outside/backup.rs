@@ -1,11 +1,11 @@
-//! Backups of a database of runs.
+//! Tests of backups of a database of runs.
 
 use neuron_durable_sqlite::{JournalError, SqliteError, SqliteRuns, accept_older};
 
 use crate::support::{Work, place};
 
 #[tokio::test]
-async fn backup_of_a_run_goes_on_from_its_moment() {
+async fn run_in_a_backup_continues_from_the_time_of_the_backup() {
     let (folder, path) = place();
     let copy = folder.path().join("copy.db");
     let work = Work::new(5, 1500);
@@ -22,7 +22,7 @@ async fn backup_of_a_run_goes_on_from_its_moment() {
     assert_eq!(rest.done(), (3, 2), "the calls after the backup");
     drop(restored);
 
-    // An older database in its place is a loss, unless somebody accepts it.
+    // Replacing the database by its backup counts as a loss of commits, unless the loss is accepted.
     std::fs::write(&path, b"").unwrap();
     let lost = SqliteRuns::open(&path).await.unwrap_err();
     assert!(matches!(lost, JournalError::Database(SqliteError::Lost { .. })), "{lost:?}");

@@ -1,4 +1,4 @@
-//! Runs that are cancelled from outside, and the operating API that all engines share.
+//! Tests of runs that are cancelled by other processes, and of the common interface of all engines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,12 +20,12 @@ fn is_cancelled<T>(ended: &Result<T, LoopError>) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn cancelled_run_ends_in_each_process_and_goes_on_after_retry() {
+async fn cancelled_run_ends_in_each_process_and_continues_after_retry() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
-    // As another process has it.
+    // Like another process, this value shares only the file.
     let other = SqliteRuns::open(&path).await.unwrap();
-    // In this process at once, elsewhere as the lease is renewed.
+    // This process cancels the run immediately. Another process notices when the lease is renewed.
     for (id, office, lease) in
         [("here", &runs, HANGING), ("there", &other, Duration::from_millis(300))]
     {
@@ -74,7 +74,7 @@ async fn cancelled_run_that_waits_or_sleeps_ends() {
         while runs.inspect("waits").await.unwrap().summary.waits_for.is_none() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        // It looks for signals about every second.
+        // The waiting run checks for signals about every second, and notices the cancellation then.
         other.cancel("waits").await.unwrap();
     };
     let (ended, ()) = tokio::join!(context.wait_for_signal::<Value>("go", HANGING), cancel);
@@ -95,7 +95,7 @@ async fn cancelled_run_that_waits_or_sleeps_ends() {
     assert_eq!(work.done(), (0, 0));
 }
 
-/// An agent that does something else than a step, for ever.
+/// An agent that waits forever outside of any step.
 fn idles(_: Start, _: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
     Box::pin(std::future::pending())
 }
@@ -110,7 +110,8 @@ async fn cancelled_run_ends_between_its_steps() {
         while look_for_start(&path) == 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        // From another handle of this process it would take a third of the lease.
+        // Cancelled through the same handle, because a cancellation by another handle is noticed only after a third of
+        // the lease.
         runs.cancel("r").await.unwrap();
     };
     let (ended, ()) = tokio::join!(context.drive("go", &idles), cancel);
@@ -124,7 +125,7 @@ fn look_for_start(path: &std::path::Path) -> i64 {
 }
 
 #[tokio::test]
-async fn run_that_nobody_drives_is_cancelled() {
+async fn cancel_works_for_a_run_without_a_driver() {
     let runs = SqliteRuns::open(":memory:").await.unwrap();
     let work = Work::new(1, 10);
     drop(work.open(&runs, "r").await.unwrap());
@@ -133,14 +134,14 @@ async fn run_that_nobody_drives_is_cancelled() {
     assert_eq!(work.done(), (0, 0));
     let error = runs.cancel("missing").await.unwrap_err();
     assert!(matches!(error, JournalError::NotFound { .. }), "{error:?}");
-    // It ended, and is no longer cancelled.
+    // A run that has ended cannot be cancelled any more.
     work.run(&runs, "done").await.unwrap();
     let error = runs.cancel("done").await.unwrap_err();
     assert!(error.to_string().contains("it ended with a result at "), "{error}");
     assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 2);
 }
 
-/// An operator's page that knows no engine.
+/// Returns the list of runs, with only the common interface.
 async fn page(runs: &impl DurableRuns) -> Vec<String> {
     let mut lines = Vec::new();
     for run in runs.list().await.unwrap() {
@@ -155,7 +156,7 @@ async fn page(runs: &impl DurableRuns) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn operators_page_works_with_any_engine() {
+async fn durable_runs_interface_lists_signals_and_cancels() {
     let runs = SqliteRuns::open(":memory:").await.unwrap();
     let work = Work::new(0, 10);
     work.run(&runs, "done").await.unwrap();
@@ -186,7 +187,7 @@ async fn operators_page_works_with_any_engine() {
     assert!(matches!(error, RunsError::NotRevivable { .. }), "{error:?}");
 }
 
-/// An agent whose run another process cancels as its last step ends.
+/// An agent whose run is cancelled by another process when its last step ends.
 struct CancelledAtTheEnd(SqliteRuns);
 
 impl DurableAgent for CancelledAtTheEnd {
@@ -211,7 +212,7 @@ impl DurableAgent for CancelledAtTheEnd {
 }
 
 #[tokio::test]
-async fn run_that_is_cancelled_before_its_end_is_stored_has_no_result() {
+async fn run_cancelled_before_its_end_is_stored_has_no_result() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let agent = CancelledAtTheEnd(SqliteRuns::open(&path).await.unwrap());

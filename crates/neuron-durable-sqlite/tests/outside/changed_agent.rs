@@ -1,4 +1,4 @@
-//! An agent that changes while its run is in flight.
+//! Tests of an agent that changes while its run is in progress.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::support::{add_tool, place};
 
-/// The prompt, model, tool and settings of one release of the agent.
+/// A release of the agent with its prompt, model, tool and options.
 #[derive(Clone)]
 struct Release {
     prompt: &'static str,
@@ -66,7 +66,7 @@ impl ToolDyn for Pay {
 }
 
 impl Release {
-    /// Drives the run with these answers of the model, until it ends or the model has no more of them.
+    /// Drives the run with these model responses, until the run ends or the model has no more responses.
     async fn drive(
         &self,
         runs: &SqliteRuns,
@@ -88,7 +88,7 @@ fn model(replies: impl IntoIterator<Item = Reply>) -> Arc<ScriptedProvider> {
 }
 
 impl Release {
-    /// Drives the run through one tool call, and drops it in the call of the model that follows.
+    /// Drives the run through one tool call, and drops the run in the next model call.
     async fn interrupted(&self, runs: &SqliteRuns) -> Arc<ScriptedProvider> {
         let model = model([Reply::tool_call("c", "pay", json!({})), Reply::hang()]);
         let hangs = async {
@@ -105,7 +105,7 @@ impl Release {
 }
 
 #[tokio::test]
-async fn a_changed_agent_stalls_the_run_with_what_changed_and_the_old_one_goes_on() {
+async fn changed_agent_stalls_the_run_until_the_change_is_undone() {
     for (release, old, new) in [
         (Release { prompt: "You pay no bills.", ..FIRST }, "You pay bills.", "You pay no bills."),
         (Release { model: "big", ..FIRST }, "model: \"small\"", "model: \"big\""),
@@ -143,7 +143,7 @@ async fn a_changed_agent_stalls_the_run_with_what_changed_and_the_old_one_goes_o
 }
 
 #[tokio::test]
-async fn a_changed_agent_that_may_go_on_keeps_the_answers_and_asks_as_it_is_now() {
+async fn allowed_change_keeps_responses_and_sends_new_requests() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     FIRST.interrupted(&runs).await;
@@ -158,7 +158,7 @@ async fn a_changed_agent_that_may_go_on_keeps_the_answers_and_asks_as_it_is_now(
     let asked = new.requests().remove(0);
     assert_eq!((asked.model.as_str(), asked.messages.len()), ("big", 3));
     assert_eq!(asked.tools[0].description, "Pays once.");
-    // From here on the journal has what the new one asked.
+    // From here on the journal has the requests of the new agent.
     let other = Release { model: "huge", changed_agent: ChangedAgent::Refuse, ..allowed.clone() };
     let error = other.drive(&runs, &model(Vec::new())).await.unwrap_err().to_string();
     assert!(error.contains("model/0 with") && error.contains("model: \"small\""), "{error}");
@@ -166,9 +166,10 @@ async fn a_changed_agent_that_may_go_on_keeps_the_answers_and_asks_as_it_is_now(
     assert_eq!(result.response, "done");
 }
 
-/// The call of an agent that a crash interrupted hid the payment that it had begun.
+/// Regression test. The call of a nested agent was interrupted by a crash. After the restart the agent returned before
+/// the end of its journal, and a payment that had begun was not noticed.
 #[tokio::test]
-async fn agent_inside_a_call_that_ends_before_its_journal_stands_still() {
+async fn nested_agent_that_ends_before_its_journal_stalls_the_run() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let pay = |id| Reply::tool_call(id, "pay", json!({}));

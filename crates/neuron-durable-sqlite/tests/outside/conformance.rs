@@ -1,4 +1,4 @@
-//! The public suite, in a file and in memory.
+//! Runs the public conformance suite, with a file and in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::place;
 
-/// The journal as the suite sees it.
+/// Adapts the journal to the suite.
 pub(crate) struct Engine {
     runs: SqliteRuns,
     cancelled: Mutex<HashMap<String, ToolContext>>,
@@ -59,14 +59,14 @@ macro_rules! parts {
             use super::*;
 
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn in_a_file() {
+            async fn suite_passes_with_a_file() {
                 let (_folder, path) = place();
                 let engine = Engine::new(SqliteRuns::open(&path).await.unwrap());
                 assert_eq!(neuron_conformance_durable::$part(&engine).await, Verdict::Holds);
             }
 
             #[tokio::test]
-            async fn in_memory() {
+            async fn suite_passes_in_memory() {
                 let engine = Engine::new(SqliteRuns::open(":memory:").await.unwrap());
                 assert_eq!(neuron_conformance_durable::$part(&engine).await, Verdict::Holds);
             }

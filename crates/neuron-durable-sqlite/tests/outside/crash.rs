@@ -1,4 +1,4 @@
-//! Processes that are killed while they drive a run.
+//! Crash tests of the public suite, which kill processes that drive a run.
 
 use neuron_conformance_durable::Scenario;
 use neuron_conformance_durable::crash::{self, CrashPlan};
@@ -18,12 +18,12 @@ async fn open(path: String) -> Engine {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn at_every_boundary_and_at_any_moment_a_killed_run_goes_on() {
-    const TEST: &str = "crash::at_every_boundary_and_at_any_moment_a_killed_run_goes_on";
+async fn killed_runs_resume_at_every_boundary_and_random_moment() {
+    const TEST: &str = "crash::killed_runs_resume_at_every_boundary_and_random_moment";
     let plan = CrashPlan { random_rounds: 110, ..CrashPlan::default() };
     let tally = crash::check_killed_runs(TEST, plan, somewhere, open).await;
     println!("{tally:?}");
-    // Unless somebody asks for fewer.
+    // `KILL_ROUNDS` may ask for fewer kills.
     assert!(tally.kills >= 200 || std::env::var_os("KILL_ROUNDS").is_some(), "{tally:?}");
 }
 
@@ -37,12 +37,11 @@ async fn killed_runs_with_effect_keys_pay_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_run_goes_on_that_was_killed_at_any_boundary_of_an_agent_inside_an_agent() {
-    const TEST: &str =
-        "crash::a_run_goes_on_that_was_killed_at_any_boundary_of_an_agent_inside_an_agent";
+async fn killed_runs_resume_at_every_boundary_of_nested_agents() {
+    const TEST: &str = "crash::killed_runs_resume_at_every_boundary_of_nested_agents";
     let plan = CrashPlan { scenario: Scenario::team(), random_rounds: 10, ..CrashPlan::default() };
     let tally = crash::check_killed_runs(TEST, plan, somewhere, open).await;
     println!("{tally:?}");
-    // Twelve turns two levels deep, with a boundary before and after each call.
+    // Two nested agents with twelve turns each, and a boundary before and after each call.
     assert!(tally.boundaries >= 100, "{tally:?}");
 }

@@ -11,15 +11,15 @@ use tempfile::TempDir;
 
 use crate::support::{Work, place};
 
-/// The calls of the model and of the tool that are left to do on the journal of [`begun`].
+/// Number of model calls and tool calls that the run of [`begun`] still has to make.
 const LEFT: (usize, usize) = (3, 2);
 
-/// A run that was dropped in its fourth call of the model of six, and the files that it left.
+/// The files of a run that was dropped in its fourth of six model calls.
 struct Begun {
     _folder: TempDir,
     path: PathBuf,
     work: Work,
-    /// The database, with everything in it.
+    /// The database file, which also has the contents of the log.
     database: Vec<u8>,
     /// The messages of an uninterrupted run.
     messages: Vec<Message>,
@@ -40,14 +40,14 @@ async fn begun() -> Begun {
 /// The outcome of resuming a run.
 #[derive(Debug)]
 enum WentOn {
-    /// To the end, as if nothing had happened.
+    /// The run ended like an undisturbed run.
     Well,
-    /// It was refused before anything was done.
+    /// The journal was refused, and no call was made.
     Refused(String),
 }
 
 impl Begun {
-    /// Puts these bytes in the place of the database, without a log.
+    /// Writes these bytes as the database, without a log.
     fn put(&self, bytes: &[u8]) {
         for ending in ["-wal", "-shm", "-witness"] {
             let _ = fs::remove_file(beside(&self.path, ending));
@@ -55,7 +55,7 @@ impl Begun {
         fs::write(&self.path, bytes).unwrap();
     }
 
-    /// Goes on with the run. What was done before must not be done again, whatever the file is like.
+    /// Resumes the run. Checks that no earlier call is repeated, whatever the damage of the file is.
     async fn go_on(&self, what: &str) -> WentOn {
         let before = fs::read(&self.path).unwrap();
         let work = self.work.again();
@@ -95,7 +95,7 @@ async fn run_of_an_undamaged_journal_resumes() {
 }
 
 #[tokio::test]
-async fn a_journal_that_is_cut_at_any_length_is_refused() {
+async fn truncated_journal_is_refused_at_any_length() {
     let begun = begun().await;
     let whole = &begun.database;
     let pages = (4096..whole.len()).step_by(4096);
@@ -111,12 +111,12 @@ async fn a_journal_that_is_cut_at_any_length_is_refused() {
 }
 
 #[tokio::test]
-async fn a_changed_byte_is_refused_or_changes_nothing() {
+async fn changed_byte_is_refused_or_has_no_effect() {
     let begun = begun().await;
     let whole = &begun.database;
     let rounds = std::env::var("DAMAGE_ROUNDS").ok().and_then(|text| text.parse().ok());
     let step = whole.len() / rounds.unwrap_or(150usize);
-    // The header of the file and of each page, where a byte means most, and places everywhere.
+    // The header of the file and of each page, whose bytes matter most, and positions in the whole file.
     let headers = (0..whole.len()).step_by(4096).flat_map(|page| page..page + 24);
     let everywhere = (100..whole.len()).step_by(step.max(1)).map(|at| at + at % 97);
     let (mut well, mut refused) = (0, 0);
@@ -167,14 +167,14 @@ async fn changed_steps_are_refused() {
     }
 }
 
-/// A missing index entry hides its row. Without a check, the run would begin anew and repeat its steps.
+/// A missing index entry hides its row. Without a check, the run would begin again and repeat its steps.
 #[tokio::test]
 async fn rows_missing_from_an_index_are_refused() {
     let begun = begun().await;
     for (index, left, words) in [
         ("sqlite_autoindex_runs_1", 0, "the index of runs does not have it"),
-        ("sqlite_autoindex_steps_1", 5, "the index of steps does not have all"),
-        ("sqlite_autoindex_steps_1", 0, "the index of steps does not have all"),
+        ("sqlite_autoindex_steps_1", 5, "the index of steps does not have all steps"),
+        ("sqlite_autoindex_steps_1", 0, "the index of steps does not have all steps"),
     ] {
         begun.put(&begun.database);
         let connection = Connection::open(&begun.path).unwrap();
@@ -182,7 +182,7 @@ async fn rows_missing_from_an_index_are_refused() {
         let root: usize = connection.query_row(sql, [index], |row| row.get(0)).unwrap();
         drop(connection);
         let mut bytes = begun.database.clone();
-        // How many entries there are, in the header of the page.
+        // The number of entries in the header of the page.
         let count = (root - 1) * 4096 + 3;
         bytes[count..count + 2].copy_from_slice(&u16::to_be_bytes(left));
         begun.put(&bytes);
@@ -193,14 +193,15 @@ async fn rows_missing_from_an_index_are_refused() {
     }
 }
 
-/// A log that was cut or changed looked like an earlier moment of the run, from which its effects happened again.
+/// Regression test. A truncated or changed log looked like an earlier state of the run, and the run repeated its
+/// effects.
 #[tokio::test]
-async fn a_log_that_is_cut_or_changed_is_refused_or_has_the_last_moment() {
+async fn damaged_log_is_refused_or_has_the_latest_state() {
     let (folder, path) = place();
     let work = Work::new(5, 1500);
     let runs = SqliteRuns::open(&path).await.unwrap();
     work.hanging_at(3).run_until_it_hangs(&runs, "begun").await;
-    // As they are while somebody has the database open.
+    // The files as they are while the database is open.
     let files = ["", "-wal", "-witness"].map(|ending| beside(&path, ending));
     let [database, log, witness] = files.each_ref().map(|file| fs::read(file).unwrap());
     drop(runs);
@@ -239,7 +240,7 @@ async fn a_log_that_is_cut_or_changed_is_refused_or_has_the_last_moment() {
     drop(folder);
 }
 
-/// Bytes of one WAL frame, which is a page and its header of 24 bytes.
+/// Size of a WAL frame in bytes. A frame is a page and its header of 24 bytes.
 const FRAME: usize = 4096 + 24;
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

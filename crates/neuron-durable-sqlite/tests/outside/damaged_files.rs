@@ -15,20 +15,20 @@ use crate::support::Work;
 
 const TRIALS: u64 = 500;
 
-/// The states of the runs in the journal, and the messages of `begun` once it has ended.
+/// The expected states of the runs, and the messages of the run `begun` after its end.
 struct Expected {
     runs: Vec<RunDetails>,
     messages: Vec<Message>,
 }
 
-/// Counts of the exact and the refused runs.
+/// Counts of journals that were read and refused.
 #[derive(Debug, Default)]
 struct Tally {
     exact: usize,
     refused: usize,
-    /// The runs that went on to their end.
+    /// Number of runs that continued to their end.
     went_on: usize,
-    /// The signals that were received.
+    /// Number of received signals.
     signals: usize,
 }
 
@@ -38,15 +38,15 @@ fn work() -> Work {
     Work::new(4, 700)
 }
 
-/// The remaining calls of the model and the tool in the run `begun`.
+/// Number of model calls and tool calls that the run `begun` still has to make.
 const LEFT: (usize, usize) = (3, 2);
 
-/// Writes a journal, and copies its files as a killed process leaves them.
+/// Writes a journal, and copies its files as a killed process would leave them.
 async fn write(case: &Case, folder: &Path) -> (Files, Vec<RunDetails>) {
     let path = folder.join("runs.db");
     let runs = SqliteRuns::open(&path).await.unwrap();
     work().run(&runs, "ended").await.unwrap();
-    // Some of it is in the main file now, and the rest is in the log.
+    // Part of the data is in the database file now, and the rest is in the log.
     drop(runs);
     let runs = SqliteRuns::open(&path).await.unwrap();
     work().hanging_at(2).run_until_it_hangs(&runs, "begun").await;
@@ -61,7 +61,7 @@ async fn write(case: &Case, folder: &Path) -> (Files, Vec<RunDetails>) {
     (Files::read(case, folder), details)
 }
 
-/// Checks a journal of which a file is damaged.
+/// Checks a journal with a damaged file.
 async fn check(case: &Case, folder: &Path, expected: &Expected, tally: &mut Tally) {
     let runs = match SqliteRuns::open(folder.join("runs.db")).await {
         Ok(runs) => runs,
@@ -111,7 +111,7 @@ async fn check(case: &Case, folder: &Path, expected: &Expected, tally: &mut Tall
 }
 
 #[tokio::test]
-async fn any_damage_of_any_file_is_an_error_or_changes_nothing() {
+async fn damage_of_any_file_is_an_error_or_has_no_effect() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Case::new("journal", "damage", "setup");
     let (killed, runs) = write(&setup, folder.path()).await;
@@ -152,7 +152,7 @@ async fn any_damage_of_any_file_is_an_error_or_changes_nothing() {
 }
 
 #[tokio::test]
-async fn journal_without_its_log_or_its_database_is_lost_and_not_made_anew() {
+async fn missing_log_or_database_is_reported_as_lost() {
     let folder = tempfile::tempdir().unwrap();
     let setup = Case::new("journal", "damage", "setup");
     let (killed, _) = write(&setup, folder.path()).await;

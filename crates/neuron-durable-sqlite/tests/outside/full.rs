@@ -1,4 +1,4 @@
-//! A full disk. The run ends with an error that names the cause, and resumes when there is room.
+//! A test with a full disk. The run ends with an error that names the cause, and resumes when there is room.
 
 use std::process::Command;
 
@@ -7,23 +7,23 @@ use neuron_types::{DurableError, LoopError};
 
 use crate::support::{Work, place};
 
-const TEST: &str = "full::without_room_a_run_says_so_and_goes_on_when_there_is_some";
+const TEST: &str = "full::run_on_a_full_disk_fails_and_resumes_with_room";
 const PLACE: &str = "NEURON_JOURNAL_WITHOUT_ROOM";
 const TURNS: usize = 60;
 
 /// Runs in a child process, because a process cannot raise its file size limit (`ulimit -f`) again. The child
 /// ignores SIGXFSZ, so that the write fails instead of ending the process.
 #[tokio::test]
-async fn without_room_a_run_says_so_and_goes_on_when_there_is_some() {
+async fn run_on_a_full_disk_fails_and_resumes_with_room() {
     if let Ok(path) = std::env::var(PLACE) {
         return without_room(path).await;
     }
     let (_folder, path) = place();
-    // So that opening it needs no room.
+    // Created in advance, so that opening the database needs no room.
     drop(SqliteRuns::open(&path).await.unwrap());
     let program = std::env::current_exe().unwrap();
     let mut command = Command::new("sh");
-    // In blocks of 512 bytes: 300 KB, of the 500 KB that are needed.
+    // 600 blocks of 512 bytes, which are 300 KB. The run needs 500 KB.
     let script = r#"trap "" XFSZ; ulimit -f 600; exec "$0" "$@""#;
     command.args(["-c", script]).arg(program).args([TEST, "--exact", "--nocapture"]);
     let output = command.env(PLACE, &path).output().unwrap();
@@ -40,14 +40,14 @@ async fn without_room_a_run_says_so_and_goes_on_when_there_is_some() {
     assert!((2..TURNS).contains(&done[0]), "{done:?}");
 
     let runs = SqliteRuns::open(&path).await.unwrap();
-    // The lack of room may keep even this from being stored.
+    // The outcome itself may not have been stored, because there was no room.
     let status = runs.inspect("long").await.unwrap().summary.status;
     assert!(matches!(status, RunStatus::Running | RunStatus::Stalled), "{status:?}");
     let work = Work::new(TURNS, 4096);
     let messages = work.run(&runs, "long").await.unwrap().messages;
     assert_eq!(messages.len(), TURNS * 2 + 2);
     let (model, tool) = work.done();
-    // What could not be written is done again if it may be: the call of the model, and not the tool's.
+    // A model call whose response could not be written is made again. The tool call is not.
     assert!(done[0] + model <= TURNS + 2, "{done:?} and {model}");
     assert_eq!(done[1] + tool, TURNS, "{done:?} and {tool}");
 }
@@ -60,7 +60,7 @@ async fn without_room(path: String) {
     let error = error.downcast::<JournalError>().unwrap();
     assert!(matches!(*error, JournalError::Database(_)), "{error:?}");
     println!("it said: {error}");
-    // Others are refused in the same way, and nothing hangs.
+    // Other runs get the same error, and nothing hangs.
     runs.signal("long", "any", "x".repeat(1_000_000)).await.unwrap_err();
     let (model, tool) = work.done();
     println!("done {model} {tool}");

@@ -23,10 +23,10 @@ use crate::support::{HANGING, add_tool, place, whole};
 /// Number of responses that call the tool, before the last response.
 const TURNS: usize = 8;
 
-/// The work of an agent beside its loop.
+/// The work of the agent in a child process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Program {
-    /// Streams its answers, each in many pieces.
+    /// Streams the model's responses in many small deltas.
     Streams,
     /// Sleeps and waits for signals before it runs its loop.
     Waits,
@@ -44,7 +44,7 @@ impl Program {
     }
 }
 
-/// Everything that a process needs to drive the run.
+/// Everything that a child process needs to drive the run.
 #[derive(Debug, Clone)]
 struct Job {
     program: Program,
@@ -54,7 +54,7 @@ struct Job {
 }
 
 impl Job {
-    /// As one line.
+    /// Serialises the job for a child process.
     fn task(&self) -> String {
         json!([self.path, self.id, self.log.path()]).to_string()
     }
@@ -92,7 +92,7 @@ impl Job {
                 durability.sleep(Duration::from_millis(3)).await;
                 let signal: Option<Value> = durability.wait_for_signal("word", HANGING).await?;
                 received.push(signal.unwrap_or_default().to_string());
-                // Nobody sends it.
+                // No process sends this signal.
                 let none: Option<Value> =
                     durability.wait_for_signal("never", Duration::from_millis(2)).await?;
                 received.push(none.unwrap_or_default().to_string());
@@ -153,7 +153,7 @@ impl DurableAgent for Job {
 struct Model(Job);
 
 impl Model {
-    /// A script of the one answer that follows from the conversation.
+    /// Returns a script with the one response that follows the conversation.
     fn script(&self, messages: &[Message]) -> ScriptedProvider {
         let turn = messages.iter().filter(|message| message.role == Role::Assistant).count();
         self.0.log.append(EffectKind::ModelCalled { step: format!("answer {turn}") });
@@ -163,7 +163,7 @@ impl Model {
                 .with_text(text),
             false => Reply::text(text),
         };
-        // Else it would be estimated from the prompt, which says so where an outcome is unknown.
+        // Set explicitly. An estimate from the prompt would differ if the prompt has an unknown outcome.
         let usage = TokenUsage { input_tokens: 100, output_tokens: turn, ..TokenUsage::default() };
         let pieces = reply.id(format!("answer-{turn}")).usage(usage).chunk_chars(8);
         ScriptedProvider::new([pieces.event_delay(Duration::from_micros(200))])
@@ -186,7 +186,8 @@ impl Provider for Model {
     }
 }
 
-/// Kills the process that drives such a run, over and over, until a process comes to the end.
+/// Kills the process that drives a run again and again, until a process reaches the end of the run. Compares the result
+/// with an undisturbed run.
 async fn survives(program: Program, test: &str) {
     if let Some(task) = child_process::task() {
         child_process::report("begins");
@@ -233,7 +234,7 @@ async fn survives(program: Program, test: &str) {
             if child.next_report(moment).as_deref() == Some("ended") {
                 break;
             }
-            // It is killed here.
+            // Dropping the child kills the process.
             drop(child);
             kills += 1;
         }
@@ -250,26 +251,26 @@ async fn survives(program: Program, test: &str) {
         check_calls(&job.log, &what);
         all += kills;
         if all == 0 {
-            // It was always too late: the undisturbed one took longer.
+            // Every kill came too late, because the undisturbed run took longer. Use shorter delays.
             longest = (longest / 2).max(1);
         }
     }
     println!("{} was killed {all} times", program.name());
 }
 
-/// Sends the signal that the run waits for.
+/// Sends the signals for which the run waits.
 async fn signal(job: &Job, runs: &SqliteRuns) {
     if job.program != Program::Waits {
         return;
     }
-    // It is made by opening it.
+    // Opening the run creates it, so that signals can be sent to it.
     drop(job.builder(runs).open(Arc::new(Model(job.clone())), Arc::default()).await.unwrap());
     for number in 0..SIGNALS {
         runs.signal(&job.id, "word", format!("word {number}")).await.unwrap();
     }
 }
 
-/// The same messages, but for results that nobody knows. Returns how many.
+/// Checks that the messages are equal, except for unknown outcomes. Returns the number of unknown outcomes.
 fn check_messages(result: &AgentResult, expected: &AgentResult, what: &str) -> usize {
     assert_eq!(result.messages.len(), expected.messages.len(), "{what}");
     let mut unknown = 0;
@@ -284,7 +285,7 @@ fn check_messages(result: &AgentResult, expected: &AgentResult, what: &str) -> u
     unknown
 }
 
-/// Each call began at most once.
+/// Checks that each call began at most once.
 fn check_calls(log: &EffectLog, what: &str) {
     let mut calls = Vec::new();
     for effect in log.effects() {
@@ -301,16 +302,17 @@ fn check_calls(log: &EffectLog, what: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_streams() {
-    survives(Program::Streams, "killed::while_it_streams").await;
+async fn run_killed_while_streaming_has_the_same_result() {
+    survives(Program::Streams, "killed::run_killed_while_streaming_has_the_same_result").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_waits() {
-    survives(Program::Waits, "killed::while_it_waits").await;
+async fn run_killed_while_waiting_has_the_same_result() {
+    survives(Program::Waits, "killed::run_killed_while_waiting_has_the_same_result").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_it_continues_as_new() {
-    survives(Program::Continues, "killed::while_it_continues_as_new").await;
+async fn run_killed_while_continuing_as_new_has_the_same_result() {
+    survives(Program::Continues, "killed::run_killed_while_continuing_as_new_has_the_same_result")
+        .await;
 }

@@ -1,4 +1,4 @@
-//! Approvals that come after the wait for them has ended.
+//! Tests of decisions that arrive after the deadline of the wait.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -21,12 +21,12 @@ use crate::support::{add_tool, place, until};
 
 const TIMEOUT: Duration = Duration::from_millis(400);
 
-/// An agent that asks before it pays.
+/// An agent that needs an approval before it pays.
 #[derive(Clone)]
 struct Payer {
     model: Arc<ScriptedProvider>,
     paid: Arc<AtomicUsize>,
-    /// Time for a decision. `None` if the program decides.
+    /// Time for a decision. `None` if no approval signal is set, and the program has to decide.
     timeout: Option<Duration>,
 }
 
@@ -89,14 +89,14 @@ fn approved() -> ApprovalDecisions {
     ApprovalDecisions::new().approve("c")
 }
 
-/// Waits until the deadline of the wait in which the run stands has passed.
+/// Waits until the deadline of the run's wait has passed.
 async fn pass_deadline(runs: &SqliteRuns) {
     while runs.inspect("r").await.unwrap().summary.waits_for.is_some() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Lets a run wait for a decision, and interrupts it there.
+/// Lets a run wait for a decision, and drops it during the wait.
 async fn interrupted(payer: &Payer, runs: &SqliteRuns) {
     let waits = async {
         while !matches!(runs.inspect("r").await, Ok(run) if run.summary.waits_for.is_some()) {
@@ -109,7 +109,7 @@ async fn interrupted(payer: &Payer, runs: &SqliteRuns) {
     }
 }
 
-/// Revives a run, and sees that it pays once.
+/// Revives a run, and checks that the run pays once.
 async fn revives(payer: &Payer, runs: &SqliteRuns) {
     let before = details(runs).await;
     for (decisions, expected) in [
@@ -138,7 +138,7 @@ async fn revives(payer: &Payer, runs: &SqliteRuns) {
 }
 
 #[tokio::test]
-async fn run_whose_wait_for_decisions_ended_is_revived_once() {
+async fn run_that_ended_without_a_decision_is_revived_once() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(Some(TIMEOUT));
@@ -160,7 +160,7 @@ async fn run_whose_wait_for_decisions_ended_is_revived_once() {
 }
 
 #[tokio::test]
-async fn run_whose_deadline_nobody_observed_is_revived_once() {
+async fn run_whose_deadline_passed_without_a_driver_is_revived_once() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(Some(TIMEOUT));
@@ -173,13 +173,13 @@ async fn run_whose_deadline_nobody_observed_is_revived_once() {
     let text = error.to_string();
     assert!(text.contains("its wait for decisions ended at its deadline, 20"), "{text}");
     assert!(text.contains("`revive`"), "{text}");
-    // Another name waits in the queue.
+    // A signal with another name stays in the queue.
     runs.signal("r", "other", 1).await.unwrap();
     revives(&payer, &runs).await;
 }
 
 #[tokio::test]
-async fn run_that_still_waits_takes_the_signal_and_is_not_revived() {
+async fn waiting_run_receives_decisions_and_is_not_revived() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(Some(Duration::from_secs(3600)));
@@ -199,7 +199,7 @@ async fn run_that_still_waits_takes_the_signal_and_is_not_revived() {
 }
 
 #[tokio::test]
-async fn run_whose_program_decides_is_not_revived() {
+async fn run_without_an_approval_signal_is_not_revived() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(None);
@@ -213,7 +213,7 @@ async fn run_whose_program_decides_is_not_revived() {
 }
 
 #[tokio::test]
-async fn plain_signal_after_its_wait_is_refused_and_an_early_one_waits() {
+async fn signal_is_refused_after_its_deadline_and_queued_before_its_wait() {
     use neuron_types::DurableContext as _;
 
     let (_folder, path) = place();
@@ -234,7 +234,7 @@ async fn plain_signal_after_its_wait_is_refused_and_an_early_one_waits() {
     assert_eq!(context.wait_for_signal::<Value>("go", TIMEOUT).await.unwrap(), None);
     let early = context.wait_for_signal::<Value>("early", TIMEOUT).await.unwrap();
     assert_eq!(early, Some(json!(1)));
-    // The run has gone on, and may wait for it again.
+    // The run has continued, and may wait for this signal again.
     runs.signal("r", "go", 2).await.unwrap();
     let go = context.wait_for_signal::<Value>("go", TIMEOUT).await.unwrap();
     assert_eq!(go, Some(json!(2)));
@@ -248,7 +248,7 @@ async fn revived_run_is_driven_by_a_pool() {
     runs.run("r").submit("Pay.").await.unwrap();
     let pool = runs.pool(payer.model.clone(), Arc::new(payer.tools()), payer.agent());
     let work = async {
-        // It gives its place back while it waits, and ends at the deadline.
+        // The run releases its place while it waits, and ends at the deadline.
         until(&runs, "r", RunStatus::Failed).await;
         SqliteRuns::open(&path).await.unwrap().revive("r", approved()).await.unwrap();
         until(&runs, "r", RunStatus::Done).await;
@@ -260,7 +260,7 @@ async fn revived_run_is_driven_by_a_pool() {
     assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
 }
 
-/// Opens the run as a release of another version does.
+/// Opens the run with another version of the agent.
 async fn open_with_another_version(payer: &Payer, runs: &SqliteRuns) {
     let run = runs.run("r").agent_version("2");
     let error = run.open(payer.model.clone(), Arc::default()).await.unwrap_err();
@@ -268,7 +268,7 @@ async fn open_with_another_version(payer: &Payer, runs: &SqliteRuns) {
 }
 
 #[tokio::test]
-async fn stalled_run_that_waits_for_decisions_is_listed_so_and_revived() {
+async fn stalled_run_with_an_expired_wait_is_listed_and_revived() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(Some(TIMEOUT * 4));
@@ -287,7 +287,7 @@ async fn stalled_run_that_waits_for_decisions_is_listed_so_and_revived() {
 }
 
 #[tokio::test]
-async fn run_that_waits_for_its_program_keeps_its_calls_when_another_version_opens_it() {
+async fn waiting_run_keeps_its_calls_if_opened_with_another_version() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(None);
@@ -300,7 +300,7 @@ async fn run_that_waits_for_its_program_keeps_its_calls_when_another_version_ope
 }
 
 #[tokio::test]
-async fn run_with_decisions_that_came_in_time_is_not_revived_and_goes_on_with_them() {
+async fn run_with_timely_decisions_continues_and_is_not_revived() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(Some(TIMEOUT * 2));
@@ -315,12 +315,12 @@ async fn run_with_decisions_that_came_in_time_is_not_revived_and_goes_on_with_th
 }
 
 #[tokio::test]
-async fn revived_run_takes_no_decisions_that_came_between_its_deadline_and_its_end() {
+async fn revived_run_ignores_decisions_sent_after_its_deadline() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let payer = Payer::new(Some(TIMEOUT / 10));
     payer.drive(&runs).await.unwrap_err();
-    // As `signal` stores it while the run goes on from its wait to its end.
+    // Stores the signal as `signal` would, between the end of the wait and the end of the run.
     let connection = rusqlite::Connection::open(&path).unwrap();
     let sql = "INSERT INTO signals (run, name, sent_at, value)
                SELECT key, 'decide', changed_at, '{}' FROM runs";

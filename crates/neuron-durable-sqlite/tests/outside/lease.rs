@@ -1,5 +1,5 @@
-//! Lease holders that are stopped or hang. Another process takes the run over, and the old holder starts no new
-//! step when it continues.
+//! Tests of holders that are stopped or hang. Another process takes the run over, and the old holder starts no new step
+//! when it continues.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -30,13 +30,13 @@ const LEASE: Duration = Duration::from_secs(1);
 enum Point {
     Model,
     Signal,
-    /// In the effect of a tool that must not run twice.
+    /// During a tool call that must not run twice.
     Tool,
-    /// After the intent, before the tool.
+    /// After the intent was written, and before the tool runs.
     BeforeTool,
 }
 
-/// Everything that a process needs to drive the run.
+/// Everything that a child process needs to drive the run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Job {
     path: PathBuf,
@@ -53,7 +53,7 @@ impl Job {
         runs.run("r").lease(LEASE).open(model, tools).await
     }
 
-    /// Reports a point, and waits there until the gate is open.
+    /// Reports a point, and waits there until the file `gate` exists.
     async fn reach(&self, point: Point) {
         if self.stops_at != Some(point) {
             return;
@@ -62,7 +62,8 @@ impl Job {
         while !self.gate.exists() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        // The process may have been stopped within a poll, which goes on without a proof.
+        // The process may have been stopped during a poll, which then continues without a new proof. Yielding ends this
+        // poll.
         tokio::task::yield_now().await;
     }
 
@@ -145,13 +146,13 @@ impl Provider for Model {
     }
 }
 
-/// Sends a signal of the operating system to a process that this test started.
+/// Sends a signal of the operating system to a child process of this test.
 fn send(signal: &str, process: &str) {
     let sent = Command::new("sh").args(["-c", r#"kill "$@""#, "kill", signal, process]).status();
     assert!(sent.unwrap().success(), "{signal} to {process}");
 }
 
-/// Stops a process at a point, takes its run over, and lets the process go on.
+/// Stops a process at a point, takes its run over, and resumes the process.
 async fn stopped(point: Point, test: &str) {
     if let Some(task) = child_process::task() {
         let job: Job = serde_json::from_str(&task).unwrap();
@@ -180,7 +181,7 @@ async fn stopped(point: Point, test: &str) {
         _ => assert_eq!(child.next_report(HANGING).as_deref(), Some("here")),
     }
     let begin = Instant::now();
-    // It works for longer than its lease, and keeps the run.
+    // The process works for longer than its lease, and still holds the run.
     while begin.elapsed() < LEASE * 2 {
         let held = job.open(&runs).await.unwrap_err();
         assert!(matches!(held, JournalError::Held { .. }), "{held:?}");
@@ -229,28 +230,24 @@ async fn stopped(point: Point, test: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holder_stopped_in_a_model_call_begins_nothing_after_the_takeover() {
-    stopped(
-        Point::Model,
-        "lease::holder_stopped_in_a_model_call_begins_nothing_after_the_takeover",
-    )
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holder_stopped_in_a_wait_begins_nothing_after_the_takeover() {
-    stopped(Point::Signal, "lease::holder_stopped_in_a_wait_begins_nothing_after_the_takeover")
+async fn holder_stopped_in_a_model_call_starts_no_step_after_takeover() {
+    stopped(Point::Model, "lease::holder_stopped_in_a_model_call_starts_no_step_after_takeover")
         .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holder_stopped_in_a_tool_begins_nothing_after_the_takeover() {
-    stopped(Point::Tool, "lease::holder_stopped_in_a_tool_begins_nothing_after_the_takeover").await;
+async fn holder_stopped_in_a_wait_starts_no_step_after_takeover() {
+    stopped(Point::Signal, "lease::holder_stopped_in_a_wait_starts_no_step_after_takeover").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn holder_stopped_before_a_tool_begins_nothing_after_the_takeover() {
-    let test = "lease::holder_stopped_before_a_tool_begins_nothing_after_the_takeover";
+async fn holder_stopped_in_a_tool_starts_no_step_after_takeover() {
+    stopped(Point::Tool, "lease::holder_stopped_in_a_tool_starts_no_step_after_takeover").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holder_stopped_before_a_tool_starts_no_step_after_takeover() {
+    let test = "lease::holder_stopped_before_a_tool_starts_no_step_after_takeover";
     stopped(Point::BeforeTool, test).await;
 }
 
@@ -261,7 +258,7 @@ async fn drive_blocking(
 ) -> Result<AgentResult, LoopError> {
     let mut tools = ToolRegistry::new();
     let ran = ran.clone();
-    // A tool that blocks its thread, as a process does that hangs.
+    // A tool that blocks its thread, like a process that hangs.
     add_tool(&mut tools, "block", move |_, _| {
         let ran = ran.clone();
         async move {
@@ -277,11 +274,11 @@ async fn drive_blocking(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn run_of_a_hung_context_is_taken_over_in_the_same_process() {
+async fn run_of_a_hung_context_is_taken_over_by_the_same_process() {
     let (_folder, path) = place();
     let memory = SqliteRuns::open(":memory:").await.unwrap();
     let file = SqliteRuns::open(&path).await.unwrap();
-    // Through the same connections, and through others.
+    // Through the same connections, and through another handle.
     let other = SqliteRuns::open(&path).await.unwrap();
     for (runs, other) in [(memory.clone(), memory), (file.clone(), file.clone()), (file, other)] {
         if runs.inspect("r").await.is_ok() {

@@ -1,4 +1,4 @@
-//! Each run has at most one driver.
+//! Tests of the rule that a run has at most one driver.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use neuron_types::{DurableError, LoopError};
 
 use crate::support::{HANGING, Work, place};
 
-/// Why the run could not be driven.
+/// Returns the error of a run that could not be driven.
 #[track_caller]
 fn refusal(result: Result<impl std::fmt::Debug, LoopError>) -> String {
     match result.unwrap_err() {
@@ -24,7 +24,7 @@ const HELD: &str =
     r#"the run "one" is being driven by another context, in this process or another one"#;
 
 #[tokio::test]
-async fn two_contexts_of_a_process_never_drive_one_run() {
+async fn second_context_in_a_process_cannot_drive_the_run() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let other = SqliteRuns::open(&path).await.unwrap();
@@ -34,7 +34,7 @@ async fn two_contexts_of_a_process_never_drive_one_run() {
         assert_eq!(refusal(work.run(runs, "one").await), HELD);
         assert!(runs.inspect("one").await.unwrap().is_held);
     }
-    // Others are free.
+    // Other runs are free.
     work.run(&runs, "two").await.unwrap();
     assert_eq!(work.done(), (3, 2));
     drop(first);
@@ -42,7 +42,7 @@ async fn two_contexts_of_a_process_never_drive_one_run() {
     work.run(&other, "one").await.unwrap();
 }
 
-/// Drives the run and stands still in it, in another process, until it is killed.
+/// Starts a child process that opens the run and holds it until the process is killed.
 fn held_elsewhere(test: &str, path: &Path) -> ChildProcess {
     let mut child = ChildProcess::start(test, path.to_str().unwrap());
     assert_eq!(child.next_report(HANGING).as_deref(), Some("hangs"));
@@ -58,17 +58,17 @@ async fn hold(path: String) {
         ended = work.run_with(context.clone()) => panic!("it ended: {ended:?}"),
         () = work.counts.hangs.notified() => child_process::report("hangs"),
     }
-    // With the run in its hands.
+    // The context is not dropped, so the process holds the run.
     std::future::pending().await
 }
 
 #[tokio::test]
-async fn a_process_that_is_killed_holds_nothing() {
+async fn run_of_a_killed_process_is_free() {
     if let Some(path) = child_process::task() {
         return hold(path).await;
     }
     let (_folder, path) = place();
-    let child = held_elsewhere("lock::a_process_that_is_killed_holds_nothing", &path);
+    let child = held_elsewhere("lock::run_of_a_killed_process_is_free", &path);
     let runs = SqliteRuns::open(&path).await.unwrap();
     let work = Work::new(4, 10);
     assert_eq!(refusal(work.run(&runs, "one").await), HELD);
@@ -77,11 +77,11 @@ async fn a_process_that_is_killed_holds_nothing() {
     drop(child.kill());
     assert!(!runs.inspect("one").await.unwrap().is_held);
     work.run(&runs, "one").await.unwrap();
-    // Two answers and two calls were in the journal.
+    // Two responses and two calls were in the journal.
     assert_eq!(work.done(), (3, 2));
 }
 
-/// Whoever deletes the locks lets a second driver in. The first one must not write any more.
+/// If the lock files are deleted, a second context can open the run. The first context must not write any more.
 #[tokio::test]
 async fn driver_with_a_deleted_lock_writes_nothing() {
     let (folder, path) = place();
@@ -97,7 +97,7 @@ async fn driver_with_a_deleted_lock_writes_nothing() {
 
     let text = refusal(first.run_with(stale).await);
     assert!(text.contains("was opened by another context since"), "{text}");
-    // It began nothing: no call of the model, and no tool.
+    // The first context made no model call and no tool call.
     assert_eq!(first.done(), (0, 0));
     let third = Work::new(3, 10);
     assert_eq!(third.run(&other, "one").await.unwrap().messages, messages);

@@ -1,4 +1,4 @@
-//! Many runs in one database at the same time, and those who look at them, send signals and tidy up beside.
+//! Tests of many concurrent runs in one database, while other tasks list, signal and prune runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use serde_json::{Value, json};
 use crate::support::{HANGING, Work, place};
 
 const RUNS: usize = 64;
-/// Opens a journal with a busy timeout of ten minutes. SQLite has no queue of writers, so on a slow disk a writer
-/// may wait long for its turn.
+/// Opens a journal with a busy timeout of ten minutes. SQLite has no queue of writers, so a writer may wait long on a
+/// slow disk.
 async fn patient(path: &Path) -> SqliteRuns {
     let options = SqliteOptions::new().busy_timeout(Duration::from_secs(600));
     SqliteRuns::open_with(path, options).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_64_runs_at_the_same_time_each_is_as_if_it_were_alone() {
+async fn each_of_64_concurrent_runs_has_its_own_result() {
     let (_folder, path) = place();
     let runs = patient(&path).await;
     let is_over = Arc::new(AtomicBool::new(false));
-    // Somebody who looks at everything all the time, through a database of their own.
+    // A task that inspects all runs all the time, with a database handle of its own.
     let looking = tokio::spawn({
         let (runs, is_over) = (patient(&path).await, is_over.clone());
         async move {
@@ -44,7 +44,7 @@ async fn of_64_runs_at_the_same_time_each_is_as_if_it_were_alone() {
     let drive = |number: usize| {
         let runs = runs.clone();
         tokio::spawn(async move {
-            // Each says something else.
+            // Each run has other messages.
             let work = Work::new(2 + number % 3, 100 + number);
             let result = work.run(&runs, &format!("run-{number}")).await.unwrap();
             assert_eq!(work.done(), (3 + number % 3, 2 + number % 3));
@@ -71,8 +71,8 @@ async fn of_64_runs_at_the_same_time_each_is_as_if_it_were_alone() {
 }
 
 #[tokio::test]
-async fn a_signal_of_another_process_arrives_and_none_is_lost_or_doubled() {
-    const TEST: &str = "many::a_signal_of_another_process_arrives_and_none_is_lost_or_doubled";
+async fn signals_of_another_process_arrive_exactly_once() {
+    const TEST: &str = "many::signals_of_another_process_arrive_exactly_once";
     if let Some(path) = child_process::task() {
         let runs = SqliteRuns::open(path).await.unwrap();
         for number in 0..20 {
@@ -90,7 +90,7 @@ async fn a_signal_of_another_process_arrives_and_none_is_lost_or_doubled() {
         let received: Option<Value> = context.wait_for_signal("number", HANGING).await.unwrap();
         assert_eq!(received, Some(json!(number)));
     }
-    // It tells of a signal after it has sent it.
+    // The child process reports each signal after it was sent.
     for number in 0..20 {
         assert_eq!(child.next_report(HANGING), Some(number.to_string()));
     }
@@ -100,7 +100,7 @@ async fn a_signal_of_another_process_arrives_and_none_is_lost_or_doubled() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn tidying_up_beside_runs_takes_none_that_has_not_ended() {
+async fn prune_beside_active_runs_deletes_only_ended_runs() {
     let (_folder, path) = place();
     let runs = patient(&path).await;
     Work::new(3, 10).hanging_at(1).run_until_it_hangs(&runs, "interrupted").await;

@@ -1,4 +1,4 @@
-//! An agent inside a tool call that waits for an approval, and knows its effects when it goes on.
+//! A test of a nested agent that waits for an approval, and still knows its effects when it continues.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::{add_tool, place};
 
-/// Asks before money is wired.
+/// A policy that requires an approval to wire money.
 struct AsksToWire;
 
 impl PermissionPolicy for AsksToWire {
@@ -29,7 +29,8 @@ impl PermissionPolicy for AsksToWire {
     }
 }
 
-/// An agent that delegates to a clerk, who pays, asks to wire money, and pays the same invoice again.
+/// An agent that calls the nested agent `clerk`. The clerk pays an invoice, needs an approval to wire money, and pays
+/// the same invoice again.
 struct Office {
     model: Arc<ScriptedProvider>,
     clerk: Arc<ScriptedProvider>,
@@ -80,7 +81,7 @@ impl Office {
 }
 
 #[tokio::test]
-async fn agent_that_pays_again_after_an_approval_has_paid_once() {
+async fn nested_agent_with_effect_keys_pays_once_around_an_approval() {
     for is_interrupted in [false, true] {
         let (_folder, path) = place();
         let runs = SqliteRuns::open(&path).await.unwrap();

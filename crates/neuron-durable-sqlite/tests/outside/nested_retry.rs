@@ -1,4 +1,4 @@
-//! A run that is retried because a step inside the call of an agent failed.
+//! A test of a run that is retried because a step of a nested agent failed.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::support::place;
 
-/// An agent whose call fails if its run does.
+/// A tool that is an agent. Its call fails if the run of the agent fails.
 struct Clerk(Arc<ScriptedProvider>);
 
 impl ToolDyn for Clerk {
@@ -69,7 +69,7 @@ impl AgentTool for Clerk {
 }
 
 #[tokio::test]
-async fn model_that_failed_inside_an_agent_is_called_again_after_retry() {
+async fn retry_repeats_the_failed_model_call_of_a_nested_agent() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let wrong_key = ProviderError::Authentication("wrong key".into());

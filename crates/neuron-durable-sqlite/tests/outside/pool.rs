@@ -1,4 +1,4 @@
-//! Pools that run many runs with few at the same time.
+//! Tests of pools that drive many runs, and few of them concurrently.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{HANGING, Work, place, until, whole};
 
-/// An agent whose run does what its first word says. Clones count together.
+/// An agent whose first message selects the work of the run. Clones share their counters.
 #[derive(Clone)]
 struct Worker {
     work: Work,
@@ -32,11 +32,11 @@ struct Worker {
 struct Counts {
     driven: AtomicUsize,
     most: AtomicUsize,
-    /// The times that each run was begun.
+    /// Number of times that each run was begun, by run id.
     begun: Mutex<BTreeMap<String, usize>>,
 }
 
-/// A run that is driven.
+/// Counts a run as driven until it is dropped.
 struct Driven(Arc<Counts>);
 
 impl Driven {
@@ -115,7 +115,7 @@ impl DurableAgent for Worker {
     }
 }
 
-/// A model that takes a moment, so that runs are driven beside each other.
+/// A model that responds after a few milliseconds, so that several runs are driven concurrently.
 impl Provider for Worker {
     async fn complete(
         &self,
@@ -130,7 +130,7 @@ impl Provider for Worker {
     }
 }
 
-/// Does something while a pool runs.
+/// Awaits `work` while a pool runs.
 async fn beside<T>(pool: RunPool<Worker, Worker>, work: impl Future<Output = T>) -> T {
     tokio::select! {
         ended = pool.run() => panic!("{ended:?}"),
@@ -144,7 +144,7 @@ fn epoch(path: &Path, id: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn twenty_runs_are_driven_three_at_a_time() {
+async fn pool_drives_at_most_three_of_twenty_runs_concurrently() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let worker = Worker::new();
@@ -152,11 +152,11 @@ async fn twenty_runs_are_driven_three_at_a_time() {
     for number in 0..10 {
         runs.run(&id(number)).submit("go").await.unwrap();
     }
-    // A run is submitted once.
+    // A second submission of the same run is ignored.
     runs.run(&id(0)).submit("fail").await.unwrap();
     let pool = worker.pool(&runs).at_once(3).each_run(|run| run.continue_after(3));
     let work = async {
-        // More come while it runs, from here and from another process.
+        // More runs are submitted while the pool runs, by this and another handle.
         let other = SqliteRuns::open(&path).await.unwrap();
         for number in 10..20 {
             let runs = if number % 2 == 0 { &runs } else { &other };
@@ -175,7 +175,7 @@ async fn twenty_runs_are_driven_three_at_a_time() {
 }
 
 #[tokio::test]
-async fn run_that_waits_gives_its_place_back_and_goes_on_with_its_signal() {
+async fn waiting_run_releases_its_place_and_continues_with_its_signal() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let other = SqliteRuns::open(&path).await.unwrap();
@@ -186,7 +186,7 @@ async fn run_that_waits_gives_its_place_back_and_goes_on_with_its_signal() {
     let work = async {
         until(&runs, "four", RunStatus::Done).await;
         until(&runs, "three", RunStatus::Done).await;
-        // Nobody holds a run that waits, and it is not opened again for nothing.
+        // A waiting run is not held, and the pool does not open it before its signal arrives.
         for id in ["one", "two"] {
             let details = runs.inspect(id).await.unwrap();
             assert_eq!((details.summary.status, details.is_held), (RunStatus::Waiting, false));
@@ -204,7 +204,7 @@ async fn run_that_waits_gives_its_place_back_and_goes_on_with_its_signal() {
 }
 
 #[tokio::test]
-async fn failing_and_stalled_runs_end_no_pool_and_are_not_opened_over_and_over() {
+async fn failed_and_stalled_runs_do_not_end_the_pool() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let worker = Worker::new();
@@ -213,7 +213,7 @@ async fn failing_and_stalled_runs_end_no_pool_and_are_not_opened_over_and_over()
     {
         runs.run(id).agent_version(version).submit(text).await.unwrap();
     }
-    // A run that somebody holds, one that nobody can begin, and one that begins with its input.
+    // A run that another context holds, a run without a start and an input, and a run that begins with its input.
     let held = worker.work.open(&runs, "held").await.unwrap();
     held.start("go").await.unwrap();
     drop(worker.work.open(&runs, "unknown").await.unwrap());
@@ -225,7 +225,7 @@ async fn failing_and_stalled_runs_end_no_pool_and_are_not_opened_over_and_over()
         until(&runs, "other version", RunStatus::Stalled).await;
         until(&runs, "goes", RunStatus::Done).await;
         until(&runs, "input", RunStatus::Done).await;
-        // Long enough for two more looks.
+        // Long enough for the pool to read the database twice more.
         tokio::time::sleep(Duration::from_millis(2500)).await;
         assert_eq!((worker.begun("fails"), worker.begun("other version")), (1, 0));
         assert_eq!((worker.begun("held"), worker.begun("unknown")), (0, 0));
@@ -243,7 +243,7 @@ async fn failing_and_stalled_runs_end_no_pool_and_are_not_opened_over_and_over()
 }
 
 #[tokio::test]
-async fn cancelled_pool_leaves_its_runs_for_the_next_one() {
+async fn cancelled_pool_frees_its_runs_for_another_pool() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let worker = Worker::new();
@@ -266,7 +266,7 @@ async fn cancelled_pool_leaves_its_runs_for_the_next_one() {
         while worker.begun("hangs") == 1 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        // A cancelled run frees its place, and is not opened again.
+        // A cancelled run releases its place, and is not opened again.
         runs.cancel("hangs").await.unwrap();
         runs.run("next").submit("go").await.unwrap();
         until(&runs, "next", RunStatus::Done).await;
@@ -282,7 +282,7 @@ async fn cancelled_pool_leaves_its_runs_for_the_next_one() {
 }
 
 #[tokio::test]
-async fn runs_that_panic_or_do_not_end_are_opened_less_and_less_often() {
+async fn runs_that_panic_or_do_not_end_are_opened_with_growing_pauses() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let worker = Worker::new();
@@ -305,7 +305,7 @@ async fn runs_that_panic_or_do_not_end_are_opened_less_and_less_often() {
     };
     let begin = Instant::now();
     beside(worker.pool(&runs), work).await;
-    // At once, and after a second.
+    // Opened immediately, and again after a second.
     assert!(begin.elapsed() >= Duration::from_millis(900), "{:?}", begin.elapsed());
     assert!(worker.begun("cancel") <= 4 && worker.begun("panic") <= 2);
     let details = runs.inspect("panic").await.unwrap();
@@ -314,7 +314,7 @@ async fn runs_that_panic_or_do_not_end_are_opened_less_and_less_often() {
 }
 
 #[tokio::test]
-async fn run_that_failed_is_driven_at_once_after_each_retry() {
+async fn retried_run_is_driven_immediately() {
     let runs = SqliteRuns::open(":memory:").await.unwrap();
     let worker = Worker::new();
     runs.run("fails").submit("fail").await.unwrap();
@@ -327,12 +327,12 @@ async fn run_that_failed_is_driven_at_once_after_each_retry() {
     };
     let begin = Instant::now();
     beside(worker.pool(&runs), work).await;
-    // Pauses that double would take 7 seconds.
+    // With doubling pauses the runs would take 7 seconds.
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
 }
 
 #[tokio::test]
-async fn stalled_run_that_waits_is_opened_again_and_goes_on_with_its_signal() {
+async fn stalled_waiting_run_continues_with_its_signal() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let worker = Worker::new();

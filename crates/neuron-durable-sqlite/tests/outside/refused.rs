@@ -1,5 +1,5 @@
-//! Files that are not a usable journal. Opening returns an error that names the cause, and leaves the file
-//! unchanged.
+//! Tests of files that are not a usable journal. Opening such a file returns an error that names the cause, and leaves
+//! the file unchanged.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::support::{HANGING, Work, files, place};
 
-/// Checks that a file is refused in these words, and that nothing in its folder changes.
+/// Checks that opening a file fails with these words, and that nothing in its folder changes.
 async fn refused(path: &Path, words: &str) {
     let folder = path.parent().unwrap();
     let before = files(folder);
@@ -22,7 +22,7 @@ async fn refused(path: &Path, words: &str) {
     assert!(files(folder) == before, "the folder has changed: {error}");
 }
 
-/// A journal with a run that has ended.
+/// Writes a journal with a run that has ended.
 async fn journal(path: &Path) {
     let runs = SqliteRuns::open(path).await.unwrap();
     Work::new(2, 10).run(&runs, "done").await.unwrap();
@@ -33,7 +33,7 @@ fn execute(path: &Path, sql: &str) {
 }
 
 #[tokio::test]
-async fn what_is_no_database_is_refused() {
+async fn file_that_is_not_a_database_is_refused() {
     let (folder, path) = place();
     let begins = " is no SQLite database: it does not begin as one; it is left as it is";
     for text in ["x", "A text.", &"A long text. ".repeat(1000)] {
@@ -48,7 +48,7 @@ async fn what_is_no_database_is_refused() {
 }
 
 #[tokio::test]
-async fn databases_of_others_are_refused() {
+async fn databases_of_other_applications_are_refused() {
     let (_folder, path) = place();
     let words = |id| {
         format!(
@@ -57,13 +57,13 @@ async fn databases_of_others_are_refused() {
     };
     execute(&path, "CREATE TABLE other (x); INSERT INTO other VALUES (1)");
     refused(&path, &words("0x00000000")).await;
-    // That of the storage of sessions.
+    // The application id of the session storage.
     execute(&path, "PRAGMA application_id = 0x6e726e53; PRAGMA journal_mode = WAL");
     refused(&path, &words("0x6e726e53")).await;
 }
 
 #[tokio::test]
-async fn a_newer_format_is_refused() {
+async fn newer_table_version_is_refused() {
     let (_folder, path) = place();
     journal(&path).await;
     execute(&path, "PRAGMA user_version = 99");
@@ -71,7 +71,7 @@ async fn a_newer_format_is_refused() {
 }
 
 #[tokio::test]
-async fn a_journal_that_may_not_be_written_is_refused() {
+async fn read_only_journal_is_refused() {
     let (_folder, path) = place();
     journal(&path).await;
     let mut permissions = fs::metadata(&path).unwrap().permissions();
@@ -81,7 +81,7 @@ async fn a_journal_that_may_not_be_written_is_refused() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_missing_is_named_and_not_made() {
+async fn missing_folder_is_reported_and_not_created() {
     let (folder, path) = place();
     let missing = folder.path().join("missing");
     let error = SqliteRuns::open(missing.join("runs.db")).await.unwrap_err();
@@ -95,7 +95,7 @@ async fn a_folder_that_is_missing_is_named_and_not_made() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_a_new_journal() {
+async fn empty_file_becomes_a_new_journal() {
     let (_folder, path) = place();
     fs::write(&path, "").unwrap();
     journal(&path).await;
@@ -104,7 +104,7 @@ async fn an_empty_file_is_a_new_journal() {
 }
 
 #[tokio::test]
-async fn a_journal_that_another_program_holds_is_busy() {
+async fn journal_locked_by_another_program_is_busy() {
     let (folder, path) = place();
     journal(&path).await;
     let other = Connection::open(&path).unwrap();
@@ -120,12 +120,12 @@ async fn a_journal_that_another_program_holds_is_busy() {
 }
 
 #[tokio::test]
-async fn signal_that_could_not_be_read_again_is_refused() {
+async fn signal_that_cannot_be_parsed_again_is_refused() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let context = Work::new(0, 10).open(&runs, "r").await.unwrap();
     context.start("go").await.unwrap();
-    // With its feature `raw_value`, which any crate may enable, serde_json reads the text inside.
+    // With the feature `raw_value`, which any crate may enable, serde_json parses the text inside this object.
     let odd = json!({ "$serde_json::private::RawValue": "{" });
     let sent = match runs.signal("r", "go", &odd).await {
         Ok(()) => odd,

@@ -1,4 +1,4 @@
-//! Long journals, continuing as new, and the log records of a replay.
+//! Tests of long journals, of continuing as new, and of the log records of a replay.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::support::{Work, place};
 
-/// Sleeps so often, and asks after each sleep whether to continue as new.
+/// Sleeps a number of times, and checks after each sleep if the run should continue as new.
 async fn sleeps(
     durability: &Durability<'_>,
     start: Start,
@@ -55,7 +55,7 @@ async fn driven_run_continues_as_new_after_a_thousand_steps() {
     let summary = runs.inspect("driven").await.unwrap().summary;
     assert_eq!((summary.steps, summary.execution), (Some(1000), Some(1)));
 
-    // Whoever drives the agent himself would have to handle it.
+    // Without a driver there is no limit, because the program would have to handle the new execution.
     let context = work.open(&runs, "by hand").await.unwrap();
     let start = context.start("go").await.unwrap();
     sleeps(&Durability::new(context.clone()), start, 1001).await.unwrap_err();
@@ -69,7 +69,7 @@ async fn driven_run_continues_as_new_after_a_thousand_steps() {
     assert_eq!((summary.steps, summary.execution), (Some(7), Some(1)));
 }
 
-/// An agent that does two loops, the second one of many steps.
+/// An agent that runs two loops, of which the second loop has many steps.
 struct TwoLoops(Work);
 
 impl DurableAgent for TwoLoops {
@@ -89,9 +89,9 @@ impl DurableAgent for TwoLoops {
     }
 }
 
-/// A new execution would begin the second loop anew, each time.
+/// A new execution would begin the second loop from its start, each time.
 #[tokio::test]
-async fn agent_does_its_second_loop_in_one_execution() {
+async fn second_loop_of_an_agent_does_not_continue_as_new() {
     let (_folder, path) = place();
     let runs = fast(&path).await;
     let work = Work::new(300, 10);
@@ -102,7 +102,7 @@ async fn agent_does_its_second_loop_in_one_execution() {
     assert_eq!((summary.steps, summary.execution), (Some(1202), Some(0)));
 }
 
-/// Keeps the events at level INFO that are about replays.
+/// A subscriber that keeps the events at level INFO about replays.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<String>>>);
 

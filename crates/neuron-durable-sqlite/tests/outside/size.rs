@@ -1,4 +1,4 @@
-//! The size of a journal.
+//! Tests of the size of a journal.
 
 use std::path::Path;
 
@@ -6,25 +6,25 @@ use neuron_durable_sqlite::SqliteRuns;
 
 use crate::support::{Work, files, place};
 
-/// The bytes of everything in the folder, once nobody has it open.
+/// Returns the total size of the files in a folder, in bytes. The database must be closed.
 fn size(folder: &Path) -> usize {
     files(folder).values().map(Vec::len).sum()
 }
 
-/// Runs `turns` turns with messages of 4 KB. Returns the bytes of the messages and of the journal.
+/// Runs `turns` turns with messages of 4 KB. Returns the sizes of the messages and of the journal in bytes.
 async fn measured(turns: usize) -> (usize, usize) {
     let (folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let result = Work::new(turns, 4096).run(&runs, "long").await.unwrap();
     assert_eq!(result.messages.len(), turns * 2 + 2);
     let messages = result.messages.iter().map(|message| serde_json::to_vec(message).unwrap().len());
-    // The last one who closes it brings the log into the database.
+    // Closing the last connection moves the log into the database file.
     drop(runs);
     (messages.sum(), size(folder.path()))
 }
 
 #[tokio::test]
-async fn a_run_of_200_turns_takes_at_most_twice_the_bytes_of_its_messages() {
+async fn journal_of_200_turns_has_at_most_twice_the_size_of_its_messages() {
     let (messages, journal) = measured(200).await;
     println!("{messages} bytes of messages, {journal} bytes of journal");
     assert!(messages > 200 * 2 * 4096, "{messages}");
@@ -32,12 +32,12 @@ async fn a_run_of_200_turns_takes_at_most_twice_the_bytes_of_its_messages() {
 }
 
 #[tokio::test]
-async fn each_turn_adds_as_much_as_the_one_before() {
+async fn journal_grows_by_the_same_size_in_each_turn() {
     let (_, at_50) = measured(50).await;
     let (_, at_100) = measured(100).await;
     let (_, at_150) = measured(150).await;
     let (first, second) = (at_100 - at_50, at_150 - at_100);
     println!("{first} bytes for 50 turns, and {second} for 50 more");
-    // A few pages of the tree, and what is reserved.
+    // The difference may be a few pages of the tree and reserved space.
     assert!(first.abs_diff(second) < 16 * 4096, "{first} and {second}");
 }

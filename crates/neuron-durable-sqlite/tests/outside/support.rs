@@ -1,4 +1,5 @@
-//! A temporary journal, and a run that can be stopped at any call. Its model and its tool count their calls.
+//! Test helpers with a temporary journal, and with a run that can be interrupted at any call. The run's model and tool
+//! count their calls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,17 +22,17 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Notify;
 
-/// Time limit of everything that takes long on a busy machine. A passing test does not wait for it.
+/// Time limit for anything that may take long on a busy machine. A passing test does not wait for it.
 pub(crate) const HANGING: Duration = Duration::from_secs(60);
 
-/// A path in a folder that is removed with the first value.
+/// Returns a path for a database, in a folder that is removed when the first value is dropped.
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
     (folder, path)
 }
 
-/// Everything in a folder and below, by its name.
+/// Returns the contents of all files in a folder and below, by name.
 pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -44,14 +45,14 @@ pub(crate) fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The script of one run. Clones share their counters.
+/// The script of a run, with a model and a tool. Clones share their counters.
 #[derive(Debug, Clone)]
 pub(crate) struct Work {
     /// Number of responses that call the tool, before the last response.
     pub(crate) turns: usize,
     /// Approximate length of a message in bytes.
     pub(crate) bytes: usize,
-    /// The call of the model, from zero, that never ends.
+    /// Number of the model call that never ends, from 0.
     pub(crate) hangs_at: Option<usize>,
     pub(crate) counts: Arc<Counts>,
 }
@@ -69,17 +70,17 @@ impl Work {
         Self { turns, bytes, hangs_at: None, counts: Arc::default() }
     }
 
-    /// The same work, counted anew, that stands still in this call of the model.
+    /// Returns the same work with new counters, whose model hangs in this call.
     pub(crate) fn hanging_at(&self, call: usize) -> Self {
         Self { hangs_at: Some(call), counts: Arc::default(), ..*self }
     }
 
-    /// The same work, counted anew.
+    /// Returns the same work with new counters.
     pub(crate) fn again(&self) -> Self {
         Self { hangs_at: None, counts: Arc::default(), ..*self }
     }
 
-    /// Returns the number of calls of the model and of the tool.
+    /// Returns the numbers of model calls and tool calls so far.
     pub(crate) fn done(&self) -> (usize, usize) {
         (self.counts.model.load(Ordering::SeqCst), self.counts.tool.load(Ordering::SeqCst))
     }
@@ -95,7 +96,7 @@ impl Work {
         tools
     }
 
-    /// Opens the run of this id.
+    /// Opens a run.
     pub(crate) async fn open(
         &self,
         runs: &SqliteRuns,
@@ -104,12 +105,12 @@ impl Work {
         runs.run(id).open(Arc::new(self.clone()), Arc::new(self.tools())).await
     }
 
-    /// Drives the run of this id to its end.
+    /// Opens a run and drives it to its end.
     pub(crate) async fn run(&self, runs: &SqliteRuns, id: &str) -> Result<AgentResult, LoopError> {
         self.run_with(self.open(runs, id).await?).await
     }
 
-    /// Drives a run that is open.
+    /// Drives an open run to its end.
     pub(crate) async fn run_with(
         &self,
         context: SqliteDurableContext<Self>,
@@ -119,7 +120,7 @@ impl Work {
         agent.run(Message::user("go"), &ToolContext::default()).await
     }
 
-    /// Drives the run until the model hangs, and drops it there.
+    /// Drives the run until the model hangs, and drops the run there.
     pub(crate) async fn run_until_it_hangs(&self, runs: &SqliteRuns, id: &str) {
         tokio::select! {
             ended = self.run(runs, id) => panic!("it ended: {ended:?}"),
@@ -128,7 +129,7 @@ impl Work {
     }
 }
 
-/// Waits until a run has this state.
+/// Waits until a run has this status.
 pub(crate) async fn until(runs: &SqliteRuns, id: &str, status: RunStatus) {
     let begin = Instant::now();
     loop {
@@ -141,12 +142,12 @@ pub(crate) async fn until(runs: &SqliteRuns, id: &str, status: RunStatus) {
     }
 }
 
-/// Leaves nothing out.
+/// Returns a context strategy that keeps all messages.
 pub(crate) fn whole() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(1_000_000, 1_000_000_000)
 }
 
-/// A text of about so many bytes that nothing can make shorter.
+/// Returns a text of about `bytes` bytes that cannot be compressed.
 pub(crate) fn text(seed: usize, bytes: usize) -> String {
     let mut state = seed as u64 ^ 0x9e37_79b9_7f4a_7c15;
     let mut text = String::with_capacity(bytes + 16);
@@ -191,13 +192,13 @@ impl Provider for Work {
     }
 }
 
-/// A tool that calls a function. Calls with the same `invoice` are one effect.
+/// A tool that calls a function. Calls with the same `invoice` have the same effect key.
 struct FnTool<F> {
     name: &'static str,
     call: F,
 }
 
-/// Adds a tool that must not run twice, whose calls do this.
+/// Adds a tool that must not run twice. Each call of the tool calls the function `call`.
 pub(crate) fn add_tool<O: Future<Output = ToolOutput> + Send + 'static>(
     tools: &mut ToolRegistry,
     name: &'static str,

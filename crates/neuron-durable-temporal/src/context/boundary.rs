@@ -1,4 +1,4 @@
-//! The end of the workflow's task, at which the server receives the results of local calls.
+//! The end of a workflow task, which sends the results of local activities to the server.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use temporalio_sdk::{TimerResult, WorkflowContext};
 use super::TemporalDurableContext;
 use crate::HasMailbox;
 
-/// The shortest timer that the server knows. It may fire only with its clock's next second.
+/// The shortest timer that the server accepts. It may take until the next second of the server's clock to fire.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Ends the workflow's task if it has an answer of a local call that the server does not know.
+/// Ends the workflow task if it has the result of a local activity that the server has not received.
 ///
-/// What a local activity gave goes to the server with the task's end alone. A task that ends for an
-/// activity or a timer takes it along; one that goes on to another local call, or to the run's end, would
-/// lose it when the worker dies meanwhile, when a signal comes at the end, or when all of it together is
-/// too long for a message. The answer would be paid again, each time.
+/// The worker sends the result of a local activity only at the end of the workflow task. A task also ends when the run
+/// waits for an activity or a timer. Without such a wait, the result would be lost in three cases: the worker dies
+/// during the next local call, a signal arrives at the end of the run, or all results together exceed the maximum
+/// length of a message. The model call would then be made and paid again.
 pub(crate) async fn keep_answers<W: HasMailbox>(
     ctx: &WorkflowContext<W>,
 ) -> Result<(), DurableError> {
@@ -33,17 +33,17 @@ pub(crate) async fn keep_answers<W: HasMailbox>(
 }
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
-    /// As [`keep_answers`].
+    /// Sends results of local activities to the server, as the function [`keep_answers`] does.
     pub(super) async fn keep_answers(&self) -> Result<(), DurableError> {
         SendWrapper::new(keep_answers(&self.ctx)).await
     }
 
-    /// After an answer of a local call.
+    /// Records that a local activity returned a result.
     pub(super) fn answer_came(&self) {
         self.ctx.state_mut(|state| state.mailbox_mut().set_unkept_answer(true));
     }
 
-    /// After a timer or an activity, for which the task ended.
+    /// Records that the workflow task ended, because the run waited for a timer or an activity.
     pub(super) fn answers_are_kept(&self) {
         self.ctx.state_mut(|state| state.mailbox_mut().set_unkept_answer(false));
     }

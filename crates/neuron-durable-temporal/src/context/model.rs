@@ -1,4 +1,4 @@
-//! Calls of the model, as commands.
+//! Runs model calls as local activities or activities.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -14,12 +14,16 @@ use crate::json::Json;
 use crate::local_calls::LocalCall;
 use crate::{HasMailbox, ModelCalls, retry};
 
-/// The SDK ends a local activity after a hundred seconds, attempts and waits together, if nothing is set.
+/// Timeout for all attempts of a local activity together, with the pauses. If it is not set, the SDK ends a local
+/// activity after 100 seconds.
 const ALL_ATTEMPTS: Duration = Duration::from_secs(365 * 24 * 3600);
 
+/// The record of a model call as JSON.
 type Answer = Json<StepRecord<CompletionResponse>>;
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
+    /// Calls the model, and compares the recorded request with the current one. On replay the SDK returns the recorded
+    /// response.
     pub(super) async fn call_model(
         &self,
         request: RequestRef<'_>,
@@ -40,7 +44,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             ModelCalls::Activity => self.call_anywhere(request, options, call).await?,
         };
         let record = answer.read()?;
-        // What an older release wrote has a digest in its id, which the SDK compared.
+        // An older release stored no request. Its activity ids have a digest of the request, which the SDK compares.
         if let Some(recorded) = &record.asked
             && let Err(error) = self.requests.replay(&key, &asked, recorded)
         {
@@ -49,6 +53,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         record.into_llm()
     }
 
+    /// Calls the model in a local activity of this worker.
     async fn call_here(
         &self,
         request: RequestRef<'_>,
@@ -58,7 +63,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         self.keep_answers().await?;
         let policy = retry::server_policy(options.retry_policy.as_ref());
         let limit = options.start_to_close_timeout;
-        // It waits there until the answer is here.
+        // The ticket keeps the request in this process until the activity has ended.
         let call = LocalCall {
             request: request.to_request(),
             cache: request.cache,
@@ -69,7 +74,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         };
         let ticket = self.options.local_calls.leave(call);
         let input = Json::new(&LocalModelRequest { ticket: ticket.number })?;
-        // The SDK's options belong to one thread: they must be gone before the await.
+        // The SDK's options are not `Send`, so they are dropped before the await.
         let call = {
             let options = LocalActivityOptions::builder()
                 .activity_id(id)
@@ -85,6 +90,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         answered.map_err(|error| failed(&error, limit))
     }
 
+    /// Calls the model in an activity that any worker of the queue can run.
     async fn call_anywhere(
         &self,
         request: RequestRef<'_>,
@@ -117,11 +123,11 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 }
 
-/// The error for the loop when no attempt gave a record.
+/// Converts the error of an activity that returned no record. `limit` is the timeout of one attempt.
 fn failed(error: &ActivityExecutionError, limit: Duration) -> DurableError {
     match error {
         ActivityExecutionError::Cancelled(_) => DurableError::Cancelled,
-        // The activity keeps its time itself: this is a worker that was lost, again and again.
+        // The activity enforces its own timeout. A timeout of the server means that workers were lost repeatedly.
         error if error.as_timeout().is_some() => {
             DurableError::Provider(ProviderError::Timeout(limit))
         }

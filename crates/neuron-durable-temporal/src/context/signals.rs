@@ -1,4 +1,4 @@
-//! Signals, with a limit on the wait.
+//! Waits for signals with a timeout.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,6 +14,8 @@ use crate::HasMailbox;
 use crate::wait::{Wait, summary};
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
+    /// Waits for the oldest signal with this name. Returns `None` if no signal arrived before the timeout. `pending`
+    /// are the calls to decide on, if the wait is for decisions.
     pub(super) async fn receive(
         &self,
         name: &str,
@@ -31,7 +33,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
             let mut timer = pin!(self.ctx.timer(limit));
             let mut came =
                 pin!(self.ctx.wait_condition(|state: &W| state.mailbox().has_signal(name)));
-            // The signal first: one that comes with the last moment is in time.
+            // The signal is checked first, so a signal that arrives together with the timer is in time.
             let outcome = workflows::select! {
                 came = came => came.map_err(|_| DurableError::Cancelled),
                 fired = timer => match fired {
@@ -53,7 +55,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Ok(signal)
     }
 
-    /// Notes a wait for the query `neuron_waits_for`.
+    /// Stores the current wait in the mailbox, for the query `neuron_waits_for`.
     pub(super) fn begin_wait(
         &self,
         signal: Option<&str>,

@@ -1,4 +1,4 @@
-//! Batches of tool calls, as commands.
+//! Runs batches of tool calls as activities and child workflows.
 
 use std::sync::atomic::Ordering;
 
@@ -18,29 +18,31 @@ use crate::outcome::cut;
 use crate::sub_agent::{Pin, PinnedCall, SubAgentWorkflow};
 use crate::{HasMailbox, retry};
 
-/// The most bytes of arguments that go to the server in one message, which takes 4 MiB with all around
-/// it. A batch with more runs in parts, one after another.
+/// Maximum size, in bytes, of the arguments of the calls that are started together, 512 KiB. The server accepts
+/// messages of up to 4 MiB, including all overhead. A larger batch is run in parts, one part after another.
 const MOST_AT_ONCE: usize = 1 << 19;
 
-/// The most bytes of a workflow's id.
+/// Maximum length of a workflow's id in bytes.
 const LONGEST_ID: usize = 1000;
 
-/// A call on its way.
+/// A tool call that is prepared for its activity or child workflow.
 struct Call {
     name: String,
     effect: ToolEffect,
-    /// True if the call is a child workflow.
+    /// Set if the call runs as a child workflow.
     is_agent: bool,
     meter: UsageMeter,
+    /// Id of the activity.
     id: String,
-    /// The bytes of what follows from the history. The working directory and the environment are those of
-    /// the worker: what decides which commands a run gives must not depend on them.
+    /// Size of the call and its resumed state, in bytes. The working directory and the environment are not counted,
+    /// because they differ between workers. The commands of a run must depend only on its history.
     length: usize,
-    /// The input of the activity, or the error that keeps it from being sent.
+    /// The input of the activity, or the error that prevents the call.
     request: Result<Json<ToolRequest>, DurableError>,
 }
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
+    /// Runs the calls of a batch concurrently, in parts if the batch is large. Returns the results in call order.
     pub(super) async fn run_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -68,6 +70,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         results
     }
 
+    /// Prepares a call. `batch` and `position` are the numbers from which the id of its activity is made.
     fn prepare(
         &self,
         invocation: &ToolInvocation,
@@ -111,7 +114,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Returns the input of the activity or of the child workflow.
+    /// Returns the input of the activity or child workflow of a call.
     fn input(
         &self,
         request: &ToolRequest,
@@ -124,7 +127,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Json::new(&PinnedCall { request, pin }).map(Json::cast)
     }
 
-    /// Runs calls at the same time, and gives their results in call order.
+    /// Runs calls concurrently. Returns the results in call order.
     async fn run_part(
         &self,
         calls: Vec<Call>,
@@ -132,12 +135,13 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     ) -> Vec<Result<ToolOutput, DurableError>> {
         let running = SendWrapper::new({
             let calls = calls.into_iter().map(|call| self.run_tool(call, options));
-            // The SDK's own: it polls in one order, also on replay.
+            // The SDK's `join_all` polls in a fixed order, which a replay repeats.
             workflows::join_all(calls.collect::<Vec<_>>())
         });
         running.await
     }
 
+    /// Runs a call as an activity or, if it is the call of an agent, as a child workflow.
     async fn run_tool(
         &self,
         call: Call,
@@ -175,7 +179,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
                     );
                     Err(DurableError::Tool(ToolError::ExecutionFailed(text.into())))
                 }
-                // The worker is lost, and with it what the tool did.
+                // The worker was lost, so nobody knows if the tool had its effect.
                 _ => self.options.unknown_outcome.of_call(&name),
             },
         }
@@ -183,7 +187,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
 }
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
-    /// Runs an agent as a child workflow.
+    /// Runs the call of an agent as a child workflow.
     async fn run_agent(
         &self,
         name: String,
@@ -220,7 +224,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 }
 
-/// The id of a child. One that is too long for the server ends in a digest.
+/// Returns the id of a child workflow. An id that is too long for the server is shortened, and ends with a digest of
+/// the whole id.
 fn child_id(parent: &str, call: &str) -> String {
     let mut id = format!("{parent}/{call}");
     if id.len() > LONGEST_ID {
@@ -233,7 +238,7 @@ fn child_id(parent: &str, call: &str) -> String {
     id
 }
 
-/// Returns `true` if the activity did not start, because it could not read its input.
+/// Returns `true` if the activity failed because its input or its result cannot be converted.
 fn is_broken(error: &ActivityExecutionError) -> bool {
     match error {
         ActivityExecutionError::Serialization(_) => true,

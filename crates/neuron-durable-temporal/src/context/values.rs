@@ -1,4 +1,4 @@
-//! Values from outside of the run, as the results of local activities.
+//! Records values from outside of the run as results of local activities.
 
 use neuron_types::DurableError;
 use send_wrapper::SendWrapper;
@@ -11,7 +11,7 @@ use crate::activities::{AgentActivities, MARGIN};
 use crate::json::Json;
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
-    /// Keeps a value in the history. A replay gets the value that is there.
+    /// Stores a value in the history and returns it. A replay returns the stored value.
     pub(super) async fn record_here(
         &self,
         name: &str,
@@ -20,7 +20,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         self.begin_step()?;
         self.keep_answers().await?;
         let input = Json::new(&value)?;
-        // The SDK's options belong to one thread: they must be gone before the await.
+        // The SDK's options are not `Send`, so they are dropped before the await.
         let call = {
             let options = LocalActivityOptions::builder()
                 .activity_id(format!("value/{name}"))
@@ -35,6 +35,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 }
 
+/// Converts the error of the activity.
 fn failed(error: ActivityExecutionError) -> DurableError {
     match &error {
         ActivityExecutionError::Cancelled(_) => DurableError::Cancelled,

@@ -1,4 +1,4 @@
-//! The codec that puts long payloads into a store, and a key in their place.
+//! The payload codec that moves long payloads to a store and replaces them by their keys.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +17,25 @@ use temporalio_common::protos::temporal::api::failure::v1::Failure;
 
 use super::PayloadStore;
 
-/// Minimum length of a payload that goes to the store, 128 KiB.
+/// Payloads with more bytes than this are moved to the store, 128 KiB.
 const LONG: usize = 128 * 1024;
 
-/// Time for which a worker retries a store that fails. Without the store, the response of the model or the result
-/// of a tool would have to be produced again.
+/// Time for which a worker retries a failing store. If it gave up earlier, a response of the model or a result of a
+/// tool would have to be produced again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-/// The waits between two attempts double, from here on,
+/// Pause before the first retry. Each further pause is twice as long.
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
-/// up to here.
+/// Longest pause between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// The metadata that marks a payload as the key of a stored payload.
+/// Metadata key of a payload's encoding.
 const ENCODING: &str = "encoding";
+/// Encoding of a payload whose data is the key of a stored payload.
 const STORED: &[u8] = b"neuron/stored";
 
-/// Gives the client a data converter that uses the store, around its own.
+/// Adds the store to a client, around the client's own data converter. Failed operations of the store are retried for
+/// `patience`.
 pub(crate) fn with_store(
     mut client: Client,
     store: Arc<dyn PayloadStore>,
@@ -44,7 +46,8 @@ pub(crate) fn with_store(
     client
 }
 
-/// A data converter that uses the store, around another one. A store that fails is tried again for so long.
+/// Returns a data converter that uses the store around the converter `inner`. Failed operations of the store are
+/// retried for `patience`.
 pub(crate) fn converter(
     inner: DataConverter,
     store: Arc<dyn PayloadStore>,
@@ -55,7 +58,7 @@ pub(crate) fn converter(
     DataConverter::new(payload_converter, Failures(inner.clone()), Stored { inner, store })
 }
 
-/// The failures of another converter.
+/// Passes the conversion of failures to the inner data converter.
 struct Failures(DataConverter);
 
 impl FailureConverter for Failures {
@@ -78,15 +81,17 @@ impl FailureConverter for Failures {
     }
 }
 
+/// The codec that moves long payloads to the store, around the codec of the inner data converter.
 struct Stored {
     inner: DataConverter,
     store: RetryingStore,
 }
 
-/// A store that retries failed operations.
+/// A store whose failed operations are retried.
 #[derive(Clone)]
 struct RetryingStore {
     store: Arc<dyn PayloadStore>,
+    /// Total time of the pauses between the attempts of one operation.
     patience: Duration,
 }
 
@@ -99,6 +104,7 @@ impl RetryingStore {
         self.tries(|| self.store.get(key)).await
     }
 
+    /// Repeats an operation until it succeeds. Returns the last error when the pauses add up to `patience`.
     async fn tries<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, BoxError>
     where
         F: Future<Output = Result<T, BoxError>>,
@@ -153,14 +159,16 @@ impl PayloadCodec for Stored {
     }
 }
 
+/// Returns `true` if the data of a payload is the key of a stored payload.
 fn is_stored(payload: &Payload) -> bool {
     payload.metadata.get(ENCODING).is_some_and(|encoding| encoding == STORED)
 }
 
+/// Stores a payload, and returns the payload with the key that replaces it.
 async fn put(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxError> {
     let key = key(&payload.data);
     store.put(&key, &payload.data).await?;
-    // What the payload was stays beside it, under names of its own.
+    // The original metadata is kept under other names, so `get` can restore it.
     let mut metadata: std::collections::HashMap<_, _> = payload
         .metadata
         .iter()
@@ -170,16 +178,17 @@ async fn put(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxErr
     Ok(Payload { metadata, data: key.into_bytes(), ..Payload::default() })
 }
 
+/// Reads the payload that a key replaces, and checks its digest.
 async fn get(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxError> {
     let key = std::str::from_utf8(&payload.data)?;
-    // It names a file, perhaps.
+    // The key may become a file name, so a key that is not a hexadecimal digest is rejected.
     if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Err("a payload's key is not one".into());
+        return Err("the key of a stored payload is not a hexadecimal number".into());
     }
     let data = store.get(key).await?;
     let data = data.ok_or_else(|| format!("the payload store has nothing under {key}"))?;
     if self::key(&data) != key {
-        return Err(format!("what the payload store has under {key} was changed").into());
+        return Err(format!("the payload under {key} in the payload store was changed").into());
     }
     let was = |(name, value): (&String, &Vec<u8>)| {
         Some((name.strip_prefix("stored-")?.to_owned(), value.clone()))
@@ -191,6 +200,7 @@ async fn get(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxErr
     })
 }
 
+/// Returns the key of a payload, the SHA-256 digest of its data in hexadecimal.
 fn key(data: &[u8]) -> String {
     Sha256::digest(data).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,20 +8,20 @@ use neuron_types::{BoxError, WasmBoxedFuture};
 
 use super::PayloadStore;
 
-/// Keeps payloads as files of a directory, which all workers of a task queue must share. Files are whole
-/// or not there, and synced.
+/// Keeps payloads as files of a directory, which all workers of a task queue must share. A file is written completely
+/// or not at all, and synced to the disk.
 #[derive(Debug, Clone)]
 pub struct FilePayloadStore {
     directory: PathBuf,
 }
 
 impl FilePayloadStore {
-    /// Uses this directory. It is made with the first payload.
+    /// Creates a store in this directory. The directory is created with the first payload.
     pub fn new(directory: impl Into<PathBuf>) -> Self {
         Self { directory: directory.into() }
     }
 
-    /// The directory.
+    /// Returns the directory of the files.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -53,7 +53,8 @@ impl PayloadStore for FilePayloadStore {
     }
 }
 
-/// Writes beside the file and renames, so that a process that dies leaves no half of one.
+/// Writes a temporary file and renames it, so a crash never leaves a partial file under the key. Does nothing if the
+/// file exists.
 fn write(directory: &Path, key: &str, bytes: &[u8]) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let file = directory.join(key);
@@ -67,6 +68,6 @@ fn write(directory: &Path, key: &str, bytes: &[u8]) -> io::Result<()> {
     io::Write::write_all(&mut open, bytes)?;
     open.sync_all()?;
     fs::rename(&beside, &file)?;
-    // The name, too.
+    // The directory is synced too, so the new name survives a power failure.
     fs::File::open(directory)?.sync_all()
 }

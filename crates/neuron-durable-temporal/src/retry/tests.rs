@@ -1,4 +1,4 @@
-//! Tests of the retries by a table.
+//! Tests of the retry decisions.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn check_model(error: ProviderError, attempt: u32, expected: Option<Option<u64>>
 }
 
 #[test]
-fn a_call_of_the_model_is_made_again_if_that_may_help() {
+fn model_call_is_retried_only_for_retryable_errors() {
     let after =
         |millis| ProviderError::RateLimit { retry_after: Some(Duration::from_millis(millis)) };
     check_model(ProviderError::RateLimit { retry_after: None }, 1, Some(None));
@@ -49,7 +49,7 @@ fn a_call_of_the_model_is_made_again_if_that_may_help() {
 }
 
 #[test]
-fn a_tool_runs_again_only_if_it_may() {
+fn tool_call_is_retried_only_if_its_effect_allows() {
     let failed = || ToolError::ExecutionFailed("broken".into());
     let asked = |error: ToolError, effect, attempt| {
         another_tool_call(&error, effect, Some(&policy()), attempt).is_some()
@@ -64,7 +64,7 @@ fn a_tool_runs_again_only_if_it_may() {
 }
 
 #[test]
-fn the_server_has_attempts_to_spare_for_lost_workers() {
+fn server_policy_has_extra_attempts_for_lost_workers() {
     assert_eq!(server_policy(None).maximum_attempts(), 11);
     assert_eq!(server_policy(Some(&policy())).maximum_attempts(), 13);
     let for_ever = RetryPolicy { maximum_attempts: 0, ..policy() };

@@ -1,4 +1,4 @@
-//! The end of a run on the server ([`End`]).
+//! The end of a run, as the server has stored it ([`End`]).
 
 use neuron_runtime::RunStatus;
 use neuron_types::TokenUsage;
@@ -16,21 +16,25 @@ use super::summary::closed_at;
 use crate::json::Json;
 use crate::{AgentWorkflow, RunFailure, TemporalError};
 
-/// The end of a run.
+/// The status, the reason and the failure with which a run ended.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) status: RunStatus,
+    /// Text of the error. `None` if the run ended with a result or was cancelled.
     pub(super) reason: Option<String>,
+    /// The failure that the run's workflow stored. `None` if the run did not fail by itself.
     pub(super) failure: Option<Box<RunFailure>>,
+    /// Tokens that the run used. `None` if the run did not end with a result.
     pub(super) usage: Option<TokenUsage>,
 }
 
 impl End {
-    /// Reads how an execution ended, from its last event if that says more than its status. `None` if it has not ended.
+    /// Reads the end of an execution, with the result or failure in its last event. Returns `None` if the execution has
+    /// not ended. A result that cannot be parsed gives the status [`RunStatus::Damaged`].
     ///
     /// # Errors
     ///
-    /// The server does not show the event.
+    /// The error of the server if the event cannot be read.
     pub(super) async fn of(
         client: &Client,
         info: &WorkflowExecutionInfo,
@@ -79,7 +83,7 @@ impl End {
         Ok(Some(end))
     }
 
-    /// The end as a text for whoever comes too late.
+    /// Describes the end for an error text, with the status, the time and the reason.
     pub(super) fn text(&self, info: &WorkflowExecutionInfo) -> String {
         let at = closed_at(info).map(|time| format!(" at {time}"));
         let reason = self.reason.as_ref().map(|reason| format!(": {reason}"));
@@ -92,7 +96,7 @@ impl End {
     }
 }
 
-/// Reads the details of a failure, if a run of this crate wrote them.
+/// Converts the failure of a workflow. Uses the details that this crate stored, if there are any.
 pub(super) fn failure(error: IncomingError) -> TemporalError {
     let IncomingError::Application(failure) = &error else {
         return TemporalError::Ended(error.to_string());

@@ -1,4 +1,4 @@
-//! The deadline of a wait for decisions that passed while no worker drove the run.
+//! Finds the deadline of a wait for decisions that passed while no worker drove the run.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,17 @@ use temporalio_common::protos::temporal::api::workflowservice::v1::GetWorkflowEx
 use super::{AgentRun, AgentRuns};
 use crate::wait::summary;
 
-/// Number of events that are read at a time, and of times.
+/// Number of events in one page of the history.
 const PAGE: i32 = 100;
+/// Maximum number of pages that are read.
 const PAGES: usize = 10;
 
 impl AgentRuns {
-    /// Reads from the history when the deadline of a wait for decisions passed, if the run has not noticed it. The run would
-    /// take them, because a signal comes before a timer that fired in the same task.
+    /// Returns the time at which the deadline of a wait for decisions passed, if the run has not handled the deadline
+    /// yet. Returns `None` otherwise. The time is read from the history.
+    ///
+    /// Without this check a late signal would still be accepted, because a signal takes precedence over a timer that
+    /// fired in the same task.
     pub(super) async fn missed(
         &self,
         id: &str,
@@ -65,10 +69,12 @@ impl AgentRuns {
     }
 }
 
+/// Returns the time of an event. Returns `None` if the event has no valid time.
 fn time(event: &HistoryEvent) -> Option<DateTime<Utc>> {
     event.event_time.as_ref().and_then(proto_ts_to_system_time).map(DateTime::from)
 }
 
+/// Returns the summary of the timer that an event started. Returns `None` if there is no summary.
 fn summary_of(event: &HistoryEvent) -> Option<String> {
     let summary = event.user_metadata.as_ref()?.summary.as_ref()?;
     serde_json::from_slice(&summary.data).ok()

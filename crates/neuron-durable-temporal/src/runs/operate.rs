@@ -1,4 +1,4 @@
-//! The [`DurableRuns`] of Temporal.
+//! Implements [`DurableRuns`] for [`AgentRuns`].
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -23,20 +23,20 @@ use super::summary::{Chain, started_at};
 use super::{AgentRun, AgentRuns};
 use crate::TemporalError;
 
-/// The type of the workflow of a run.
+/// Type of the workflow that drives a run.
 pub(super) const TYPE: &str = "neuron_agent";
 
-/// Time for a worker to answer a query.
+/// Maximum time for the answer of a worker to a single query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time for a worker to answer a query for a list, and for all of them together.
+/// Maximum times for one answer and for all answers together, when runs are listed.
 const PATIENCE_IN_LIST: (Duration, Duration) = (Duration::from_secs(1), PATIENCE);
 
-/// Number of runs of a list that are read at the same time.
+/// Number of runs that are read concurrently for a list.
 const AT_ONCE: usize = 16;
 
-/// Lists the runs of the task queue. The server's list of workflows is up to a second late. A run whose worker does not
-/// answer is listed without what it waits for.
+/// Operates the runs of the task queue. The server's list of workflows may be a second behind. If the worker of a run
+/// does not answer, the run is listed without its wait.
 impl DurableRuns for AgentRuns {
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let query = format!("TaskQueue = {} AND WorkflowType = '{TYPE}'", quoted(&self.task_queue));
@@ -66,7 +66,7 @@ impl DurableRuns for AgentRuns {
         let info = self.describe(id).await?;
         let query = format!("WorkflowId = {} AND WorkflowType = '{TYPE}'", quoted(id));
         let mut executions = self.executions(query).await.map_err(RunsError::Engine)?;
-        // The list may not have the newest one yet.
+        // The server's list may not have the newest execution yet.
         executions.retain(|listed| listed.execution != info.execution);
         executions.push(info);
         let run = chain(executions).ok_or_else(|| not_found(id))?;
@@ -99,7 +99,7 @@ impl DurableRuns for AgentRuns {
         self.get(id).cancel().await.map_err(of_temporal)
     }
 
-    /// The run goes on under its id, on its task queue.
+    /// Starts the run again under its own id, on the same task queue, and returns the id.
     async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
         self.start_again(id, decisions).await?;
         Ok(id.to_owned())
@@ -107,7 +107,8 @@ impl DurableRuns for AgentRuns {
 }
 
 impl AgentRuns {
-    /// The newest execution of a run.
+    /// Returns the server's data of the newest execution of a run. Returns [`RunsError::NotFound`] if the id belongs to
+    /// no run of an agent.
     pub(super) async fn describe(&self, id: &str) -> Result<WorkflowExecutionInfo, RunsError> {
         match self.get(id).handle.describe(WorkflowDescribeOptions::default()).await {
             Ok(described) if described.workflow_type() == TYPE => {
@@ -118,10 +119,12 @@ impl AgentRuns {
         }
     }
 
+    /// Returns `true` if the server has no run with this id any more.
     async fn is_deleted(&self, id: &str) -> bool {
         matches!(self.describe(id).await, Err(RunsError::NotFound { .. }))
     }
 
+    /// Returns the executions that match a query to the server's list of workflows.
     async fn executions(&self, query: String) -> Result<Vec<WorkflowExecutionInfo>, BoxError> {
         let found = Client::list_workflows(&self.client, query, WorkflowListOptions::default());
         let found = found.map_ok(|execution| execution.into_raw());
@@ -130,13 +133,14 @@ impl AgentRuns {
 }
 
 impl AgentRun {
-    /// The newest execution, for requests that the SDK's client has no method for.
+    /// Returns the identifier of a run's newest execution, for requests that are not methods of the SDK's client.
     pub(super) fn execution(id: &str) -> WorkflowExecution {
         WorkflowExecution { workflow_id: id.to_owned(), run_id: String::new() }
     }
 }
 
-/// Finds the newest execution of a run, and the executions that it continues.
+/// Returns the newest execution of a run, with the start of its first execution and the number of earlier executions.
+/// Returns `None` for an empty list.
 fn chain(mut executions: Vec<WorkflowExecutionInfo>) -> Option<Chain> {
     executions.sort_by_key(|info| Reverse(started_at(info)));
     let mut executions = executions.into_iter();
@@ -147,7 +151,7 @@ fn chain(mut executions: Vec<WorkflowExecutionInfo>) -> Option<Chain> {
     Some(Chain { created_at, continued: Some(earlier.len()), info })
 }
 
-/// A text in a query to the server.
+/// Quotes a text for a query to the server's list.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "\\'"))
 }
@@ -156,6 +160,7 @@ fn not_found(id: &str) -> RunsError {
     RunsError::NotFound { id: id.to_owned() }
 }
 
+/// Converts the server's error for a request about a run.
 pub(super) fn of_status(id: &str, status: RpcStatus) -> RunsError {
     match status.code() {
         Code::NotFound => not_found(id),
@@ -163,11 +168,12 @@ pub(super) fn of_status(id: &str, status: RpcStatus) -> RunsError {
     }
 }
 
-/// Describes a run that the server cannot read. It masks a damaged record as a service that is unavailable.
+/// Returns the summary of a run that the server cannot read. The server reports a damaged record like an unavailable
+/// service.
 ///
 /// # Errors
 ///
-/// Other runs cannot be read either.
+/// Returns the error if other runs cannot be read either, for example because the connection is lost.
 fn damaged(
     id: String,
     created_at: Option<DateTime<Utc>>,
@@ -175,7 +181,7 @@ fn damaged(
 ) -> Result<RunSummary, RunsError> {
     use Code::{DataLoss, Internal, NotFound, Unavailable, Unknown};
     let may_be = matches!(status.code(), DataLoss | Internal | NotFound | Unavailable | Unknown);
-    // An error of the connection has a source.
+    // Only an error of the connection has a source.
     if !may_be || status.source().is_some() {
         return Err(RunsError::Engine(status.into()));
     }
@@ -185,10 +191,12 @@ fn damaged(
     Ok(summary)
 }
 
+/// Returns the id of an execution's run.
 fn id_of(info: &WorkflowExecutionInfo) -> String {
     info.execution.clone().unwrap_or_default().workflow_id
 }
 
+/// Converts an error of this crate.
 fn of_temporal(error: TemporalError) -> RunsError {
     match error {
         TemporalError::NotFound { id } => RunsError::NotFound { id },
@@ -202,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn run_that_the_server_cannot_read_is_damaged_and_a_lost_connection_is_an_error() {
+    fn unreadable_run_is_listed_as_damaged_unless_the_connection_failed() {
         let listed = |status| damaged("r".into(), None, status);
         for status in [RpcStatus::data_loss, RpcStatus::internal, RpcStatus::unavailable] {
             let run = listed(status("internal history service error".to_owned())).unwrap();

@@ -1,27 +1,31 @@
-//! The time limit for workers to answer queries ([`Patience`]).
+//! The time limit for the answers of workers to queries ([`Patience`]).
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// The time that workers have to answer the queries of a list, or one query.
+/// Limits the time for a single query, or for all queries of a list.
 #[derive(Debug)]
 pub(super) struct Patience {
-    /// Time for one answer.
+    /// Maximum time for one answer.
     each: Duration,
-    /// Time at which nothing is waited for any more.
+    /// Deadline for all answers together.
     end: Instant,
+    /// Set if a worker has answered a query.
     has_answer: AtomicBool,
+    /// Set if a query was not answered in time.
     is_silent: AtomicBool,
 }
 
 impl Patience {
+    /// Creates a limit of `each` for one answer, and of `all` for all answers from now on.
     pub(super) fn new(each: Duration, all: Duration) -> Self {
         let end = Instant::now() + all;
         Self { each, end, has_answer: AtomicBool::new(false), is_silent: AtomicBool::new(false) }
     }
 
-    /// Time for the next answer. Where no worker is, the first one that does not answer is waited for.
+    /// Returns the maximum time for the next answer. Returns zero if the first query was not answered, because then
+    /// probably no worker is running.
     fn left(&self) -> Duration {
         match self.is_silent.load(Relaxed) && !self.has_answer.load(Relaxed) {
             true => Duration::ZERO,
@@ -29,7 +33,7 @@ impl Patience {
         }
     }
 
-    /// Waits for an answer. `None` if there is none in time.
+    /// Waits for an answer. Returns `None` if there is no answer in time.
     pub(super) async fn wait<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         let answer = tokio::time::timeout(self.left(), answer).await.ok();
         let heard = if answer.is_some() { &self.has_answer } else { &self.is_silent };
@@ -47,7 +51,7 @@ mod tests {
     const SHORT: Duration = Duration::from_millis(20);
 
     #[tokio::test]
-    async fn silent_worker_is_waited_for_once_and_one_that_answers_always() {
+    async fn silent_workers_are_not_awaited_again_until_one_answers() {
         let patience = Patience::new(Duration::from_secs(60), SHORT);
         assert_eq!(patience.wait(pending::<()>()).await, None);
         let patience = Patience::new(SHORT, Duration::from_secs(600));

@@ -1,4 +1,4 @@
-//! Starts a run again that ended since nobody decided on its calls.
+//! Starts a run again with late decisions, after the run ended because nobody decided on its calls in time.
 
 use neuron_runtime::{RunStatus, RunsError};
 use neuron_types::{ApprovalDecisions, BoxError, Start};
@@ -21,7 +21,12 @@ use crate::json::Json;
 use crate::workflow::RunInput;
 
 impl AgentRuns {
-    /// Starts the run again with these decisions, under its id, version and task queue.
+    /// Starts the run again with these decisions, with the same id, version and task queue.
+    ///
+    /// # Errors
+    ///
+    /// [`RunsError::NotRevivable`] if the run has not ended, ended for another reason, was revived meanwhile, or its
+    /// state was too long to be stored. [`RunsError::Approval`] if the decisions do not fit the pending calls.
     pub(super) async fn start_again(
         &self,
         id: &str,
@@ -52,8 +57,8 @@ impl AgentRuns {
         let execution = info.execution.clone();
         let request = self.request(id, info, &input).await.map_err(RunsError::Engine)?;
         let revived = || not_revivable("it was revived meanwhile".into());
-        // The server knows a request again only while the execution that it started is the newest one. Until here there was
-        // time for more revivals, because a payload store may be slow.
+        // The server recognises a repeated request only while the execution that it started is the newest one. A slow
+        // payload store may have left time for another revival, so the newest execution is checked again.
         if self.describe(id).await?.execution != execution {
             return Err(revived());
         }
@@ -64,8 +69,9 @@ impl AgentRuns {
         }
     }
 
-    /// Makes the request. Its id follows from the execution that ended, and the server starts one execution for an id. So
-    /// several processes revive the run once, also if it has ended again when the last of them asks.
+    /// Creates the request. Its request id is derived from the id of the execution that ended, and the server starts
+    /// only one execution for each request id. If several processes revive the run, it is revived once, even if it has
+    /// ended again when the last process asks.
     async fn request(
         &self,
         id: &str,

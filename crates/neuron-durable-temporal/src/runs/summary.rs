@@ -1,4 +1,4 @@
-//! The state of a run, as the server and the run's worker know it.
+//! Summaries of runs, from the server's data and the answers of workers.
 
 use chrono::{DateTime, SubsecRound, Utc};
 use neuron_runtime::{RunStatus, RunSummary, WaitEvent, WaitsFor};
@@ -26,28 +26,29 @@ use crate::agent_version::AgentVersion;
 use crate::wait::Waits;
 use crate::{AgentWorkflow, RunFailure};
 
-/// Number of events at the end of a history among which the failure of a workflow task is looked for.
+/// Number of events at the end of a history in which a failed workflow task is searched.
 const NEWEST_EVENTS: i32 = 20;
 
-/// Number of the attempt at a workflow task from which on a run stands still, although the history has no failure. The
-/// server records a failure of the first attempt alone, and a worker that is lost fails none.
+/// Attempt number of a workflow task from which a run counts as stalled, even if the history has no failure. The server
+/// records only the failure of the first attempt, and a lost worker reports no failure.
 const MANY_ATTEMPTS: i32 = 3;
 
-/// The newest execution of a run, with details of the executions that it continues.
+/// The newest execution of a run, with data of the earlier executions that it continues.
 pub(super) struct Chain {
-    /// The newest execution.
+    /// The server's data of the newest execution.
     pub(super) info: WorkflowExecutionInfo,
+    /// Start of the run's first execution.
     pub(super) created_at: Option<DateTime<Utc>>,
     /// Number of times that the run continued as new.
     pub(super) continued: Option<usize>,
 }
 
 impl AgentRuns {
-    /// Describes a run. Its worker is asked for what it waits for.
+    /// Returns the summary of a run. Queries the run's worker for the current wait of the run.
     ///
     /// # Errors
     ///
-    /// The server does not show the run.
+    /// The error of the server if the run cannot be read.
     pub(super) async fn summarise(
         &self,
         chain: Chain,
@@ -74,6 +75,7 @@ impl AgentRuns {
         Ok(summary)
     }
 
+    /// Sets the status, the reason and the wait of a run that has not ended.
     async fn summarise_running(
         &self,
         summary: &mut RunSummary,
@@ -98,7 +100,7 @@ impl AgentRuns {
             if let Some(waits) = run.waits(patience).await {
                 match waits.now {
                     Some(wait) => summary.waits_for = Some(wait.into()),
-                    // It went on meanwhile.
+                    // The run has continued since it was described.
                     None => summary.status = RunStatus::Running,
                 }
             }
@@ -106,7 +108,7 @@ impl AgentRuns {
         Ok(())
     }
 
-    /// The reason why an execution with this task stands still. `None` if it does not.
+    /// Returns the reason why an execution is stalled in this workflow task. Returns `None` if it is not stalled.
     async fn stalled(
         &self,
         execution: WorkflowExecution,
@@ -123,7 +125,8 @@ impl AgentRuns {
         Ok(reason.or_else(|| (attempt >= MANY_ATTEMPTS).then(many)))
     }
 
-    /// The reason why an agent inside a tool call stands still, at any depth. `None` if none does.
+    /// Returns the reason why an agent inside a tool call is stalled, at any depth. Returns `None` if no agent is
+    /// stalled.
     async fn stalled_inside(
         &self,
         mut children: Vec<PendingChildExecutionInfo>,
@@ -138,7 +141,7 @@ impl AgentRuns {
             let described = client.describe_workflow_execution(request.into_request()).await;
             let described = match described {
                 Ok(described) => described.into_inner(),
-                // It is not begun, or its record is gone.
+                // The child has not begun, or the server does not have its record any more.
                 Err(status) if status.code() == Code::NotFound => continue,
                 Err(status) => return Err(status),
             };
@@ -152,7 +155,8 @@ impl AgentRuns {
         Ok(None)
     }
 
-    /// The reason why the newest workflow task of an execution failed. `None` if it did not.
+    /// Returns the text with which the newest workflow task of an execution failed. Returns `None` if the newest task
+    /// did not fail.
     async fn failure(&self, execution: WorkflowExecution) -> Result<Option<String>, RpcStatus> {
         let mut client = self.client.clone();
         let request = GetWorkflowExecutionHistoryReverseRequest {
@@ -180,21 +184,22 @@ impl AgentRuns {
 }
 
 impl AgentRun {
-    /// Asks the run's worker for its waits. `None` if no worker answers in time, or it is of an older release.
+    /// Queries the run's worker for the waits of the run. Returns `None` if no worker answers in time, or the worker is
+    /// of an older release.
     pub(super) async fn waits(&self, patience: &Patience) -> Option<Waits> {
         let options = WorkflowQueryOptions::default();
         let asked = patience.wait(self.handle.query(AgentWorkflow::waits_for, (), options)).await?;
         match asked {
             Ok(waits) => Some(waits),
             Err(error) => {
-                tracing::debug!(id = self.id, %error, "a run does not say what it waits for");
+                tracing::debug!(id = self.id, %error, "the waits of a run could not be queried");
                 None
             }
         }
     }
 }
 
-/// The status of the server's response. What the client cannot read is damaged.
+/// Returns the status of the server's response. A response that the client cannot decode becomes data loss.
 fn rpc_status(error: WorkflowInteractionError) -> RpcStatus {
     match error {
         WorkflowInteractionError::NotFound(status) | WorkflowInteractionError::Rpc(status) => {
@@ -204,7 +209,7 @@ fn rpc_status(error: WorkflowInteractionError) -> RpcStatus {
     }
 }
 
-/// The decisions that a run needs which ended without them.
+/// Returns the approval for which a failed run ended. Returns `None` if the run failed for another reason.
 fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     if !failure.needs_decisions() {
         return None;
@@ -213,13 +218,13 @@ fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     Some(WaitsFor::new(WaitEvent::Approval { signal: None, pending }))
 }
 
-/// Time at which an execution began, in the precision of the server's list.
+/// Returns the start of an execution. It is truncated to microseconds, the precision of the server's list.
 pub(super) fn started_at(info: &WorkflowExecutionInfo) -> Option<DateTime<Utc>> {
     let time = info.start_time.as_ref().and_then(proto_ts_to_system_time);
     time.map(|time| DateTime::<Utc>::from(time).trunc_subsecs(6))
 }
 
-/// Time at which an execution ended.
+/// Returns the end of an execution. Returns `None` if it has not ended.
 pub(super) fn closed_at(info: &WorkflowExecutionInfo) -> Option<DateTime<Utc>> {
     info.close_time.as_ref().and_then(proto_ts_to_system_time).map(DateTime::from)
 }

@@ -1,4 +1,4 @@
-//! Complete runs, with the input of the model and the tools and the result at the client.
+//! Tests of complete runs, with the requests to the model, the tool calls, and the result at the client.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn run(options: TemporalOptions) {
     let result = &outcome.result;
     assert!(!outcome.is_cut);
     assert_eq!((result.response.as_str(), result.turns), ("done", 3));
-    // 10 + 11 + 12 of the model, and twice a thousand of the slow tool.
+    // 10 + 11 + 12 tokens of the model, and twice 1000 tokens of the slow tool.
     assert_eq!((result.usage.input_tokens, result.usage.output_tokens), (2033, 15));
     let told: Vec<_> = result.messages.iter().flat_map(|message| &message.content).collect();
     let results: Vec<_> = told
@@ -65,27 +65,27 @@ async fn run(options: TemporalOptions) {
     assert_eq!(results, [("a", false), ("b", false), ("c", true), ("d", false), ("e", true)]);
     let all = serde_json::to_string(&result.messages).unwrap();
     assert!(all.contains("slow {\\\"n\\\":1}") && all.contains("say it better"), "{all}");
-    // Of the environment the allowed variable alone.
+    // Of the environment, only the allowed variable is visible.
     assert!(all.contains("REGION") && all.contains("north") && !all.contains("TOKEN"), "{all}");
 
-    // The run's end stays; its id does not start another while the server remembers, unless it ended.
+    // The outcome can be read again.
     assert_eq!(bench.runs.get(&bench.queue).result().await.unwrap(), outcome);
     let history = String::from_utf8(run.history().await.unwrap()).unwrap();
     assert!(!history.contains("secret"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_local_calls_of_the_model() {
+async fn run_with_local_model_calls_succeeds() {
     run(options().environment(["REGION", "HOME"])).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_with_activities_for_the_model() {
+async fn run_with_model_activities_succeeds() {
     run(options().environment(["REGION"]).model_calls(ModelCalls::Activity)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_fails_says_why() {
+async fn failed_run_reports_the_error() {
     let options = options();
     let Some(bench) = TestContext::new("fails", &options).await else { return };
     let model = Model::new(|_| Err(ProviderError::Authentication("no key".into())));
@@ -97,7 +97,7 @@ async fn a_run_that_fails_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_not_found() {
+async fn methods_of_an_unknown_run_return_not_found() {
     let Some(bench) = TestContext::new("nothing", &options()).await else { return };
     let run = bench.runs.get("nothing");
     let not_found = |error| matches!(error, TemporalError::NotFound { id } if id == "nothing");

@@ -1,4 +1,4 @@
-//! Answers of local calls that the server has before anything else can fail.
+//! Tests that the server receives the results of local calls before another failure can lose them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,8 +30,8 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// Reads pages, summarises them and answers. The summary and the answer are two model calls with no step between
-/// them.
+/// An agent that reads a page, summarises it and answers. The summary and the answer are two model calls with no other
+/// step between them.
 fn summarises(start: Start, durability: Durability<'_>) -> Running<'_> {
     Box::pin(async move {
         let never = Model::new(|_| Err(ProviderError::InvalidRequest("past the engine".into())));
@@ -49,7 +49,7 @@ fn summarises(start: Start, durability: Durability<'_>) -> Running<'_> {
     })
 }
 
-/// A model that logs each call to a file and calls `before_the_answer` before its answer.
+/// Returns a model that logs each call to a file, and calls `before_the_answer` before its last response.
 fn noting(file: PathBuf, before_the_answer: fn()) -> Model {
     Model::new(move |request| {
         let note = |kind: &str| {
@@ -80,7 +80,7 @@ fn stands_still() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_kill_repeats_one_of_two_calls_that_follow_one_another() {
+async fn kill_repeats_only_the_second_of_two_consecutive_model_calls() {
     if let Some(task) = child_process::task() {
         let (address, queue, file): (String, String, PathBuf) =
             serde_json::from_str(&task).unwrap();
@@ -96,7 +96,7 @@ async fn a_kill_repeats_one_of_two_calls_that_follow_one_another() {
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let task = serde_json::to_string(&(&bench.address, &bench.queue, &file)).unwrap();
     tokio::task::block_in_place(|| {
-        let test = "boundaries::a_kill_repeats_one_of_two_calls_that_follow_one_another";
+        let test = "boundaries::kill_repeats_only_the_second_of_two_consecutive_model_calls";
         let mut child = ChildProcess::start(test, &task);
         assert!(child.next_report(Duration::from_secs(60)).is_some());
         drop(child);
@@ -111,7 +111,7 @@ fn calls(file: &Path) -> Vec<String> {
     std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Answers with so many bytes, and counts.
+/// Returns a model whose responses have this many bytes, and the counter of its calls.
 fn counting(bytes: usize) -> (Model, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
@@ -135,7 +135,7 @@ fn panics(_: Start, durability: Durability<'_>) -> Running<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_that_panics_ends_its_run_and_pays_once() {
+async fn panic_of_the_agent_ends_the_run_without_another_model_call() {
     let options = options();
     let Some(bench) = TestContext::new("panics", &options).await else { return };
     let (model, calls) = counting(3);
@@ -147,7 +147,7 @@ async fn an_agent_that_panics_ends_its_run_and_pays_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_during_the_last_call_does_not_repeat_it() {
+async fn signal_during_the_last_model_call_does_not_repeat_it() {
     let options = options();
     let Some(bench) = TestContext::new("signalled", &options).await else { return };
     let (began, begins) = std::sync::mpsc::channel();
@@ -163,7 +163,7 @@ async fn a_signal_during_the_last_call_does_not_repeat_it() {
     let begins = |most| tokio::task::block_in_place(|| begins.recv_timeout(most));
     begins(Duration::from_secs(60)).unwrap();
     run.signal("unasked", &1).await.unwrap();
-    // Should it be called again, that answers too.
+    // Lets further calls succeed too, in case the call is repeated.
     (0..9).for_each(|_| go_on.send(()).unwrap());
     assert_eq!(run.result().await.unwrap().result.response, "done");
     assert!(begins(Duration::ZERO).is_err(), "it was called again");
@@ -180,7 +180,7 @@ fn asks_often(_: Start, durability: Durability<'_>) -> Running<'_> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn large_answers_that_follow_one_another_fit() {
+async fn consecutive_large_responses_are_sent_in_separate_tasks() {
     let options = options();
     let Some(bench) = TestContext::new("large-answers", &options).await else { return };
     let (model, calls) = counting(900_000);

@@ -1,10 +1,14 @@
-//! Changed code, on the server and on committed histories without a server.
+//! Tests of changed code, with a server, and with committed histories without a server.
 //!
-//! `tests/histories` holds what `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal` saved: the
-//! public crash scenario, by local calls of the model and by activities, and a run that continued as new.
-//! Those whose names begin with `asked` have in their records what the model was asked. The others have its digest in
-//! the ids of their activities, and are of the first release: they cannot be written anew.
-//! A release must go on with the runs of the one before: write them anew only where it need not.
+//! `tests/histories` has the histories that `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal` saved.
+//! They are of the public crash scenario, with local model calls and with activities, and of a run that continued as
+//! new.
+//!
+//! The records of histories whose names begin with `asked` contain the requests to the model. The other histories are
+//! of the first release, which stored digests of the requests in the ids of activities. They cannot be written again.
+//!
+//! A release must be able to continue the runs of the release before it. Write the histories again only if that is not
+//! required.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,8 +31,8 @@ fn histories() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
 }
 
-/// Returns the committed history. With `NEURON_WRITE_HISTORIES=1`, a history whose name starts with `asked` is written
-/// anew.
+/// Returns a committed history. With `NEURON_WRITE_HISTORIES=1`, a history whose name starts with `asked` is written
+/// again.
 async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     let file = histories().join(format!("{name}.json"));
     let writes = std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1");
@@ -40,7 +44,7 @@ async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     std::fs::read(&file).unwrap()
 }
 
-/// Runs the scenario, and gives its history.
+/// Runs the scenario, and returns the history of the run.
 async fn run_scenario(name: &str, options: TemporalOptions) -> Vec<u8> {
     let bench = TestContext::new(name, &options).await.expect("a server, to write histories");
     let directory = tempfile::tempdir().unwrap();
@@ -132,20 +136,20 @@ fn options_of(name: &str) -> ModelCalls {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_committed_history_with_local_calls_replays() {
+async fn committed_history_with_local_calls_replays() {
     replays("scenario-local", options()).await;
     replays("asked-scenario-local", options()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_committed_history_with_activities_replays() {
+async fn committed_history_with_activities_replays() {
     let options = options().model_calls(ModelCalls::Activity);
     replays("scenario-activity", options.clone()).await;
     replays("asked-scenario-activity", options).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_committed_history_of_a_run_that_continued_as_new_replays() {
+async fn committed_history_of_a_continued_run_replays() {
     let options = options().continue_as_new_after(5);
     for (name, prompt, no_tools) in [
         ("continued", "TMPRL1100", "TMPRL1100"),
@@ -163,7 +167,7 @@ async fn a_committed_history_of_a_run_that_continued_as_new_replays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_history_is_said_to_be_none() {
+async fn replay_of_an_invalid_history_is_an_error() {
     for bytes in [&b""[..], b"{}", b"[]", b"{\"events\":[]}"] {
         let replayed = replay_history(Agent::new(echo), options(), bytes).await;
         assert!(matches!(replayed, Err(TemporalError::Other(_))), "{replayed:?}");
@@ -171,12 +175,12 @@ async fn what_is_no_history_is_said_to_be_none() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_stands_still_under_changed_code_and_goes_on_under_the_old_one() {
+async fn run_stalls_under_changed_code_and_continues_with_the_old_code() {
     stands_still_and_goes_on("old", options()).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_stands_still_under_changed_code_and_goes_on_when_it_may() {
+async fn run_stalls_under_changed_code_and_continues_when_allowed() {
     stands_still_and_goes_on("new", options().changed_agent(ChangedAgent::GoOn)).await;
 }
 

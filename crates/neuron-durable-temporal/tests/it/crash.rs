@@ -1,4 +1,4 @@
-//! The public crash matrix with killed workers on a Temporal server.
+//! Crash tests of the public suite, which kill workers on a Temporal server.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -16,8 +16,8 @@ use temporalio_client::Client;
 
 use crate::host::{TestContext, connect, options};
 
-/// A client of the engine. Each run has a queue of its own, which has the name of its log, so that a
-/// worker of one test takes no run of another.
+/// A client of the engine. Each run has a task queue of its own, with the name of its log. So a worker of one test
+/// takes no run of another test.
 pub(crate) struct Engine {
     pub(crate) client: Client,
 }
@@ -29,7 +29,7 @@ impl Engine {
     }
 }
 
-/// The queue of a log.
+/// Returns the task queue of a log.
 pub(crate) fn queue(log: &EffectLog) -> String {
     let name = log.path().file_name().unwrap_or(log.path().as_os_str());
     Path::new(name).display().to_string()
@@ -54,7 +54,7 @@ impl DurableEngine for Engine {
     }
 
     async fn signal(&self, run_id: &str, name: &str, value: Value) -> Result<(), RunFailure> {
-        // The queue is for starting only.
+        // The queue is needed only to start runs.
         self.runs("").get(run_id).signal(name, &value).await.map_err(RunFailure::new)
     }
 }
@@ -69,7 +69,7 @@ pub(crate) fn failure(error: TemporalError) -> RunFailure {
     failure
 }
 
-/// Hosts a scenario until the process ends.
+/// Hosts a scenario until the process is killed.
 async fn serve(address: String, scenario: Scenario, log: EffectLog) -> Infallible {
     let client = connect(&address).await;
     let (provider, tools) = (scenario.provider(&log), scenario.tools(&log));
@@ -84,18 +84,18 @@ async fn serve(address: String, scenario: Scenario, log: EffectLog) -> Infallibl
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_workers() {
+async fn killed_workers_resume_runs() {
     let plan = CrashPlan { boundaries: 8, random_rounds: 4, ..CrashPlan::default() };
-    check_killed_workers("crash::killed_workers", plan, 10).await;
+    check_killed_workers("crash::killed_workers_resume_runs", plan, 10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_workers_of_an_agent_inside_an_agent() {
+async fn killed_workers_resume_runs_of_nested_agents() {
     let plan = CrashPlan { scenario: Scenario::team(), boundaries: 6, random_rounds: 1 };
-    check_killed_workers("crash::killed_workers_of_an_agent_inside_an_agent", plan, 6).await;
+    check_killed_workers("crash::killed_workers_resume_runs_of_nested_agents", plan, 6).await;
 }
 
-/// Kills workers that host the runs of a plan, at least so often.
+/// Kills workers that host the runs of a plan. Checks that there are at least `kills` kills.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
     let place = async || {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap();
@@ -112,7 +112,7 @@ async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_is_killed_finds_its_runs_again() {
+async fn runs_of_a_killed_server_continue_after_its_restart() {
     let directory = tempfile::tempdir().unwrap();
     let Ok(server) = TemporalServer::start_in(&directory.path().join("data.db")) else {
         assert!(TemporalServer::shared().is_none(), "it starts elsewhere");
@@ -139,13 +139,13 @@ async fn a_server_that_is_killed_finds_its_runs_again() {
     let outcome = loop {
         match run.result().await {
             Ok(outcome) => break outcome,
-            // The connection is not there yet.
+            // The server does not accept connections yet.
             Err(TemporalError::Other(_)) => tokio::time::sleep(Duration::from_millis(100)).await,
             Err(error) => panic!("{error}"),
         }
     };
     assert_eq!(outcome.result.response, "All is done. [answer 4]");
-    // Two answers and a summary are there before the wait, and two follow: none twice.
+    // Three model calls were made before the wait, and more follow. None is repeated.
     assert!(log.model_calls() > before);
     check_effects(&log, 6, 0);
     assert_eq!((log.starts_of("pay"), log.starts_of("wire")), (1, 1));

@@ -1,4 +1,4 @@
-//! A worker on a thread of its own, the agent that it hosts, and a model and tools made of closures.
+//! Test helpers for a worker on a separate thread, its agent, and a model and tools that are made of closures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,20 +25,20 @@ pub(crate) async fn connect(address: &str) -> Client {
     neuron_durable_temporal::connect(&format!("http://{address}"), "default").await.unwrap()
 }
 
-/// A name that no other test has.
+/// Returns a name that no other test uses.
 pub(crate) fn unique(name: &str) -> String {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     format!("{name}-{}-{number}", std::process::id())
 }
 
-/// Options with a heartbeat timeout of three seconds. It is short, so that a test waits little after a killed
-/// worker, and long enough for a slow machine.
+/// Returns options with a heartbeat timeout of three seconds. It is short, so that tests with a killed worker do not
+/// wait long, and long enough for a slow machine.
 pub(crate) fn options() -> TemporalOptions {
     TemporalOptions::new().heartbeat_timeout(Duration::from_secs(3))
 }
 
-/// One agent with its worker and its queue.
+/// A task queue on the shared server, with a client for its runs.
 pub(crate) struct TestContext {
     pub(crate) address: String,
     pub(crate) queue: String,
@@ -46,7 +46,7 @@ pub(crate) struct TestContext {
 }
 
 impl TestContext {
-    /// On the shared server; none where there is no Temporal.
+    /// Creates a context with a new task queue. Returns `None` if no Temporal server is available.
     pub(crate) async fn new(name: &str, options: &TemporalOptions) -> Option<Self> {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap()?;
         Some(Self::on(server, name, options).await)
@@ -60,7 +60,7 @@ impl TestContext {
         Self { address, queue, runs }
     }
 
-    /// Starts a worker.
+    /// Starts a worker for an agent.
     pub(crate) fn serve(
         &self,
         model: Model,
@@ -81,7 +81,7 @@ impl TestContext {
         self.serve_built(model, tools, agent, options, |builder| builder)
     }
 
-    /// The same, with more settings.
+    /// Starts a worker with additional settings.
     pub(crate) fn serve_built(
         &self,
         model: impl Provider + 'static,
@@ -116,7 +116,7 @@ impl TestContext {
     }
 }
 
-/// A worker that ends when it is dropped.
+/// A worker that is shut down when it is dropped.
 pub(crate) struct Serving {
     shutdown: ShutdownHandle,
     thread: Option<std::thread::JoinHandle<()>>,
@@ -132,7 +132,7 @@ impl Drop for Serving {
     }
 }
 
-/// A model that answers as a function says.
+/// A model whose responses are returned by a function.
 #[derive(Clone)]
 pub(crate) struct Model(Arc<Answers>);
 
@@ -149,7 +149,7 @@ impl Model {
         Self(Arc::new(answer))
     }
 
-    /// A model that returns `answers` in order. The conversation selects the next answer.
+    /// Returns a model with scripted responses. The number of responses in the conversation selects the next response.
     pub(crate) fn script(answers: Vec<Vec<ContentBlock>>) -> Self {
         Self::new(move |request| {
             let turn = turns(request);
@@ -245,7 +245,7 @@ impl ToolDyn for Does {
         self.effect
     }
 
-    /// The argument `key`.
+    /// Returns the argument `key`.
     fn effect_key(&self, input: &Value) -> Option<String> {
         Some(input.get("key")?.to_string())
     }
@@ -312,7 +312,7 @@ impl DurableAgent for Agent {
     }
 }
 
-/// A context that nothing of this machine is in.
+/// Returns a context that does not depend on the machine.
 pub(crate) fn context() -> ToolContext {
     let long = "l".repeat(2000);
     let environment = [("REGION", "north"), ("TOKEN", "secret"), ("LONG", &long)];
@@ -324,7 +324,7 @@ pub(crate) fn context() -> ToolContext {
     }
 }
 
-/// The result of a run without a loop.
+/// Returns a result with this response, for an agent without a loop.
 pub(crate) fn said(response: String) -> Result<AgentResult, LoopError> {
     Ok(AgentResult {
         response,

@@ -1,4 +1,4 @@
-//! Long runs, large payloads, and models that fail.
+//! Tests of long runs, large payloads, and models that fail.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,7 +24,7 @@ fn echo() -> ToolRegistry {
     tools
 }
 
-/// Calls `echo` this many times, and then says `done`.
+/// Returns a model that calls `echo` this many times, and then responds `done`.
 fn echoes(times: usize, argument: usize, result: usize) -> Model {
     Model::new(move |request| {
         let turn = turns(request);
@@ -37,7 +37,7 @@ fn echoes(times: usize, argument: usize, result: usize) -> Model {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_continues_as_new_and_keeps_its_usage_and_its_signals() {
+async fn continued_run_keeps_its_usage_and_signals() {
     let options = options().continue_as_new_after(4);
     let Some(bench) = TestContext::new("continues", &options).await else { return };
     let _worker = bench.serve(echoes(9, 10, 10), echo, Agent::new(echo), &options);
@@ -46,7 +46,7 @@ async fn a_run_continues_as_new_and_keeps_its_usage_and_its_signals() {
     assert_eq!((outcome.result.response.as_str(), outcome.result.turns), ("done", 10));
     assert_eq!(outcome.result.usage.input_tokens, (10..20).sum::<usize>());
     assert_eq!(outcome.result.messages.len(), 20);
-    // The last execution has few events.
+    // The last execution began with an empty history.
     let history = String::from_utf8(run.history().await.unwrap()).unwrap();
     assert!(history.contains("\"continued_execution_run_id\":\""), "{history}");
     assert!(!history.contains("\"continued_execution_run_id\":\"\""), "it is the first one");
@@ -54,7 +54,7 @@ async fn a_run_continues_as_new_and_keeps_its_usage_and_its_signals() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signals_that_nobody_takes_and_leave_no_room_do_not_end_a_run() {
+async fn run_continues_although_queued_signals_leave_no_room() {
     let options = options().continue_as_new_after(3).record_limit(20_000);
     let Some(bench) = TestContext::new("no-room", &options).await else { return };
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
@@ -67,10 +67,10 @@ async fn signals_that_nobody_takes_and_leave_no_room_do_not_end_a_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_run_with_large_messages_needs_a_store_and_says_so() {
+async fn long_run_with_large_messages_fails_without_a_store() {
     let options = options().continue_as_new_after(20);
     let Some(bench) = TestContext::new("long", &options).await else { return };
-    // Up to 20 results of 100 KB: the state is longer than a payload may be.
+    // With up to 20 results of 100 KB, the state is longer than a payload may be.
     let worker = bench.serve(echoes(30, 10, 100_000), echo, Agent::new(echo), &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
     let Err(TemporalError::Failed(failure)) = run.result().await else { panic!("it fits") };
@@ -79,7 +79,7 @@ async fn a_long_run_with_large_messages_needs_a_store_and_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_hundred_turns_with_large_messages_work_with_a_store() {
+async fn two_hundred_turns_with_large_messages_succeed_with_a_store() {
     let directory = tempfile::tempdir().unwrap();
     let store = FilePayloadStore::new(directory.path().join("payloads"));
     let options = options().continue_as_new_after(150).payload_store(store);
@@ -95,11 +95,11 @@ async fn two_hundred_turns_with_large_messages_work_with_a_store() {
         .unwrap()
         .map(|file| file.unwrap().metadata().unwrap().len())
         .sum();
-    // The states of three executions and the result, and not one request: those have 170 MB together.
+    // The store has the states of three executions and the result. It has no requests, which have 170 MB in total.
     assert!((3_000_000..8_000_000).contains(&stored), "{stored}");
 }
 
-/// A store that fails at the first puts and gets.
+/// A store whose first `put` and `get` operations fail.
 struct Flaky {
     files: FilePayloadStore,
     failures: AtomicUsize,
@@ -136,7 +136,7 @@ impl PayloadStore for Flaky {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_store_that_is_away_for_a_moment_repeats_no_call() {
+async fn short_outage_of_the_store_repeats_no_model_call() {
     let directory = tempfile::tempdir().unwrap();
     let store = Flaky {
         files: FilePayloadStore::new(directory.path().join("payloads")),
@@ -156,7 +156,7 @@ async fn a_store_that_is_away_for_a_moment_repeats_no_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
+async fn too_long_results_and_arguments_are_errors_that_name_the_tool() {
     let options = options().record_limit(200_000).environment(["LONG"]);
     let Some(bench) = TestContext::new("large", &options).await else { return };
     let model = Model::new(|request| {
@@ -187,11 +187,11 @@ async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
             _ => None,
         })
         .collect();
-    // The call just fits: what belongs to its worker does not count.
+    // The second call just fits, because the working directory and the environment of its worker do not count.
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(errors[0].contains("the result of `echo` takes"), "{errors:?}");
 
-    /// A call that no answer of a model made.
+    /// An agent that calls a tool directly, without a model response.
     fn calls(
         _: Start,
         durability: Durability<'_>,
@@ -211,7 +211,7 @@ async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
     let told = outcome.result.response;
     assert!(told.contains("the call of `echo` takes"), "{told}");
 
-    // An answer that is too long ends the run, and is not asked for again and again.
+    // A response that is too long ends the run, and the model is not called again.
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
     let model = Model::new(move |request| {
@@ -226,7 +226,7 @@ async fn what_is_too_large_is_an_error_that_names_it_and_the_run_goes_on() {
     assert_eq!(calls.load(Ordering::SeqCst), 1);
 }
 
-/// Records values, and says what came of the last one.
+/// An agent that records two values, and responds with the result of the second one.
 fn records(
     _: Start,
     context: Durability<'_>,
@@ -242,7 +242,7 @@ fn records(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_recorded_value_that_is_too_long_is_an_error_that_names_it() {
+async fn too_long_recorded_value_is_an_error_that_names_it() {
     let options = options().record_limit(100_000);
     let Some(bench) = TestContext::new("large-value", &options).await else { return };
     let _worker = bench.serve(echoes(0, 0, 0), echo, records, &options);
@@ -252,7 +252,7 @@ async fn a_recorded_value_that_is_too_long_is_an_error_that_names_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_that_is_too_large_for_an_activity_says_what_to_do() {
+async fn too_long_request_for_an_activity_suggests_local_calls() {
     let options = options().model_calls(ModelCalls::Activity).record_limit(100_000);
     let Some(bench) = TestContext::new("large-request", &options).await else { return };
     let _worker = bench.serve(echoes(9, 10, 30_000), echo, Agent::new(echo), &options);
@@ -262,7 +262,7 @@ async fn a_request_that_is_too_large_for_an_activity_says_what_to_do() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_with_megabytes_of_arguments_and_results_passes() {
+async fn batch_with_megabytes_of_arguments_and_results_succeeds() {
     let options = options();
     let Some(bench) = TestContext::new("batch", &options).await else { return };
     let model = Model::new(|request| {
@@ -295,7 +295,7 @@ fn policy(attempts: u32) -> RetryPolicy {
     }
 }
 
-/// Returns a model that fails `times` times and then answers, and the counter of its calls.
+/// Returns a model whose first `times` calls fail, and the counter of its calls.
 fn failing(times: usize, error: fn() -> ProviderError) -> (Model, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
@@ -311,7 +311,7 @@ async fn retries(model_calls: ModelCalls) {
     let limited = || ProviderError::RateLimit { retry_after: Some(Duration::from_millis(1200)) };
     let unavailable = || ProviderError::ServiceUnavailable("closed".into());
     let network = || ProviderError::Network("cut".into());
-    // How often it fails, with what; whether the run succeeds, and after how many calls.
+    // Number of failures, the error, the expected result of the run, and the expected number of calls.
     type Case = (usize, fn() -> ProviderError, Result<(), &'static str>, usize);
     let cases: [Case; 4] = [
         (2, network, Ok(()), 3),
@@ -340,17 +340,17 @@ async fn retries(model_calls: ModelCalls) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failing_model_is_called_again_locally() {
+async fn failing_local_model_call_is_retried_by_the_policy() {
     retries(ModelCalls::Local).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_failing_model_is_called_again_as_an_activity() {
+async fn failing_model_activity_is_retried_by_the_policy() {
     retries(ModelCalls::Activity).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_that_panics_is_called_once() {
+async fn panicking_model_is_called_once() {
     for model_calls in [ModelCalls::Local, ModelCalls::Activity] {
         let options = options().model_calls(model_calls);
         let Some(bench) = TestContext::new("panicking", &options).await else { return };
@@ -390,7 +390,7 @@ fn flaky() -> ToolRegistry {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_run_again_only_if_they_may_and_have_a_time_limit() {
+async fn tools_are_retried_by_their_effect_and_time_out() {
     let options = options();
     let Some(bench) = TestContext::new("flaky", &options).await else { return };
     let mut agent = Agent::new(flaky);

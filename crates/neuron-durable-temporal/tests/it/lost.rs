@@ -1,4 +1,4 @@
-//! Activities whose worker cannot prove to the server that it holds them.
+//! Tests of activities whose worker cannot confirm with the server that it still holds them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -13,7 +13,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::host::{Agent, Does, Model, TestContext, call, options, text};
 
-/// Forwards connections to the server. While `held` is true, the worker receives no responses.
+/// Starts a proxy that forwards connections to the server, and returns its address. While `held` is `true`, the worker
+/// receives no responses.
 async fn proxy(server: String, held: watch::Receiver<bool>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -59,7 +60,7 @@ impl Drop for Dropped {
     }
 }
 
-/// Tools whose first calls never end.
+/// Returns tools whose first calls never end.
 fn tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for (number, (name, effect)) in
@@ -80,7 +81,7 @@ fn tools() -> ToolRegistry {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn activity_whose_lease_cannot_be_proven_runs_again_or_is_unknown() {
+async fn activity_without_a_proven_lease_runs_again_or_is_unknown() {
     let options = options();
     let Some(mut bench) = TestContext::new("unproven", &options).await else { return };
     let (hold, held) = watch::channel(false);

@@ -1,4 +1,4 @@
-//! Runs on the real server of Temporal.
+//! Tests with runs on a real Temporal server.
 
 mod host;
 

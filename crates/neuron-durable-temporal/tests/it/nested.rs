@@ -1,4 +1,4 @@
-//! Approvals inside an agent that is a tool of another one.
+//! Tests of approvals inside nested agents.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,7 +27,8 @@ impl PermissionPolicy for AsksAboutWires {
     }
 }
 
-/// An agent that calls a cashier. The cashier pays, waits for an approval to wire, and plans the same payment again.
+/// Returns the model of an agent that calls a cashier, which is a nested agent. The cashier pays, waits for an approval
+/// to wire money, and repeats the payment.
 fn model() -> Model {
     Model::new(|request| {
         let turn = turns(request);
@@ -44,7 +45,7 @@ fn model() -> Model {
 
 type Calls = Arc<Mutex<Vec<&'static str>>>;
 
-/// The tools, of which `pay` takes this long, and the cashier with this system prompt.
+/// Returns the tools and the cashier with this system prompt. The tool `pay` takes `pause`.
 fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for name in ["pay", "wire"] {
@@ -66,7 +67,8 @@ fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
     tools
 }
 
-/// Runs an agent whose approvals have this long. The run has an id of at least this length.
+/// Runs the agent, and checks that it pays once. The approval may take `timeout`, and the id of the run has at least
+/// `length` bytes.
 async fn check_paid_once(name: &str, length: usize, timeout: Duration) {
     let options = options();
     let Some(bench) = TestContext::new(name, &options).await else { return };
@@ -103,22 +105,22 @@ async fn check_paid_once(name: &str, length: usize, timeout: Duration) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_inside_a_call_pays_once_around_an_approval() {
+async fn nested_agent_pays_once_around_an_approval() {
     check_paid_once("nested", 0, Duration::from_secs(600)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_inside_a_call_pays_once_around_a_revival() {
+async fn nested_agent_pays_once_around_a_revival() {
     check_paid_once("nested-revived", 0, Duration::ZERO).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agent_inside_a_call_of_a_run_with_a_long_id_runs() {
+async fn nested_agent_of_a_run_with_a_long_id_succeeds() {
     check_paid_once("nested-long", 990, Duration::from_secs(600)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn run_with_an_agent_inside_a_call_that_changed_is_stalled() {
+async fn run_with_a_changed_nested_agent_is_stalled() {
     let options = options();
     let Some(bench) = TestContext::new("nested-changed", &options).await else { return };
     let calls = Calls::default();

@@ -1,4 +1,4 @@
-//! Operation of runs, including lists, late decisions and revived runs.
+//! Tests of the operations on runs, such as lists, late decisions and revivals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ use crate::host::{
     Agent, Does, Model, TestContext, answer, call, connect, options, said, text, turns,
 };
 
-/// Reads summaries until one is as it should be.
+/// Inspects a run until its summary satisfies a predicate, and returns the summary.
 pub(crate) async fn inspected(
     bench: &TestContext,
     id: &str,
@@ -53,7 +53,7 @@ fn declared() -> ToolRegistry {
     wires(&Wired::default())
 }
 
-/// The arguments and the idempotency key of each call of a tool.
+/// The arguments and the idempotency key of each tool call.
 type Wired = Arc<Mutex<Vec<(Value, String)>>>;
 
 fn wires(wired: &Wired) -> ToolRegistry {
@@ -68,7 +68,7 @@ fn wires(wired: &Wired) -> ToolRegistry {
     tools
 }
 
-/// Needs an approval for `wire`, within this time.
+/// Returns an agent that needs an approval for `wire` within this time.
 fn asks(timeout: Duration) -> Agent {
     let mut agent = Agent::new(declared);
     agent.policy = Some(|tool, _| match tool {
@@ -139,13 +139,13 @@ async fn runs_are_listed_with_their_states() {
     let listed = bench.runs.list().await.unwrap().pop().unwrap();
     assert_eq!((listed.waits_for, listed.created_at), (Some(waits_for), waits.created_at));
 
-    // Also without a worker, which alone knows what it waits for.
+    // The list has the same states without a worker, although only a worker can report the wait.
     tokio::task::block_in_place(|| drop(worker));
     assert_eq!(states(&bench).await, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_is_not_there_is_not_found() {
+async fn operations_on_an_unknown_run_return_not_found() {
     let Some(bench) = TestContext::new("no-run", &options()).await else { return };
     let is_not_found = |error| matches!(error, RunsError::NotFound { id } if id == "nobody");
     assert!(is_not_found(bench.runs.inspect("nobody").await.unwrap_err()));
@@ -156,7 +156,8 @@ async fn a_run_that_is_not_there_is_not_found() {
     assert_eq!(bench.runs.list().await.unwrap(), []);
 }
 
-/// Misses a signal and decisions, waits for another signal, and then for the first one again.
+/// An agent that misses a signal and decisions at their deadlines. It then waits for another signal, and for the first
+/// signal again.
 fn misses(
     _: Start,
     context: Durability<'_>,
@@ -172,7 +173,7 @@ fn misses(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn decisions_after_their_deadline_are_refused_and_a_plain_signal_waits() {
+async fn late_decisions_are_refused_and_other_signals_are_queued() {
     let options = options();
     let Some(bench) = TestContext::new("missed", &options).await else { return };
     let none = ToolRegistry::new;
@@ -186,7 +187,7 @@ async fn decisions_after_their_deadline_are_refused_and_a_plain_signal_waits() {
     let late = bench.runs.signal(&bench.queue, "approve", json!({})).await.unwrap_err();
     let RunsError::Ended { reason, .. } = late else { panic!("{late}") };
     assert!(reason.contains("\"approve\"") && reason.contains("deadline"), "{reason}");
-    // The run has gone on, and may wait for the signal again.
+    // The run has continued, and may wait for this signal again.
     bench.runs.signal(&bench.queue, "first", json!(1)).await.unwrap();
     bench.runs.signal(&bench.queue, "second", json!(2)).await.unwrap();
     let response = run.result().await.unwrap().result.response;
@@ -194,7 +195,7 @@ async fn decisions_after_their_deadline_are_refused_and_a_plain_signal_waits() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn decisions_after_a_deadline_that_passed_without_a_worker_are_refused() {
+async fn decisions_are_refused_after_a_deadline_without_a_worker() {
     let options = options();
     let Some(bench) = TestContext::new("nobody", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
@@ -208,10 +209,10 @@ async fn decisions_after_a_deadline_that_passed_without_a_worker_are_refused() {
     let run = runs.start(id, "go").await.unwrap();
     let waits = inspected(&bench, id, |run| run.waits_for.is_some()).await.waits_for.unwrap();
     tokio::task::block_in_place(|| drop(worker));
-    // Other signals wait, also after it.
+    // Other signals are queued, before and after the deadline.
     runs.signal(id, "other", json!(1)).await.unwrap();
     let decisions = json!(ApprovalDecisions::new().approve("w"));
-    // The server's timer may fire a second later.
+    // The server's timer may fire up to a second after the deadline.
     let end = waits.deadline.unwrap() + chrono::TimeDelta::seconds(2);
     while chrono::Utc::now() < end {
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -225,7 +226,7 @@ async fn decisions_after_a_deadline_that_passed_without_a_worker_are_refused() {
     assert!(wired.lock().unwrap().is_empty());
 }
 
-/// Wires, and settles the same before and after it.
+/// Returns a model that calls `wire`, and `settle` with the same key before and after it.
 fn plans() -> Model {
     Model::script(vec![
         vec![call("s", "settle", json!({"key": 17}))],
@@ -236,7 +237,7 @@ fn plans() -> Model {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_late_decision_is_refused_and_revives_the_run_once() {
+async fn late_decisions_are_refused_and_revive_the_run_once() {
     let options = options().agent_version("1");
     let Some(bench) = TestContext::new("late", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
@@ -263,7 +264,7 @@ async fn a_late_decision_is_refused_and_revives_the_run_once() {
 
     let unfit = runs.revive(id, ApprovalDecisions::new().approve("x")).await.unwrap_err();
     assert!(matches!(unfit, RunsError::Approval(_)), "{unfit}");
-    // Two operators at the same time.
+    // Two concurrent revivals.
     let (first, second) =
         tokio::join!(runs.revive(id, decisions.clone()), runs.revive(id, decisions.clone()));
     assert!([&first, &second].into_iter().any(Result::is_ok), "{first:?} {second:?}");
@@ -285,7 +286,7 @@ async fn a_late_decision_is_refused_and_revives_the_run_once() {
     assert!(wired[1].1.starts_with(&pending.run_id), "{wired:?}");
 }
 
-/// Asks, and waits for a signal once it goes on with the decisions.
+/// An agent that needs an approval, and waits for a signal when it continues with the decisions.
 struct AsksAndWaits;
 
 impl DurableAgent for AsksAndWaits {
@@ -307,7 +308,7 @@ impl DurableAgent for AsksAndWaits {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signals_that_a_run_did_not_take_are_there_when_it_is_revived() {
+async fn revived_run_keeps_its_queued_signals() {
     let options = options();
     let Some(bench) = TestContext::new("untaken", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
@@ -322,7 +323,7 @@ async fn signals_that_a_run_did_not_take_are_there_when_it_is_revived() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_fails_again_after_it_was_revived_is_not_revived_from_its_first_end() {
+async fn stale_revival_of_a_run_that_failed_again_starts_nothing() {
     let options = options();
     let Some(bench) = TestContext::new("again", &options).await else { return };
     let (runs, id) = (&bench.runs, &*bench.queue);
@@ -340,7 +341,8 @@ async fn a_run_that_fails_again_after_it_was_revived_is_not_revived_from_its_fir
     assert!(matches!((&first, &second), (TemporalError::Failed(_), TemporalError::Failed(_))));
     let second_end = run_id_of(&bench, id).await;
 
-    // A process that read the first end, and starts only now: its request is known.
+    // As if another process had read the first end, and sends its request only now. The server knows the id of this
+    // request.
     let mut client = connect(&bench.address).await;
     let request = StartWorkflowExecutionRequest {
         namespace: "default".into(),
@@ -363,7 +365,7 @@ async fn a_run_that_fails_again_after_it_was_revived_is_not_revived_from_its_fir
     assert_eq!(amounts, [0, 1]);
 }
 
-/// Blocks the first `put` until it may go on.
+/// A store that blocks `put` until permits are added.
 struct Gate {
     files: FilePayloadStore,
     reached: Arc<Semaphore>,
@@ -389,7 +391,7 @@ impl PayloadStore for Gate {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_revival_that_two_newer_ones_overtook_starts_nothing() {
+async fn revival_overtaken_by_two_newer_revivals_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let files = || FilePayloadStore::new(folder.path());
     let options = options().payload_store(files());
@@ -435,7 +437,7 @@ async fn run_id_of(bench: &TestContext, id: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_state_that_was_too_long_is_not_revived_without_a_store() {
+async fn run_with_a_long_state_is_revived_only_with_a_store() {
     let folder = tempfile::tempdir().unwrap();
     let store = FilePayloadStore::new(folder.path());
     revive_long("no-store", options(), false).await;

@@ -1,4 +1,4 @@
-//! Workers that are stopped with `SIGSTOP` while another one takes their run over, and go on then.
+//! Tests of workers that are stopped with `SIGSTOP`, and resumed after another worker has taken their run over.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,21 +16,21 @@ use serde_json::json;
 
 use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
 
-/// The place in which a worker waits for its file, and is stopped.
+/// The place at which a worker waits for its file and is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Place {
     Model,
     Tool,
-    /// In the tool's activity, before the tool is called.
+    /// In the activity of the tool, before the tool is called.
     BeforeTool,
 }
 
-/// A worker that logs each start of an operation.
+/// A worker that logs the start of each operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Site {
     name: String,
     folder: PathBuf,
-    /// `None` if it waits nowhere.
+    /// The place at which the worker waits. `None` if it never waits.
     place: Option<Place>,
 }
 
@@ -47,7 +47,7 @@ impl Site {
         log.lines().filter(|line| line.starts_with(run)).map(str::to_owned).collect()
     }
 
-    /// Reports the place. Returns `true` if it has to wait.
+    /// Reports the place. Returns `true` if the worker has to wait there.
     fn reaches(&self, place: Place) -> bool {
         let waits = self.place == Some(place) && !self.may_go_on();
         if waits {
@@ -107,7 +107,7 @@ fn first_message(request: &CompletionRequest) -> String {
     request.messages.first().unwrap().text()
 }
 
-/// An agent whose calls hand on something, in the activity of the tool.
+/// An agent whose `hand_on`, which the activity of a tool calls, is a place.
 struct HandsOn(Agent, Site);
 
 impl DurableAgent for HandsOn {
@@ -134,8 +134,8 @@ fn signal(name: &str, process: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// Stops a worker in a place, lets another one end the run, and lets the first one go on. Returns what began of the run in
-/// each of them, before and after.
+/// Stops a worker at a place, lets another worker end the run, and resumes the first worker. Returns the operations
+/// that each worker started, and the response. Returns `None` if no server is available.
 async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<String>, String)> {
     if let Some(task) = child_process::task() {
         let (address, queue, site): (String, String, Site) = serde_json::from_str(&task).unwrap();
@@ -170,7 +170,7 @@ async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<Str
 
     go_on(folder.path());
     signal("CONT", &process);
-    // The stopped worker is the only one, and has gone on when it has ended this one.
+    // The first worker is the only one now. After it has ended this second run, it has surely resumed.
     let run = runs.start(format!("{}-b", bench.queue), "b").await.unwrap();
     let ended = async {
         while !child.has_ended() {
@@ -183,7 +183,8 @@ async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<Str
                 assert_eq!(outcome.unwrap().result.response, "done");
                 assert_eq!(first.events("b"), ["b: model 0", "b: tool", "b: model 1"]);
             }
-            // The SDK may find two tasks of the run that it had asked for, and asserts in debug builds that it does not.
+            // After the resumption the SDK may receive two tasks of the run, and asserts in debug builds that it does
+            // not.
             () = ended => println!("the worker ended when it went on"),
         }
     };
@@ -203,18 +204,18 @@ fn go_on(folder: &Path) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_stopped_in_a_model_call_begins_nothing_afterwards() {
-    let test = "paused::a_worker_that_is_stopped_in_a_model_call_begins_nothing_afterwards";
+async fn worker_stopped_in_a_model_call_starts_nothing_after_takeover() {
+    let test = "paused::worker_stopped_in_a_model_call_starts_nothing_after_takeover";
     let Some((first, second, _)) = check_stopped(test, Place::Model).await else { return };
     assert_eq!(first, ["a: model 0"]);
-    // The server may have given the tool to the stopped worker.
+    // The server may have given the tool to the stopped worker before it was stopped.
     let second: Vec<_> = second.iter().filter(|event| *event != "a: tool").collect();
     assert_eq!(second, ["a: model 0", "a: model 1"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_stopped_in_a_tool_does_not_go_on_with_it() {
-    let test = "paused::a_worker_that_is_stopped_in_a_tool_does_not_go_on_with_it";
+async fn worker_stopped_in_a_tool_does_not_continue_the_tool() {
+    let test = "paused::worker_stopped_in_a_tool_does_not_continue_the_tool";
     let Some((first, second, told)) = check_stopped(test, Place::Tool).await else { return };
     assert_eq!(first, ["a: model 0", "a: tool"]);
     assert_eq!(second, ["a: model 1"]);
@@ -222,8 +223,8 @@ async fn a_worker_that_is_stopped_in_a_tool_does_not_go_on_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_is_stopped_before_a_tool_does_not_begin_it() {
-    let test = "paused::a_worker_that_is_stopped_before_a_tool_does_not_begin_it";
+async fn worker_stopped_before_a_tool_does_not_start_the_tool() {
+    let test = "paused::worker_stopped_before_a_tool_does_not_start_the_tool";
     let Some((first, second, told)) = check_stopped(test, Place::BeforeTool).await else { return };
     assert_eq!(first, ["a: model 0"]);
     assert_eq!(second, ["a: model 1"]);

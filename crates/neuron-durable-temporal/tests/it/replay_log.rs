@@ -1,4 +1,4 @@
-//! The log of a long replay.
+//! A test of the log records of a long replay.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::host::{Model, TestContext, options, said};
 
-/// Keeps this crate's events of level INFO.
+/// A subscriber that keeps this crate's events at level INFO.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<String>>>);
 
@@ -54,7 +54,7 @@ impl Subscriber for Reports {
     fn exit(&self, _: &Id) {}
 }
 
-/// Takes signals until one says that it is the last one.
+/// An agent that receives signals until a signal marks the end.
 fn takes(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
     Box::pin(async move {
         let mut is_last = false;
@@ -66,7 +66,7 @@ fn takes(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentR
     })
 }
 
-/// Replays a run of this many steps. Returns what was logged.
+/// Replays a run with this many steps, and returns the log records.
 async fn replayed(bench: &TestContext, steps: usize) -> Vec<String> {
     let run = bench.runs.start(format!("{}-{steps}", bench.queue), "go").await.unwrap();
     for step in 1..=steps {
@@ -76,7 +76,7 @@ async fn replayed(bench: &TestContext, steps: usize) -> Vec<String> {
     assert_eq!(run.result().await.unwrap().result.response, "done");
     tokio::task::block_in_place(|| drop(worker));
     let history = run.history().await.unwrap();
-    // The replay cannot move between threads.
+    // The future of the replay is not `Send`.
     let replay = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let reports = Reports::default();
@@ -91,5 +91,5 @@ async fn replayed(bench: &TestContext, steps: usize) -> Vec<String> {
 async fn replay_of_a_long_history_is_logged() {
     let Some(bench) = TestContext::new("replay-log", &options()).await else { return };
     assert!(replayed(&bench, 250).await.is_empty());
-    assert_eq!(replayed(&bench, 251).await, ["the replay of a long history goes on steps=250"]);
+    assert_eq!(replayed(&bench, 251).await, ["a long history is still being replayed steps=250"]);
 }

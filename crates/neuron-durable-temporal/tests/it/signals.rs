@@ -1,4 +1,4 @@
-//! Signals, approvals, timers and cancellation.
+//! Tests of signals, approvals, timers and cancellation.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn no_tools() -> ToolRegistry {
     ToolRegistry::new()
 }
 
-/// Waits for signals and timers, and says what came.
+/// An agent that waits for signals and timers, and responds with the results.
 fn waits(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
     Box::pin(async move {
         let long = Duration::from_secs(60);
@@ -40,7 +40,7 @@ fn waits(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentR
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signals_wait_by_name_and_a_wait_ends() {
+async fn signals_are_queued_by_name_and_waits_time_out() {
     let options = options();
     let Some(bench) = TestContext::new("signals", &options).await else { return };
     let _worker = bench.serve(Model::script(Vec::new()), no_tools, waits, &options);
@@ -51,7 +51,7 @@ async fn signals_wait_by_name_and_a_wait_ends() {
     run.signal("a", &2).await.unwrap();
     let outcome = run.result().await.unwrap();
     assert_eq!(outcome.result.response, "None true None Some(1) Some(2) true Some(\"late\")");
-    // It ended: nobody takes a signal any more.
+    // A run that has ended does not accept signals.
     let late = run.signal("a", &3).await.unwrap_err();
     assert!(
         matches!(&late, TemporalError::AlreadyEnded { id, .. } if *id == bench.queue),
@@ -60,7 +60,7 @@ async fn signals_wait_by_name_and_a_wait_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn signals_that_cannot_be_read_are_dropped() {
+async fn malformed_signals_are_dropped() {
     let options = options();
     let Some(bench) = TestContext::new("malformed", &options).await else { return };
     let client = connect(&bench.address).await;
@@ -114,7 +114,7 @@ fn wires() -> Model {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_approval_is_shown_waited_for_and_taken() {
+async fn pending_calls_are_shown_until_the_decision() {
     let options = options();
     let Some(bench) = TestContext::new("approval", &options).await else { return };
     let mut agent = asks();
@@ -131,7 +131,7 @@ async fn an_approval_is_shown_waited_for_and_taken() {
     assert!(pending.messages.is_empty());
     assert_eq!(pending.calls[0].call.input, json!({"amount": 7}));
     assert_eq!(pending.calls[0].reason, "may it be wired?");
-    // Another worker knows it too.
+    // Another worker returns the same calls.
     drop(worker);
     let _worker = bench.serve(wires(), wire, agent, &options);
     assert_eq!(run.pending().await.unwrap().unwrap().calls, pending.calls);
@@ -143,7 +143,7 @@ async fn an_approval_is_shown_waited_for_and_taken() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_signal_a_run_that_needs_an_approval_ends_with_its_state() {
+async fn run_without_an_approval_signal_ends_with_its_state() {
     let options = options();
     let Some(bench) = TestContext::new("ends", &options).await else { return };
     let _worker = bench.serve(wires(), wire, asks(), &options);
@@ -173,7 +173,7 @@ static CANCELLED: std::sync::LazyLock<Channel> = std::sync::LazyLock::new(|| {
 });
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_run_ends_and_its_tool_hears_of_it() {
+async fn cancelled_run_ends_and_cancels_its_tool() {
     let options = options();
     let Some(bench) = TestContext::new("cancel", &options).await else { return };
     let _worker = bench.serve(wires(), stuck, Agent::new(stuck), &options);
@@ -186,7 +186,7 @@ async fn a_cancelled_run_ends_and_its_tool_hears_of_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_and_a_sleep_end_when_the_run_is_cancelled() {
+async fn cancelled_run_ends_its_wait_and_sleep() {
     let options = options();
     let Some(bench) = TestContext::new("cancel-wait", &options).await else { return };
     fn sleeps(
@@ -202,7 +202,7 @@ async fn a_wait_and_a_sleep_end_when_the_run_is_cancelled() {
     }
     let _worker = bench.serve(Model::script(Vec::new()), no_tools, sleeps, &options);
     let run = bench.runs.start(&bench.queue, "go").await.unwrap();
-    // Not before the timer is there, to see it end.
+    // Waits until the timer has started, so that the cancellation ends it.
     while !String::from_utf8_lossy(&run.history().await.unwrap()).contains("TimerStarted") {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }

@@ -1,4 +1,4 @@
-//! The public suite for durable engines on the real server. Killed processes are in `crash`.
+//! Runs the public conformance suite on a real server. Killed processes are in the module `crash`.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ struct Temporal {
     hosts: Mutex<HashMap<String, Host>>,
 }
 
-/// The worker of one run, with a queue of its own.
+/// The worker of one run, with a task queue of its own.
 struct Host {
     scenario: Scenario,
     bench: TestContext,
@@ -53,7 +53,7 @@ impl Temporal {
         run
     }
 
-    /// Returns the run, whose host is there or about to be there.
+    /// Returns the run as soon as its host has been started.
     async fn run_of(&self, run_id: &str) -> AgentRun {
         loop {
             if let Some(host) = self.hosts().get(run_id) {
@@ -72,7 +72,7 @@ impl DurableEngine for Temporal {
         log: &EffectLog,
     ) -> Result<AgentResult, RunFailure> {
         let run = self.host(run_id, scenario, log).await;
-        // The server would start a run that has ended once more.
+        // The server would start a run again that has ended, so its result is read first.
         match run.result().await {
             Err(TemporalError::NotFound { .. }) => {}
             ended => return ended.map(|outcome| outcome.result).map_err(failure),
@@ -94,7 +94,7 @@ impl DurableEngine for Temporal {
     ) -> Option<Result<(), RunFailure>> {
         let history = self.run_of(run_id).await.history().await.unwrap();
         let agent = scenario.agent(log);
-        // The replay cannot move between threads.
+        // The future of the replay is not `Send`.
         let replay = move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -103,7 +103,8 @@ impl DurableEngine for Temporal {
         Some(tokio::task::spawn_blocking(replay).await.unwrap().map_err(failure))
     }
 
-    /// A worker with other code leaves the run as it is, so the history is replayed beside it.
+    /// Replays the history of the run with the changed code. A worker with other code leaves the run as it is and
+    /// returns no failure.
     async fn change_code(
         &self,
         run_id: &str,
@@ -133,7 +134,7 @@ impl DurableEngine for Temporal {
         u64::try_from(history.len()).ok()
     }
 
-    /// Each tool runs in an activity.
+    /// Returns `false`, because each tool runs in an activity.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Runs that are pinned to a version of their agent.
+//! Tests of runs that are pinned to a version of their agent.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn echo() -> ToolRegistry {
     tools
 }
 
-/// Calls a tool four times, and says by which worker.
+/// Returns a model that calls a tool four times, and names its worker in the responses.
 fn model(worker: &str) -> Model {
     let worker = worker.to_owned();
     Model::new(move |request| {
@@ -53,7 +53,7 @@ fn pinned(bench: &TestContext, version: &str) -> AgentRuns {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pinned_run_stands_still_until_its_version_takes_it() {
+async fn pinned_run_stalls_until_a_worker_of_its_version_takes_it() {
     let Some(bench) = TestContext::new("pinned", &options()).await else { return };
     let second = bench.serve(model("2"), echo, Agent::new(echo), &version("2"));
     let run = pinned(&bench, "1").start(&bench.queue, "go").await.unwrap();
@@ -65,7 +65,7 @@ async fn a_pinned_run_stands_still_until_its_version_takes_it() {
     let listed = bench.runs.list().await.unwrap();
     assert!(listed.iter().all(|run| run.status == RunStatus::Stalled), "{listed:?}");
 
-    // Runs that are not pinned have no version to compare.
+    // A run that is not pinned is not checked.
     let free = bench.runs.start(format!("{}-free", bench.queue), "go").await.unwrap();
     assert_eq!(free.result().await.unwrap().result.response, "done by 2");
 
@@ -78,7 +78,7 @@ async fn a_pinned_run_stands_still_until_its_version_takes_it() {
     drop(first);
 }
 
-/// An agent that asks whether it may call its tool.
+/// Returns an agent that needs an approval for its tool.
 fn asks() -> Agent {
     let mut agent = Agent::new(echo);
     agent.config.approval_signal =
@@ -88,7 +88,7 @@ fn asks() -> Agent {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_question_about_a_pinned_run_that_waits_does_no_harm_to_a_worker_of_another_version() {
+async fn query_of_a_pinned_run_does_not_end_a_worker_of_another_version() {
     let Some(bench) = TestContext::new("asked-about", &options()).await else { return };
     let serve = |name| bench.serve(model(name), echo, asks(), &version(name));
     let worker = serve("1");
@@ -103,7 +103,7 @@ async fn a_question_about_a_pinned_run_that_waits_does_no_harm_to_a_worker_of_an
     }
     pinned(&bench, "2").start(id("new"), "go").await.unwrap();
     inspected(&bench, &id("new"), |run| run.waits_for.is_some()).await;
-    // It does not hide what other runs wait for.
+    // The failed query does not hide the waits of other runs.
     let is_known = async {
         loop {
             let listed = bench.runs.list().await.unwrap();
@@ -118,11 +118,11 @@ async fn a_question_about_a_pinned_run_that_waits_does_no_harm_to_a_worker_of_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_stands_still_also_if_its_first_task_was_lost() {
+async fn pinned_run_stalls_even_if_its_first_task_was_lost() {
     let Some(bench) = TestContext::new("lost-task", &options()).await else { return };
     let runs = pinned(&bench, "1").task_timeout(Duration::from_secs(1));
     runs.start(&bench.queue, "go").await.unwrap();
-    // A worker that takes the task, and is lost.
+    // Takes the task like a worker that is then lost.
     let task = PollWorkflowTaskQueueRequest {
         namespace: "default".into(),
         task_queue: Some(TaskQueue { name: bench.queue.clone(), ..Default::default() }),
@@ -138,7 +138,7 @@ async fn a_run_stands_still_also_if_its_first_task_was_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it() {
+async fn allowed_change_pins_a_run_to_the_new_version() {
     let options = version("2").changed_agent(ChangedAgent::GoOn).continue_as_new_after(3);
     let Some(bench) = TestContext::new("repinned", &options).await else { return };
     let _worker = bench.serve(model("2"), echo, Agent::new(echo), &options);
@@ -149,7 +149,7 @@ async fn a_pinned_run_goes_on_with_another_version_that_may_and_is_pinned_to_it(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn agents_inside_a_pinned_run_are_pinned_with_it() {
+async fn nested_agents_of_a_pinned_run_are_pinned_too() {
     let Some(bench) = TestContext::new("team", &options()).await else { return };
     let other = TestContext::new("other-team", &options()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ async fn agents_inside_a_pinned_run_are_pinned_with_it() {
     let run = pinned(&bench, "1").start(&bench.queue, scenario.start()).await.unwrap();
     run.result().await.unwrap();
 
-    // The same call for a worker of another version.
+    // The same call on a worker of another version.
     let client = connect(&bench.address).await;
     let handle = client.get_workflow_handle::<UntypedWorkflow>(&bench.queue);
     let events = handle.fetch_history(Default::default()).into_events().await.unwrap();
@@ -188,7 +188,7 @@ async fn agents_inside_a_pinned_run_are_pinned_with_it() {
     agent.terminate(Default::default()).await.unwrap();
 }
 
-/// Serves a version of a deployment, and makes it the current one.
+/// Starts a worker of a deployment version, and makes the version current.
 async fn deploy(bench: &TestContext, client: &Client, build_id: &'static str) -> Serving {
     let mut agent = Agent::new(echo);
     agent.config.approval_signal =
@@ -210,7 +210,7 @@ async fn deploy(bench: &TestContext, client: &Client, build_id: &'static str) ->
     };
     let mut client = client.clone();
     let is_set = async {
-        // The server knows the version after the first poll of the worker.
+        // The server knows the version only after the worker's first poll.
         while client
             .set_worker_deployment_current_version(current.clone().into_request())
             .await
@@ -224,7 +224,7 @@ async fn deploy(bench: &TestContext, client: &Client, build_id: &'static str) ->
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_of_a_deployment_stays_with_the_version_with_which_it_began() {
+async fn run_of_a_deployment_keeps_its_first_version() {
     let Some(bench) = TestContext::new("deployed", &options()).await else { return };
     let client = connect(&bench.address).await;
     let _first = deploy(&bench, &client, "1").await;

@@ -1,4 +1,4 @@
-//! Work beside the proofs that its run is held.
+//! Tests of work that runs while the run is held.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::{SqliteOptions, SqliteRuns};
 
 const LEASE: Duration = Duration::from_millis(150);
 
-/// A tool whose result has to wait for others that write.
+/// A tool whose result can be stored only after another writer has ended.
 struct Busy(SqliteRuns, Echo);
 
 impl ToolDyn for Busy {
@@ -55,9 +55,10 @@ impl ToolDyn for Busy {
     }
 }
 
-/// The proof waited behind the work's own write, which was not polled until the proof was there.
+/// Regression test. The renewal waited behind a write of the guarded work, which was not polled until the renewal had
+/// ended.
 #[tokio::test]
-async fn proof_does_not_wait_for_the_work_that_waits_for_it() {
+async fn renewal_does_not_wait_for_a_write_of_the_guarded_work() {
     let (_folder, path) = place();
     let memory = SqliteRuns::open(":memory:").await.unwrap();
     let file = SqliteRuns::open_with(&path, SqliteOptions::new().readers(1)).await.unwrap();

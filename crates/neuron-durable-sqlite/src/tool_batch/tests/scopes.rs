@@ -1,4 +1,4 @@
-//! Tests of the scopes around calls.
+//! Tests of the scopes around tool calls.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use super::{batch, texts, three};
 use crate::SqliteRuns;
 use crate::test_support::{forget, place, silent};
 
-/// Opens a scope around each call, and notes who enters and leaves one.
+/// A hook that opens a scope around each call, and records the entered scopes.
 #[derive(Clone, Default)]
 struct Scoping(Arc<Mutex<Vec<String>>>);
 
@@ -43,7 +43,7 @@ impl Scoping {
 }
 
 thread_local! {
-    /// The calls inside whose scopes this thread is.
+    /// The calls whose scopes this thread has entered.
     static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -67,7 +67,7 @@ impl ObservabilityHook for Scoping {
 }
 
 #[tokio::test]
-async fn only_calls_that_run_are_inside_their_scopes_each_in_its_own() {
+async fn only_running_calls_enter_their_own_scopes() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
     let (tools, scoping) = (three(), Scoping::default());
@@ -102,7 +102,7 @@ async fn only_calls_that_run_are_inside_their_scopes_each_in_its_own() {
     assert_eq!(scoping.entered(), lines(&["call-look", "call-put", "call-pay"]));
     drop(durable);
 
-    // One ended, one runs again, of one the outcome is unknown.
+    // The first call has ended, the second runs again, and the third has an unknown outcome.
     forget(&path, &[1, 2]);
     let durable = open().await;
     texts(&durable, scoping.around(batch(&tools))).await;
