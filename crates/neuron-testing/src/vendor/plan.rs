@@ -192,7 +192,7 @@ impl<V: Vendor> Responder<'_, V> {
         self.raw(status, body)
     }
 
-    /// Plans a response that has no headers except those of the scripted reply.
+    /// Plans a response that has only the headers of the scripted reply.
     fn raw(self, status: u16, body: Vec<Step>) -> Plan {
         Plan { before: Vec::new(), status, headers: self.headers, body: self.wire.apply(body) }
     }
