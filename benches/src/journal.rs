@@ -38,6 +38,7 @@ impl Parrot {
     /// Returns the bytes that the journal stores for a response.
     ///
     /// # Errors
+    ///
     /// Returns an error if the record cannot be encoded. The record of a response always can.
     pub fn record(&self) -> Result<Vec<u8>, DurableError> {
         StepRecord::of_llm(Ok(self.0.clone()), Utc::now()).to_json()

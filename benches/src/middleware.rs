@@ -45,6 +45,7 @@ pub fn call() -> ToolCall {
 /// Calls the tool `times` times through the registry, as the loop does.
 ///
 /// # Errors
+///
 /// Returns the error of the tool. `Echo` never fails.
 pub async fn call_through(
     registry: &ToolRegistry,
@@ -61,6 +62,7 @@ pub async fn call_through(
 /// Calls the tool `times` times directly, without a registry.
 ///
 /// # Errors
+///
 /// Returns the error of the tool. `Echo` never fails.
 pub async fn call_by_hand(
     tool: &dyn ToolDyn,

@@ -7,6 +7,7 @@ use std::process::Command;
 /// Runs a command to its end, and returns its standard output without surrounding white space. Nothing is printed.
 ///
 /// # Errors
+///
 /// Returns an error with the last line of the command's output if the command fails or cannot be started.
 pub fn quietly(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| cannot_start(&command, &error))?;

@@ -40,6 +40,7 @@ pub trait Service: Debug + Send + Sync + Sized + 'static {
     /// the data must be kept after the server ends.
     ///
     /// # Errors
+    ///
     /// Returns an I/O error, or the error of a program that creates the data.
     fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)>;
 
@@ -60,7 +61,9 @@ pub struct Recipe {
     pub user: Option<u32>,
 }
 
-/// A running server that this process owns. Dropping the value ends the server and removes its folder.
+/// A running server that this process owns.
+///
+/// Dropping the value ends the server and removes its folder.
 #[derive(Debug)]
 pub struct Server<S> {
     pub(crate) service: S,

@@ -70,6 +70,7 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
 /// Durations are ignored.
 ///
 /// # Errors
+///
 /// Returns an error with the first line of the block that the output does not have.
 fn compare(page: &str, output: &str) -> Result<(), String> {
     let block = page.split("```text\n").nth(1).and_then(|block| block.split("```").next());

@@ -135,6 +135,7 @@ impl Clients {
     /// Sends one additional request. The server sends no response before it arrives.
     ///
     /// # Errors
+    ///
     /// Returns an error if the server does not respond.
     pub async fn ask_once(&self) -> Result<(), Failure> {
         self.bare.ask(&self.bare.bodies.0).await

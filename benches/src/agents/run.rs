@@ -61,6 +61,7 @@ impl Run {
     /// Returns an error if a process failed. The process has printed the reason to standard error.
     ///
     /// # Cancel safety
+    ///
     /// Dropping the future kills the processes.
     pub async fn finish(mut self) -> io::Result<Measured> {
         let mut output = self.output.take().ok_or_else(|| io::Error::other("no pipe"))?;
@@ -137,6 +138,7 @@ impl Drop for Part {
 /// Checks that the limit of open files allows a connection for each of `agents` agents.
 ///
 /// # Errors
+///
 /// Returns an error if the limit is too low. The text names the limit to raise.
 pub fn check_open_files(agents: usize) -> io::Result<()> {
     // The process also has a few other open files.

@@ -15,6 +15,7 @@ impl Floor {
     /// Creates the file in `folder`.
     ///
     /// # Errors
+    ///
     /// Returns an error if the file cannot be created.
     pub fn new(folder: &Path) -> io::Result<Self> {
         File::create(folder.join("floor")).map(|file| Self { file })
@@ -23,6 +24,7 @@ impl Floor {
     /// Appends an entry, waits until the entry is on the disk, and returns the duration.
     ///
     /// # Errors
+    ///
     /// Returns an error if the file cannot be written.
     pub fn append(&mut self, record: &[u8]) -> io::Result<Duration> {
         let start = Instant::now();

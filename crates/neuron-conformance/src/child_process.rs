@@ -38,8 +38,9 @@ const VARIABLE: &str = "NEURON_CHILD_TASK";
 /// Prefix of a line with a report. The test runner prints other lines to stdout too.
 const MARK: &str = "@child ";
 
-/// Returns the task of this process, or `None` if [`ChildProcess::start`] did not start it. After the call, a child
-/// process exits when its parent exits.
+/// Returns the task of this process, or `None` if [`ChildProcess::start`] did not start it.
+///
+/// After the call, a child process exits when its parent exits.
 #[must_use]
 pub fn task() -> Option<String> {
     let task = std::env::var(VARIABLE).ok()?;
@@ -58,6 +59,7 @@ pub fn task() -> Option<String> {
 /// returns it.
 ///
 /// # Panics
+///
 /// Panics if the test fails in the child process. The message contains the output of the child process.
 ///
 /// # Example
@@ -102,6 +104,7 @@ pub fn run_with_environment(
 /// Sends one line from the child process to its parent.
 ///
 /// # Panics
+///
 /// Panics if the parent has exited.
 #[expect(clippy::expect_used, reason = "for tests")]
 pub fn report(text: &str) {
@@ -166,6 +169,7 @@ impl ChildProcess {
     /// Kills the process with `SIGKILL`, and returns all reports that it sent.
     ///
     /// # Panics
+    ///
     /// Panics if the process exited before it was killed.
     #[must_use]
     #[expect(clippy::panic, clippy::expect_used, reason = "for tests")]

@@ -143,8 +143,9 @@ impl Reply {
         }
     }
 
-    /// Creates a reply that fails with `error` and sends no content. A stream fails before its first event. A loopback
-    /// server sends the HTTP status and the body that a provider converts to `error`.
+    /// Creates a reply that fails with `error` and sends no content. A stream fails before its first event.
+    ///
+    /// A loopback server sends the HTTP status and the body that a provider converts to `error`.
     pub fn error(error: ProviderError) -> Self {
         Self { instead: Some(Cut::Fail(error.into())), ..Self::message(Vec::new()) }
     }

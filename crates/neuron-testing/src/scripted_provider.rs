@@ -111,6 +111,7 @@ impl ScriptedProvider {
     /// Asserts that every reply was used.
     ///
     /// # Panics
+    ///
     /// Panics if a reply is not used yet.
     #[track_caller]
     pub fn assert_complete(&self) {

@@ -66,6 +66,7 @@ impl Server<Restate> {
     /// Returns an error with the server's response if the server cannot reach the deployment, or an I/O error.
     ///
     /// # Cancel safety
+    ///
     /// If the future is dropped, the server may still register the deployment.
     pub async fn register(&self, deployment_url: &str) -> io::Result<()> {
         let body = json!({"uri": deployment_url, "force": true});
@@ -80,6 +81,7 @@ impl Server<Restate> {
     /// Returns an error with the server's response if the server rejects the query, or an I/O error.
     ///
     /// # Cancel safety
+    ///
     /// Cancel safe. A query does not change any data.
     pub async fn query(&self, sql: &str) -> io::Result<Vec<Value>> {
         let body = self.administer("/query", &json!({"query": sql})).await?;

@@ -19,7 +19,9 @@ const CALLS: usize = 12;
 const TASKS: usize = 100;
 
 /// Checks that a connection is reused after a whole response, a stream or an error, and that a closed connection is
-/// replaced. A stream must be complete after its last event, even if the server does not end the body.
+/// replaced.
+///
+/// A stream must be complete after its last event, even if the server does not end the body.
 ///
 /// # Panics
 ///

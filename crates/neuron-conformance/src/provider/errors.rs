@@ -51,8 +51,10 @@ pub async fn errors<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks the kind and the text of each error that the vendor sends within a stream. A connection that breaks within a
-/// stream must be a [`StreamError`](neuron_types::ProviderError::StreamError), which is not retryable.
+/// Checks the kind and the text of each error that the vendor sends within a stream.
+///
+/// A connection that breaks within a stream must be a [`StreamError`](neuron_types::ProviderError::StreamError), which
+/// is not retryable.
 ///
 /// # Panics
 ///

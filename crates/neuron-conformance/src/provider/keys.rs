@@ -16,9 +16,10 @@ use neuron_testing::vendor::Vendor;
 /// A part of [`API_KEY`] that no other text of the suite contains.
 const KEY_PART: &str = "4c1f";
 
-/// Checks that a wrong key is an authentication error, and that the provider sends its key only in a header. The
-/// `Debug` output of the provider must not contain the key. Errors must not contain the key even if the server echoes
-/// it.
+/// Checks that a wrong key is an authentication error, and that the provider sends its key only in a header.
+///
+/// The `Debug` output of the provider must not contain the key. Errors must not contain the key even if the server
+/// echoes it.
 ///
 /// # Panics
 ///

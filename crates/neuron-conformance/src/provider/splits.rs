@@ -11,8 +11,9 @@ use super::tools::ask_with_tools;
 use super::{Capabilities, ProviderHarness};
 use neuron_testing::{Reply, Wire};
 
-/// Checks that the response does not depend on the line format and the chunk boundaries of its bytes. Streams are split
-/// in two at every byte, and are also sent in chunks of 1, 2, 3 and 7 bytes.
+/// Checks that the response does not depend on the line format and the chunk boundaries of its bytes.
+///
+/// Streams are split in two at every byte, and are also sent in chunks of 1, 2, 3 and 7 bytes.
 ///
 /// # Panics
 ///

@@ -14,8 +14,9 @@ use super::sample;
 use crate::case::Case;
 use crate::random::unique;
 
-/// A run of a part. Tracks the sessions that the storage must contain. The methods that write also check the written
-/// session and the list of sessions.
+/// A run of a part. Tracks the sessions that the storage must contain.
+///
+/// The methods that write also check the written session and the list of sessions.
 pub(super) struct TestContext<'s, S> {
     /// The storage under test.
     pub(super) storage: &'s S,

@@ -3,8 +3,9 @@
 //! [`check_damage`] copies the files of a storage twice. The first copy is made while the storage is open, as a killed
 //! process would leave the files. The second copy is made after the storage was closed. Each trial damages one file of
 //! one copy. The load of every session must then return exactly the stored session, or fail. The suite fails if a load
-//! returns an earlier state of a session, or if a session is missing without an error. The seed of a trial determines
-//! the copy, the file and the damage. A failure prints the seed.
+//! returns an earlier state of a session, or if a session is missing without an error.
+//!
+//! The seed of a trial determines the copy, the file and the damage. A failure prints the seed.
 //!
 //! # Example
 //!
@@ -50,6 +51,7 @@ type Stored = BTreeMap<String, Session>;
 /// session may be missing, because no other file may mention it.
 ///
 /// # Panics
+///
 /// Panics at the first violation. The message contains the seed and the damage. Panics also if the folder cannot be
 /// written.
 pub async fn check_damage<S, O>(folder: &Path, open: O, seeds: Range<u64>) -> Tally

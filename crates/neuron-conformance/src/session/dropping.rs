@@ -9,8 +9,9 @@ use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSess
 use super::context::{TestContext, same, same_content};
 use super::sample;
 
-/// Checks that a save that is dropped at any point leaves either the old or the new session, and never a mixture. The
-/// storage must remain usable. A dropped save must not overwrite a later save.
+/// Checks that a save that is dropped at any point leaves either the old or the new session, and never a mixture.
+///
+/// The storage must remain usable. A dropped save must not overwrite a later save.
 ///
 /// # Panics
 ///

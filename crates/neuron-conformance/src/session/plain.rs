@@ -199,8 +199,10 @@ pub async fn rewriting<S: SessionStorage>(storage: &S) {
 const NAMES: [&str; 15] =
     ["b", "a", "B", "a-b", "ab", "a_b", "a b", "ä", "z", "A", "10", "9", "対", "~", "a.b"];
 
-/// Checks that [`list`](SessionStorage::list) returns all sessions, sorted by the bytes of their ids. Each summary must
-/// have the session's number of messages and its times. A list after a save or delete must include the change.
+/// Checks that [`list`](SessionStorage::list) returns all sessions, sorted by the bytes of their ids.
+///
+/// Each summary must have the session's number of messages and its times. A list after a save or delete must include
+/// the change.
 ///
 /// # Panics
 ///

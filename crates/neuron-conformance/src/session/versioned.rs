@@ -9,8 +9,9 @@ use super::sample;
 const CREATORS: u64 = 12;
 
 /// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, even if several tasks call it
-/// concurrently. For a session that was deleted, every other method must return
-/// [`NotFound`](neuron_types::StorageError::NotFound).
+/// concurrently.
+///
+/// For a session that was deleted, every other method must return [`NotFound`](neuron_types::StorageError::NotFound).
 ///
 /// # Panics
 ///
@@ -125,8 +126,10 @@ pub async fn updating<S: VersionedSessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks that [`append`](VersionedSessionStorage::append) adds messages after the stored messages. `append` must
-/// replace the state if the caller passes a state. With an old revision it must return a conflict and write nothing.
+/// Checks that [`append`](VersionedSessionStorage::append) adds messages after the stored messages.
+///
+/// `append` must replace the state if the caller passes a state. With an old revision it must return a conflict and
+/// write nothing.
 ///
 /// # Panics
 ///

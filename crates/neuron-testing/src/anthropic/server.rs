@@ -18,8 +18,8 @@ use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, Vendo
 /// Examples are a wrong key, a missing header, an unknown field and a tool call without a result. [`check_request`] has
 /// the rules for the body.
 ///
-/// Every other request gets the next reply. The reply is sent as server-sent events if the request has `"stream":
-/// true`, and as JSON otherwise. A request after the last reply gets a 400.
+/// Every other request gets the next reply. The reply is sent as server-sent events if the request has
+/// `"stream": true`, and as JSON otherwise. A request after the last reply gets a 400.
 ///
 /// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts, including pings.
 ///

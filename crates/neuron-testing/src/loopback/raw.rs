@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 /// that is necessary to read a request.
 ///
 /// # Panics
+///
 /// The methods of `RawServer` and of [`RawConnection`] panic if a system call fails or the client closes the connection
 /// unexpectedly.
 ///

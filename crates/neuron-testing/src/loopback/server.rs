@@ -37,8 +37,10 @@ pub(crate) struct LoopbackServer {
 type Slot = Mutex<Option<TcpListener>>;
 
 impl LoopbackServer {
-    /// Starts a server. No response begins before `gather` requests have arrived. `handler` plans the response to a
-    /// request. Its first argument is the number of the request, counted from 1. Calls of `handler` never overlap.
+    /// Starts a server. No response begins before `gather` requests have arrived.
+    ///
+    /// `handler` plans the response to a request. Its first argument is the number of the request, counted from 1.
+    /// Calls of `handler` never overlap.
     pub(crate) async fn start(
         gather: usize,
         handler: impl Fn(usize, &RecordedRequest) -> Plan + Send + Sync + 'static,

@@ -56,8 +56,9 @@ impl Wire {
         Self { split: Some(Split::At(bytes)), ..self }
     }
 
-    /// Sends the first `bytes` bytes of the body, then closes the connection. The client gets an error. Has no effect
-    /// if the body has `bytes` bytes or fewer.
+    /// Sends the first `bytes` bytes of the body, then closes the connection. The client gets an error.
+    ///
+    /// Has no effect if the body has `bytes` bytes or fewer.
     pub fn cut_at(self, bytes: usize) -> Self {
         Self { cut: Some((bytes, CutKind::Abort)), ..self }
     }

@@ -1,7 +1,8 @@
 //! The differences between Ollama and its older versions or other servers with the same API.
 
-/// The differences between a current Ollama and an older version, or another server with the same API. The default has
-/// no differences. Each method adds one difference.
+/// The differences between a current Ollama and an older version, or another server with the same API.
+///
+/// The default has no differences. Each method adds one difference.
 ///
 /// # Example
 ///

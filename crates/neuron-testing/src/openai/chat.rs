@@ -13,8 +13,9 @@ use crate::Wire;
 use crate::chunks::chunks;
 use crate::json::{merge, sparse};
 
-/// Returns the JSON body that Chat Completions sends for a response that is not streamed. Content blocks that Chat
-/// Completions cannot express are left out.
+/// Returns the JSON body that Chat Completions sends for a response that is not streamed.
+///
+/// Content blocks that Chat Completions cannot express are left out.
 ///
 /// # Example
 ///

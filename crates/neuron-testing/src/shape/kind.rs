@@ -8,6 +8,7 @@ use super::{Null, Object, Problem, Wording};
 /// kinds.
 ///
 /// # Errors
+///
 /// Returns the vendor's error for the first mismatch.
 pub(crate) fn check<W: Wording>(
     vendor: W,

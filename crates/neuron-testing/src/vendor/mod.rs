@@ -105,6 +105,7 @@ pub trait Vendor: Send + Sync + 'static {
     /// A request that is rejected takes no reply from the script.
     ///
     /// # Errors
+    ///
     /// Returns the error that the vendor sends for the request.
     fn check(
         &self,
@@ -112,8 +113,9 @@ pub trait Vendor: Send + Sync + 'static {
         rules: &Rules,
     ) -> Result<Call<Self::Detail>, Self::Error>;
 
-    /// Returns the error that the vendor must send so that a provider converts it to `error`. The server never calls
-    /// this method for [`ProviderError::Network`], and closes the connection instead.
+    /// Returns the error that the vendor must send so that a provider converts it to `error`.
+    ///
+    /// The server never calls this method for [`ProviderError::Network`], and closes the connection instead.
     fn error(&self, error: &ProviderError) -> Self::Error;
 
     /// Returns the JSON body of a response that is not streamed.

@@ -97,6 +97,7 @@ impl<V: Vendor> VendorServer<V> {
     /// Asserts that every reply was used.
     ///
     /// # Panics
+    ///
     /// Panics if a reply is not used yet.
     #[track_caller]
     pub fn assert_complete(&self) {
@@ -191,7 +192,9 @@ impl<V: Vendor> VendorServerBuilder<V> {
     }
 
     /// Delays all responses until `requests` requests have arrived. These requests are then in progress at the same
-    /// time. Default: no response is delayed. Rejected requests are counted and delayed too.
+    /// time. Default: no response is delayed.
+    ///
+    /// Rejected requests are counted and delayed too.
     ///
     /// # Example
     ///
