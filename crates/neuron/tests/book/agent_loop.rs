@@ -1,5 +1,5 @@
-//! The agent loop: the chapter's snippets. What it says about the loop's behaviour is checked in
-//! `agent_loop/behaviour.rs`.
+//! The snippets of the chapter on the agent loop. `agent_loop/behaviour.rs` checks its statements about the loop's
+//! behaviour.
 
 mod behaviour;
 
@@ -94,7 +94,7 @@ async fn quick_example(provider: impl Provider) -> Result<AgentResult, LoopError
 }
 
 #[tokio::test]
-async fn the_quick_example_runs() {
+async fn quick_example_runs() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("14 million")]);
     let result = quick_example(provider.clone()).await.unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("14 million", 2));
@@ -129,7 +129,7 @@ fn builder<P: Provider>(
 }
 
 #[test]
-fn the_defaults_are_those_of_the_comments() {
+fn config_defaults_match_the_comments() {
     let agent = AgentLoop::builder(ScriptedProvider::new([Reply::text("")]), context()).build();
     let config = agent.config();
     assert!(agent.tools().is_empty());
@@ -144,7 +144,7 @@ fn the_defaults_are_those_of_the_comments() {
 
 /// "Direct construction"
 #[tokio::test]
-async fn an_agent_is_constructed_directly() {
+async fn agent_is_constructed_directly() {
     let (provider, tools) = (ScriptedProvider::new([Reply::text("fine")]), registry());
 
     let config = LoopConfig {
@@ -163,7 +163,7 @@ async fn an_agent_is_constructed_directly() {
 
 /// "run()" and "run_text()"
 #[tokio::test]
-async fn run_text_is_run_with_a_users_message() {
+async fn run_text_equals_run_with_a_user_message() {
     async fn both(provider: impl Provider) -> Result<[AgentResult; 2], LoopError> {
         let tool_ctx = ToolContext::default();
         let mut agent = AgentLoop::builder(&provider, context()).build();
@@ -186,7 +186,7 @@ async fn run_text_is_run_with_a_users_message() {
 
 /// "run_stream()"
 #[tokio::test]
-async fn the_streaming_loop_sees_text_calls_usage_and_messages() {
+async fn stream_has_text_calls_usage_and_messages() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("Ownership is…")]);
     let mut agent = AgentLoop::builder(provider, context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
@@ -220,7 +220,7 @@ async fn the_streaming_loop_sees_text_calls_usage_and_messages() {
 /// "run_step()"
 #[expect(unused_variables, reason = "as printed")]
 #[tokio::test]
-async fn the_first_step_loop_injects_guidance() {
+async fn step_loop_injects_a_message() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("Go to Oslo")]);
     let mut agent = AgentLoop::builder(provider.clone(), context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
@@ -249,7 +249,7 @@ async fn the_first_step_loop_injects_guidance() {
         }
     }
 
-    // Also exposed: the conversation and the tools.
+    // The step iterator also exposes the conversation and the tools.
     assert_eq!(steps.messages().len(), 5);
     steps.tools_mut().register(MyCalculateTool);
     drop(steps);
@@ -262,7 +262,7 @@ async fn the_first_step_loop_injects_guidance() {
 
 /// "Distinguishing text responses from tool calls"
 #[tokio::test]
-async fn the_second_step_loop_names_each_call() {
+async fn step_loop_names_each_call() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("4")]);
     let mut agent = AgentLoop::builder(provider, context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
@@ -343,7 +343,7 @@ fn tool_calls_are_extracted_as_tuples() {
 
 /// "Cancellation"
 #[tokio::test(start_paused = true)]
-async fn another_task_cancels_the_run() {
+async fn another_task_can_cancel_the_run() {
     let provider = ScriptedProvider::new([Reply::hang()]);
     let mut agent = AgentLoop::builder(provider, context()).build();
 
@@ -367,7 +367,7 @@ async fn another_task_cancels_the_run() {
 
 /// "Usage limits"
 #[tokio::test]
-async fn limits_are_set_by_methods_by_fields_or_by_the_configuration() {
+async fn limits_can_be_set_in_three_ways() {
     let limits = UsageLimits::default()
         .with_input_tokens_limit(500_000)
         .with_output_tokens_limit(50_000)
@@ -431,7 +431,7 @@ impl ObservabilityHook for TokenBudgetHook {
 
 /// "Observability hooks"
 #[tokio::test]
-async fn the_budget_hook_ends_the_run_that_exceeds_it() {
+async fn budget_hook_ends_a_run_that_exceeds_it() {
     let usage = |output_tokens| neuron_types::TokenUsage { output_tokens, ..Default::default() };
     let provider = ScriptedProvider::new([
         Reply::text("short").usage(usage(10_000)),
