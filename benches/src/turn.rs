@@ -270,7 +270,8 @@ pub enum Way {
     Stepped,
 }
 
-/// Runs an agent for `turns` turns in the way `way`, and returns the cost of each turn.
+/// Runs an agent for `turns` turns in the way `way`, and returns the cost of each turn. If `waits` is `true`, the model
+/// yields to the runtime before each response.
 ///
 /// # Errors
 ///

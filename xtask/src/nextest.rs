@@ -26,7 +26,7 @@ pub(crate) fn run(
     let mut command = compiler::cargo(["nextest", "run", "--all-features"])?;
     NEXTEST.add_to(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
-    // Many tests only wait for servers and time limits, so each core runs two.
+    // Many tests only wait for servers and time limits, so two tests run per core.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     command.args(["--test-threads", &(2 * cores).to_string()]);
     if let Filter::DependentsOf(packages) = filter {

@@ -62,18 +62,19 @@ pub struct Capabilities {
     pub sampling: bool,
     /// Set if the provider sends stop sequences.
     pub stop_sequences: bool,
-    /// Set if the vendor counts tokens that were read from a cache.
+    /// Set if the vendor reports the number of tokens that were read from a cache.
     pub cache_read_tokens: bool,
-    /// Set if the vendor counts tokens that were written to a cache.
+    /// Set if the vendor reports the number of tokens that were written to a cache.
     pub cache_creation_tokens: bool,
-    /// Set if the vendor counts reasoning tokens.
+    /// Set if the vendor reports the number of reasoning tokens.
     pub reasoning_tokens: bool,
-    /// The stop reasons that the provider distinguishes.
+    /// The stop reasons that the provider must distinguish.
     pub stop_reasons: Vec<StopReason>,
-    /// The kinds of errors that the provider distinguishes if they are sent instead of a response. The values are those
-    /// of [`ProviderError::kind`](neuron_types::ProviderError::kind).
+    /// The kinds of errors that the provider must distinguish if they are sent instead of a response. The values are
+    /// those of [`ProviderError::kind`](neuron_types::ProviderError::kind).
     pub errors: Vec<&'static str>,
-    /// The kinds of errors that the provider distinguishes within a stream, as in [`errors`](Self::errors).
+    /// The kinds of errors that the provider must distinguish within a stream. The values are like those of
+    /// [`errors`](Self::errors).
     pub stream_errors: Vec<&'static str>,
     /// Set if the error for a rate limit contains the delay before a retry.
     pub retry_after: bool,

@@ -253,7 +253,7 @@ async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
                 case.equal("whether it is retryable", error.is_retryable(), is_retryable);
                 let is_refused = matches!(error, ProviderError::Authentication(_));
                 case.equal("whether the key is at fault", is_refused, matches!(status, 401 | 403));
-                // `RateLimit` has no field for a text.
+                // `ProviderError::RateLimit` has no field for the text of the server.
                 if !matches!(error, ProviderError::RateLimit { .. }) {
                     case.mentions(&error, status);
                     case.mentions(&error, body);

@@ -29,7 +29,7 @@ use crate::Reply;
 #[must_use]
 pub struct ServerReply {
     pub(crate) source: Source,
-    /// The encoding on the wire. `None` selects the [`Wire`] of the server.
+    /// The line format, splits and cuts of the reply. `None` selects the [`Wire`] of the server.
     pub(crate) wire: Option<Wire>,
     /// Response headers in addition to the vendor's own.
     pub(crate) headers: Vec<(String, String)>,
@@ -59,7 +59,7 @@ impl ServerReply {
             })
     }
 
-    /// Sets the encoding and the cut of this reply. Overrides the [`Wire`] of the server.
+    /// Sets how the bytes of this reply are encoded, split and cut. Overrides the [`Wire`] of the server.
     pub fn over(self, wire: Wire) -> Self {
         Self { wire: Some(wire), ..self }
     }
@@ -76,7 +76,7 @@ impl ServerReply {
 }
 
 impl Reply {
-    /// Converts the reply to a [`ServerReply`] with this encoding and cut.
+    /// Converts the reply to a [`ServerReply`] whose bytes are encoded, split and cut as `wire` says.
     pub fn over(self, wire: Wire) -> ServerReply {
         ServerReply::from(self).over(wire)
     }

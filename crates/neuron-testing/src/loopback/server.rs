@@ -81,7 +81,7 @@ async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
     let mut connections = JoinSet::new();
     loop {
         let accepted = poll_fn(|cx| {
-            // Remove finished connections from the set.
+            // The set would otherwise keep the result of every finished connection.
             while let Poll::Ready(Some(_)) = connections.poll_join_next(cx) {}
             match &*lock(&listener) {
                 Some(listener) => listener.poll_accept(cx).map(Some),

@@ -84,14 +84,16 @@ fn bad_name(bounds: &[&str], name: &str) -> Option<Problem<'static>> {
     }
 }
 
-/// Returns a problem if `found` exceeds the bound in `up to N`. A kind without a bound allows any length.
+/// Returns a problem if the length `found` exceeds the bound `up to N` of a kind, and `None` otherwise. A kind without
+/// a bound allows any length.
 fn too_long(bounds: &[&str], found: usize, is_list: bool) -> Option<Problem<'static>> {
     let ["up", "to", most, ..] = bounds else { return None };
     let most = most.parse().unwrap_or(usize::MAX);
     (found > most).then_some(Problem::Length { is_list, most, found })
 }
 
-/// Returns a problem if a number is outside the bounds `from N` and `to N`, which are both optional.
+/// Returns a problem if a number is outside the bounds `from N` and `to N` of its kind, and `None` otherwise. Both
+/// bounds are optional.
 fn out_of_range(
     bounds: &[&str],
     number: &serde_json::Number,

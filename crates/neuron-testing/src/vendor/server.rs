@@ -185,8 +185,8 @@ impl<V: Vendor> VendorServerBuilder<V> {
         self
     }
 
-    /// Sets the encoding and the cut of every scripted response. [`ServerReply::over`] overrides this setting for one
-    /// reply.
+    /// Sets how the bytes of every scripted response are encoded, split and cut. [`ServerReply::over`] overrides this
+    /// setting for one reply.
     pub fn wire(self, wire: Wire) -> Self {
         Self { wire, ..self }
     }

@@ -15,7 +15,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// "Quick example"
+/// The section "Quick example" of the book.
 async fn quick_example() -> Result<(), ContextError> {
     let strategy = SlidingWindowStrategy::new(
         10,      // keep the last 10 non-system messages
@@ -58,7 +58,7 @@ async fn window_keeps_system_messages_and_the_last_others() {
     assert_eq!(compacted.unwrap(), expected);
 }
 
-/// "The ContextStrategy trait". Uses the signature with `impl Future + Send`.
+/// The section "The ContextStrategy trait" of the book. Uses the signature with `impl Future + Send`.
 struct KeepLast;
 
 impl ContextStrategy for KeepLast {
@@ -102,7 +102,7 @@ fn work() -> Vec<Message> {
     messages
 }
 
-/// "ToolResultClearingStrategy"
+/// The section "ToolResultClearingStrategy" of the book.
 #[tokio::test]
 async fn cleared_results_keep_their_ids() {
     // Keep the 2 most recent tool results intact, clear older ones
@@ -114,7 +114,7 @@ async fn cleared_results_keep_their_ids() {
     assert_eq!(strategy.compact(work()).await.unwrap(), expected);
 }
 
-/// "SummarizationStrategy"
+/// The section "SummarizationStrategy" of the book.
 #[tokio::test]
 async fn old_messages_are_replaced_by_a_summary() {
     let provider = ScriptedProvider::new([Reply::text("Two files were read.")]);
@@ -135,7 +135,7 @@ async fn old_messages_are_replaced_by_a_summary() {
     }
 }
 
-/// "CompositeStrategy"
+/// The section "CompositeStrategy" of the book.
 #[tokio::test]
 async fn composite_strategy_stops_when_the_budget_is_met() {
     let strategy = CompositeStrategy::new(
@@ -165,7 +165,7 @@ async fn composite_strategy_stops_when_the_budget_is_met() {
     assert_eq!(windowed.len(), 4, "then the second: {windowed:?}");
 }
 
-/// "SystemInjector"
+/// The section "SystemInjector" of the book.
 #[test]
 fn injector_triggers_by_turns_and_tokens() {
     let mut injector = SystemInjector::new();
@@ -192,7 +192,7 @@ fn injector_triggers_by_turns_and_tokens() {
     assert!(check(7, 100).is_empty());
 }
 
-/// "PersistentContext"
+/// The section "PersistentContext" of the book.
 #[test]
 fn sections_are_rendered_as_printed() {
     let mut ctx = PersistentContext::new();
@@ -250,7 +250,7 @@ async fn printed_compaction_has_the_printed_result() {
     );
 }
 
-/// "TokenCounter"
+/// The section "TokenCounter" of the book.
 #[test]
 fn counter_estimates_texts_messages_and_tools() {
     let (messages, tool_definitions) =
@@ -300,7 +300,7 @@ fn content_is_estimated_as_the_table_says() {
     check(ContentBlock::Compaction { content: text() }, 10);
 }
 
-/// "Server-side context management"
+/// The section "Server-side context management" of the book.
 #[test]
 fn request_enables_server_side_compaction() {
     let request = CompletionRequest {

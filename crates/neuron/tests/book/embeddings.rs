@@ -44,7 +44,7 @@ impl EmbeddingProvider for Async {
     }
 }
 
-/// "Quick Example"
+/// The section "Quick Example" of the book.
 async fn quick_example(client: impl EmbeddingProvider) -> Result<(), Box<dyn std::error::Error>> {
     let response = client
         .embed(EmbeddingRequest {
@@ -72,7 +72,7 @@ async fn custom_provider_embeds() {
     quick_example(Async).await.unwrap();
     let client = Async;
 
-    // "Controlling Dimensions"
+    // The section "Controlling Dimensions" of the book.
     let response = client
         .embed(EmbeddingRequest {
             model: "text-embedding-3-small".to_string(),
@@ -85,7 +85,7 @@ async fn custom_provider_embeds() {
 
     assert_eq!(response.embeddings[0].len(), 256);
 
-    // "Provider-Specific Options"
+    // The section "Provider-Specific Options" of the book.
     let mut extra = HashMap::new();
     extra.insert("user".to_string(), serde_json::json!("user-123"));
 
@@ -101,7 +101,7 @@ async fn custom_provider_embeds() {
     assert_eq!(response.model, "text-embedding-3-large");
 }
 
-/// "OpenAI Implementation". Uses the same client for completions and embeddings.
+/// The section "OpenAI Implementation" of the book. Uses the same client for completions and embeddings.
 #[tokio::test]
 async fn openai_client_completes_and_embeds() {
     use neuron_provider_openai::OpenAi;
@@ -138,8 +138,8 @@ async fn openai_client_completes_and_embeds() {
     server.assert_complete();
 }
 
-/// "When EmbeddingRequest.model is empty, the OpenAI implementation defaults to
-/// text-embedding-3-small."
+/// Checks the book's statement "When EmbeddingRequest.model is empty, the OpenAI implementation defaults to
+/// text-embedding-3-small".
 #[test]
 fn default_model_is_text_embedding_3_small() {
     assert_eq!(neuron_provider_openai::DEFAULT_EMBEDDING_MODEL, "text-embedding-3-small");
@@ -159,7 +159,7 @@ fn structs_have_exactly_the_printed_fields() {
     assert_eq!((prompt_tokens, total_tokens), (0, 0));
 }
 
-/// "EmbeddingError"
+/// The section "EmbeddingError" of the book.
 async fn outcome(client: impl EmbeddingProvider, request: EmbeddingRequest) -> &'static str {
     match client.embed(request).await {
         Ok(response) => {

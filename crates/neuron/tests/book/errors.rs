@@ -157,7 +157,7 @@ fn question_mark_converts_errors() {
     assert!(matches!(storage(), Err(StorageError::Io(_))));
 }
 
-/// "is_retryable()". A retry loop with a longer wait after each attempt.
+/// The section "is_retryable()" of the book. A retry loop with a longer wait after each attempt.
 async fn with_retries<P: Provider>(
     provider: P,
     request: CompletionRequest,
@@ -209,7 +209,7 @@ fn helper_returns_a_model_retry() {
     assert!(matches!(validate_date("today"), Err(ToolError::ModelRetry(_))));
 }
 
-/// "Handling LoopError"
+/// The section "Handling LoopError" of the book.
 fn handle<T>(loop_result: Result<T, LoopError>) -> &'static str {
     match loop_result {
         Ok(response) => {

@@ -2,8 +2,8 @@
 //! module.
 //!
 //! An incomplete snippet is in a function that supplies the missing variables. If a chapter states a behaviour, such as
-//! a table, a default or a text, a test of its module checks this behaviour. A comment in quotation marks is the
-//! heading of a section in the book, or a sentence from the book.
+//! a table, a default or a text, a test of its module checks this behaviour. Comments name the section of the book to
+//! which a snippet or a test belongs.
 
 mod agent_loop;
 mod concepts;

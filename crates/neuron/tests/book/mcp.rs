@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::runtime::Shout;
 
-// "Quick Example"
+// The section "Quick Example" of the book.
 
 #[expect(dead_code, reason = "it needs npx")]
 async fn quick_example() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,7 +44,7 @@ async fn quick_example() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-// "McpClient"
+// The section "McpClient" of the book.
 
 #[expect(dead_code, reason = "it needs npx")]
 async fn stdio() -> Result<(), McpError> {
@@ -100,7 +100,7 @@ async fn client_has_the_methods_of_the_table() {
         let output = client.call_tool_json("shout", json!({ "text": "b" })).await.unwrap();
         assert_eq!(output.content[0].to_string(), "B");
         assert!(!client.is_closed());
-        // "Accessing the Raw rmcp Peer"
+        // The section "Accessing the Raw rmcp Peer" of the book.
         let peer = client.peer();
         assert!(peer.peer_info().is_some());
     })
@@ -118,7 +118,7 @@ async fn resources_and_prompts(client: McpClient) -> Result<(), McpError> {
     Ok(())
 }
 
-// "McpToolBridge"
+// The section "McpToolBridge" of the book.
 
 #[tokio::test]
 async fn registry_contains_local_tools_and_server_tools() {
@@ -158,7 +158,7 @@ async fn listed_tools_can_be_bridged_one_by_one() {
     .await;
 }
 
-// "McpServer"
+// The section "McpServer" of the book.
 
 fn server() -> McpServer {
     let mut registry = ToolRegistry::new();
@@ -188,7 +188,7 @@ async fn server_reports_its_name_version_and_instructions() {
     .await;
 }
 
-// "MCP-Specific Types"
+// The section "MCP-Specific Types" of the book.
 
 #[expect(dead_code, reason = "the fields of the table")]
 fn fields(
@@ -207,7 +207,7 @@ fn fields(
     drop((name, description, required));
 }
 
-// "Error Handling"
+// The section "Error Handling" of the book.
 
 #[tokio::test]
 async fn program_that_does_not_start_is_a_connection_error() {
@@ -225,7 +225,7 @@ async fn missing_tool_is_a_call_error() {
     .await;
 }
 
-// "Tool Annotations"
+// The section "Tool Annotations" of the book.
 
 #[tokio::test]
 async fn tool_definition_contains_the_annotations() {

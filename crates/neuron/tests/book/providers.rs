@@ -14,7 +14,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// "Quick example". The body of its `main`, with any provider.
+/// The section "Quick example" of the book. The body of its `main`, with any provider.
 async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error::Error>> {
     let request = CompletionRequest {
         messages: vec![Message::user("What is Rust?")],
@@ -33,7 +33,7 @@ fn request_without_a_model_has_an_empty_name() {
     assert_eq!(CompletionRequest::default().model, "");
 }
 
-/// "Construction"
+/// The section "Construction" of the book.
 #[test]
 fn anthropic_is_built_as_printed() {
     // From environment variable (ANTHROPIC_API_KEY)
@@ -55,7 +55,7 @@ fn anthropic_is_built_as_printed() {
     assert_eq!(provider.info().default_model, "claude-opus-4-5");
 }
 
-/// "Construction"
+/// The section "Construction" of the book.
 #[test]
 fn openai_is_built_as_printed() {
     // From environment variable (OPENAI_API_KEY, optional OPENAI_ORG_ID)
@@ -80,7 +80,7 @@ fn openai_is_built_as_printed() {
     assert_eq!(provider.info().default_model, "gpt-4o");
 }
 
-/// "Construction"
+/// The section "Construction" of the book.
 #[test]
 fn ollama_is_built_as_printed() {
     // Default: localhost:11434, no auth
@@ -104,7 +104,7 @@ fn ollama_is_built_as_printed() {
 }
 
 mod as_printed {
-    //! "Implementing a custom provider"
+    //! The section "Implementing a custom provider" of the book.
 
     #![expect(unreachable_pub, unused_imports, reason = "as printed")]
 
@@ -233,7 +233,7 @@ async fn provider_call_can_be_spawned() {
     assert_eq!(done, StopReason::EndTurn);
 }
 
-/// "Error handling"
+/// The section "Error handling" of the book.
 async fn may_retry<P: Provider>(provider: P, request: CompletionRequest) -> Option<bool> {
     match provider.complete(request).await {
         Ok(response) => {
@@ -281,7 +281,7 @@ async fn provider_errors_are_retryable_as_the_table_says() {
     assert_eq!(may_retry(provider, CompletionRequest::default()).await, None);
 }
 
-/// "Streaming"
+/// The section "Streaming" of the book.
 #[expect(unused_imports, unused_variables, reason = "as printed")]
 async fn streaming<P: Provider>(
     provider: P,
@@ -325,7 +325,8 @@ async fn stream_is_read_by_recv_or_as_a_stream() {
     assert_eq!(refused.await.unwrap_err().to_string(), "invalid request: streaming not supported");
 }
 
-/// "Provider + AgentLoop integration" and "Swapping providers". The code that follows the creation of the provider.
+/// The sections "Provider + AgentLoop integration" and "Swapping providers" of the book. The code that follows the
+/// creation of the provider.
 async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error::Error>> {
     use neuron_tool::ToolRegistry;
 

@@ -231,7 +231,8 @@ async fn test_agent_loop_with_tool_call() {
     assert!(result.response.contains("hello"));
 }
 
-/// "Test `ToolError::ModelRetry` by returning it from a mock tool". Uses the example of the chapter on the loop.
+/// The section "Test `ToolError::ModelRetry` by returning it from a mock tool" of the book. Uses the example of the
+/// chapter on the loop.
 #[tokio::test]
 async fn model_retry_reaches_the_model_as_an_error_result() {
     let call = |id, city| tool_call_response("get_weather", id, serde_json::json!({"city": city}));
@@ -280,7 +281,7 @@ async fn mock_without_streaming_ends_the_stream_with_an_error() {
 }
 
 mod http {
-    //! "HTTP-Level Integration Tests with wiremock"
+    //! The section "HTTP-Level Integration Tests with wiremock" of the book.
 
     use neuron_provider_openai::OpenAi;
     use neuron_types::*;
@@ -322,7 +323,7 @@ mod http {
     }
 }
 
-/// "5. Testing Guardrails"
+/// The section "5. Testing Guardrails" of the book.
 mod guardrails {
     use crate::runtime::NoSecrets;
     use neuron_runtime::InputGuardrail;

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::tools::search_tool;
 
-/// "Built-in middleware"
+/// The section "Built-in middleware" of the book.
 #[expect(unused_imports, reason = "as printed")]
 fn add_built_in(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::{OutputFormatter, PermissionChecker, SchemaValidator};
@@ -26,7 +26,7 @@ fn add_built_in(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// "TimeoutMiddleware"
+/// The section "TimeoutMiddleware" of the book.
 fn add_timeout(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::TimeoutMiddleware;
 
@@ -40,7 +40,7 @@ fn add_timeout(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// "StructuredOutputValidator"
+/// The section "StructuredOutputValidator" of the book.
 fn add_structured(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::StructuredOutputValidator;
 
@@ -55,7 +55,7 @@ fn add_structured(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// "RetryLimitedValidator"
+/// The section "RetryLimitedValidator" of the book.
 fn add_retry_limited(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::{RetryLimitedValidator, StructuredOutputValidator};
 
@@ -176,7 +176,7 @@ async fn call_that_exceeds_its_timeout_is_an_execution_failure() {
     }
 }
 
-/// "Unlike `SchemaValidator` (which returns `ToolError::InvalidInput` on failure)".
+/// Checks the book's statement "Unlike `SchemaValidator` (which returns `ToolError::InvalidInput` on failure)".
 #[tokio::test]
 async fn validators_differ_in_their_error() {
     let mut kinds = Vec::new();

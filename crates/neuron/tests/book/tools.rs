@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-// "Implementing Tool manually"
+// The section "Implementing Tool manually" of the book.
 
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 struct SearchArgs {
@@ -79,7 +79,7 @@ async fn manual_tool_runs_through_the_registry() {
     assert_eq!(definition.input_schema["required"], json!(["query"]));
 }
 
-// "Tool – strongly typed". Uses the signature with `impl Future + Send`.
+// The section "Tool – strongly typed" of the book. Uses the signature with `impl Future + Send`.
 
 struct Spelled;
 
@@ -102,7 +102,7 @@ impl Tool for Spelled {
     }
 }
 
-// "ToolDyn – type-erased". Uses the signature with elided lifetimes.
+// The section "ToolDyn – type-erased" of the book. Uses the signature with elided lifetimes.
 
 struct Erased;
 
@@ -124,7 +124,7 @@ impl ToolDyn for Erased {
     }
 }
 
-/// "ToolRegistry"
+/// The section "ToolRegistry" of the book.
 async fn registry_snippet(
     arc_tool_dyn: Arc<dyn ToolDyn>,
     json_input: serde_json::Value,
@@ -228,7 +228,7 @@ impl ToolMiddleware for RateLimiter {
     }
 }
 
-/// "Input validation middleware"
+/// The section "Input validation middleware" of the book.
 #[expect(clippy::collapsible_if, reason = "as printed")]
 fn add_validation(registry: &mut ToolRegistry) {
     // Input validation middleware — rejects invalid arguments with a hint
@@ -257,7 +257,7 @@ fn add_validation(registry: &mut ToolRegistry) {
     }));
 }
 
-/// "Scoping validation to specific tools"
+/// The section "Scoping validation to specific tools" of the book.
 #[expect(clippy::collapsible_if, reason = "as printed")]
 fn add_scoped_validation(registry: &mut ToolRegistry) {
     // This validation runs only when the "fetch_page" tool is called
@@ -357,7 +357,7 @@ async fn global_middleware_runs_before_the_middleware_of_a_tool() {
     assert_eq!(*log.lock().unwrap(), ["logging", "auth", "logging"]);
 }
 
-/// "ToolError::ModelRetry". The snippet is the body of a tool's `call`.
+/// The section "ToolError::ModelRetry" of the book. The snippet is the body of a tool's `call`.
 fn query_of(args: SearchArgs) -> Result<String, ToolError> {
     fn is_valid_query(query: &str) -> bool {
         query.starts_with("SELECT ")

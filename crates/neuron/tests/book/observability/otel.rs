@@ -1,4 +1,5 @@
-//! "neuron-otel – OpenTelemetry instrumentation". Checks each snippet, and the names that the chapter lists.
+//! The section "neuron-otel – OpenTelemetry instrumentation" of the book. Checks each snippet, and the names that the
+//! chapter lists.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
@@ -175,7 +176,7 @@ async fn using_with_tracing_hook() {
     }
 }
 
-/// "Or use the umbrella crate with the otel feature".
+/// Checks the book's statement "Or use the umbrella crate with the otel feature".
 #[test]
 fn installation() {
     let hook: OtelHook = neuron::otel::OtelHook::default();

@@ -1,4 +1,4 @@
-//! "DurableContext"
+//! The section "DurableContext" of the book.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::Shout;
 
-/// "The Trait". A context that only passes calls through, with the signatures as printed.
+/// The section "The Trait" of the book. A context that only passes calls through, with the signatures as printed.
 struct PassThrough<P> {
     provider: Arc<P>,
     tools: Arc<ToolRegistry>,
@@ -73,7 +73,7 @@ impl<P: Provider> DurableContext for PassThrough<P> {
     }
 }
 
-/// "LocalDurableContext"
+/// The section "LocalDurableContext" of the book.
 #[tokio::test]
 async fn agent_runs_with_a_local_durable_context() {
     let my_provider = ScriptedProvider::new([Reply::text("hi")]);
@@ -118,7 +118,8 @@ async fn agent_runs_with_a_custom_durable_context() {
     assert_eq!(result.unwrap().response, "HI");
 }
 
-/// "In production, swap LocalDurableContext". The calling code, which does not depend on an engine.
+/// The section "In production, swap LocalDurableContext" of the book. The calling code, which does not depend on an
+/// engine.
 async fn calling_code(
     provider: Arc<ScriptedProvider>,
     tools: Arc<ToolRegistry>,
@@ -131,7 +132,7 @@ async fn calling_code(
     agent.run_text("shout", &ToolContext::default()).await.unwrap()
 }
 
-/// "The calling code stays the same."
+/// Checks the book's statement "The calling code stays the same".
 #[tokio::test]
 async fn calling_code_works_with_a_journal() {
     let script = || {
@@ -166,7 +167,7 @@ async fn calling_code_works_with_a_journal() {
     assert_eq!(silent.calls(), 0);
 }
 
-/// "All other behavior (hooks, compaction, cancellation) works the same way."
+/// Checks the book's statement "All other behavior (hooks, compaction, cancellation) works the same way".
 #[tokio::test]
 async fn durable_run_has_the_same_hooks_compaction_and_cancellation() {
     /// A hook that records the names of the events, in order.
@@ -239,7 +240,7 @@ async fn durable_run_has_the_same_hooks_compaction_and_cancellation() {
     assert!(SqliteDurableContext::open(&other, "run-1", provider, tools).await.is_ok());
 }
 
-/// "ActivityOptions"
+/// The section "ActivityOptions" of the book.
 #[test]
 fn activity_options_are_built_as_printed() {
     let options = ActivityOptions {

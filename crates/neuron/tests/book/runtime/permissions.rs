@@ -1,4 +1,4 @@
-//! "PermissionPolicy"
+//! The section "PermissionPolicy" of the book.
 
 use neuron_types::{PermissionDecision, PermissionPolicy};
 use serde_json::json;

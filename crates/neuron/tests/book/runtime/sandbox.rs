@@ -1,4 +1,4 @@
-//! "Sandbox"
+//! The section "Sandbox" of the book.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ async fn custom_sandbox_runs_erased_tools() {
     );
 }
 
-/// "NoOpSandbox passes through directly", as printed.
+/// The snippet "NoOpSandbox passes through directly" of the book, as printed.
 #[tokio::test]
 async fn no_op_sandbox_passes_calls_through() -> Result<(), SandboxError> {
     let tool: Arc<dyn ToolDyn> = Arc::new(Shout);

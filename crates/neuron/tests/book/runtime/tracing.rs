@@ -1,4 +1,4 @@
-//! "TracingHook"
+//! The section "TracingHook" of the book.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
