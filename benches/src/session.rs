@@ -49,6 +49,7 @@ impl<S: VersionedSessionStorage> Growing<S> {
     /// Returns the error of the storage.
     pub async fn new(storage: S, length: usize, turns: usize) -> Result<Self, StorageError> {
         let mut sessions = Vec::new();
+        // Each session gets at most a tenth of its length in turns, and a turn has two messages.
         for number in 0..turns.div_ceil((length / 10).max(1)) {
             let mut session = Session::new(format!("session-{number}"), ".".into());
             session.messages = (0..length).map(message).collect();

@@ -48,6 +48,7 @@ impl Clock {
     #[must_use]
     pub fn costs(&self) -> Vec<Cost> {
         let ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A tick is recorded at each call of the model, so a turn lies between two ticks.
         let between = |pair: &[(Instant, Stats)]| match pair {
             [(start, before), (end, after)] => {
                 Cost { time: *end - *start, allocations: after.allocations - before.allocations }

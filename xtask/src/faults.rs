@@ -81,7 +81,7 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     }
 }
 
-/// A fault of the list.
+/// An entry of the list of faults.
 #[derive(Debug)]
 struct Fault<'a> {
     /// The whole entry of the fault in the list.

@@ -36,6 +36,7 @@ impl Tool {
     /// Adds the folder of the tool to `PATH` of a command, unless the installed version is new enough. Installs the
     /// tool under `target/tools` if necessary.
     pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
+        // A tool that the developer has installed is preferred to a second installation.
         if self.is_new_enough(process::program("cargo")) {
             return Ok(());
         }

@@ -144,6 +144,7 @@ impl ScriptedProvider {
         request: CompletionRequest,
     ) -> Result<(Result<CompletionResponse, Cut>, Pace), ProviderError> {
         let mut requests = lock(&self.shared.requests);
+        // Requests after the last reply are recorded too, so the error is returned only after the push below.
         let result = match self.shared.script.take() {
             Ok((call, reply)) => Ok(reply.resolve(Asked {
                 call,
@@ -172,6 +173,7 @@ impl Provider for ScriptedProvider {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
+        // `_open` is held until the future ends, so that the call counts as open.
         let (response, pace, _open) = self.answer(request.to_request()).await?;
         match pace.cut {
             Some((after, cut)) if after < events(response.clone(), pace.chunk_chars).len() => {

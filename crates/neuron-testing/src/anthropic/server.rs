@@ -59,8 +59,8 @@ impl Vendor for AnthropicApi {
     type Detail = ();
     type Error = ApiError;
 
-    /// Checks a request in the order of Anthropic's own checks. Returns the error that Anthropic sends if it rejects
-    /// the request.
+    /// Checks a request in the order of Anthropic's own checks, and returns its model and streaming flag. Returns the
+    /// error that Anthropic sends if it rejects the request.
     fn check(&self, request: &RecordedRequest, rules: &Rules) -> Result<Call<()>, ApiError> {
         if request.method != "POST" || request.path != "/v1/messages" {
             return Err(ApiError::new(404, "not_found_error", "Not Found"));

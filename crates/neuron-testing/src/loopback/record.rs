@@ -95,6 +95,7 @@ impl Record {
         then: impl FnOnce(usize, &RecordedRequest) -> T,
     ) -> T {
         let mut requests = lock(&self.requests);
+        // `then` runs under the lock, so that replies are taken in the order of the request numbers.
         let result = then(requests.len() + 1, &request);
         requests.push(request);
         drop(requests);

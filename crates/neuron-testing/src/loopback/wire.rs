@@ -93,6 +93,7 @@ impl Wire {
     ///
     /// [`Step::Wait`] steps keep their positions. Bytes from before and after a wait are never joined in one chunk.
     pub(crate) fn apply(&self, steps: Vec<Step>) -> Vec<Step> {
+        // The position of a cut refers to the whole body, so the cut is applied before the split.
         let steps = match self.cut {
             Some((bytes, kind)) => cut(steps, bytes, kind),
             None => steps,

@@ -73,12 +73,13 @@ fn refuse(problem: Option<String>) -> Result<(), ApiError> {
     problem.map_or(Ok(()), |text| Err(ApiError::invalid_request(text)))
 }
 
-/// Returns the error text for a missing or empty model.
+/// Returns the error text for a missing or empty model, or `None` if there is a model.
 fn model_problem(model: &Value) -> Option<String> {
     model.as_str().is_none_or(str::is_empty).then(|| "model is required".into())
 }
 
-/// Returns the error text for an unknown role or an image that is not base64.
+/// Returns the error text for a message with an unknown role or with an image that is not base64. Returns `None` for a
+/// valid message.
 fn message_problem(message: &Value) -> Option<String> {
     let role = message["role"].as_str().unwrap_or_default().to_lowercase();
     if !["system", "user", "assistant", "tool"].contains(&role.as_str()) {
@@ -91,7 +92,8 @@ fn message_problem(message: &Value) -> Option<String> {
     Some(format!("illegal base64 data at input byte {at}"))
 }
 
-/// Returns the error text for a value of `think` that is neither a boolean nor a known level.
+/// Returns the error text for a value of `think` that is neither a boolean nor a known level. Returns `None` for a
+/// valid or missing value.
 fn think_problem(think: &Value) -> Option<String> {
     match think {
         Value::Null | Value::Bool(_) => None,
@@ -108,7 +110,8 @@ fn think_problem(think: &Value) -> Option<String> {
     }
 }
 
-/// Returns the error text for a value of `keep_alive` that is neither a number nor a duration in Go's syntax.
+/// Returns the error text for a value of `keep_alive` that is neither a number nor a duration in Go's syntax. Returns
+/// `None` for a valid or missing value.
 fn keep_alive_problem(keep_alive: &Value) -> Option<String> {
     match keep_alive {
         Value::Null | Value::Number(_) => None,
@@ -145,7 +148,8 @@ fn duration_error(text: &str) -> Option<&'static str> {
     None
 }
 
-/// Returns the error text for a value of `format` that is neither empty, `json`, nor an object.
+/// Returns the error text for a value of `format` that is neither empty, `json`, nor an object. Returns `None` for a
+/// valid or missing value.
 fn format_problem(format: &Value) -> Option<String> {
     let fits = match format {
         Value::String(text) => text.is_empty() || text == "json",

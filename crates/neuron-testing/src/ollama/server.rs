@@ -83,8 +83,8 @@ impl Vendor for OllamaApi {
 
     const NEEDS_KEY: bool = false;
 
-    /// Checks a request in the order of Ollama's own checks. Returns the error that Ollama sends if it rejects the
-    /// request.
+    /// Checks a request in the order of Ollama's own checks, and returns its endpoint, model and streaming flag.
+    /// Returns the error that Ollama sends if it rejects the request.
     fn check(
         &self,
         request: &RecordedRequest,

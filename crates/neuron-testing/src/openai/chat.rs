@@ -153,6 +153,7 @@ type Delta = (Value, String);
 /// Returns all deltas of a stream, except the empty delta with the finish reason.
 fn deltas(response: &CompletionResponse, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta> {
     let message = ChatMessage::new(response, dialect);
+    // The first delta of a response without text has `"content": null`.
     let beginning = message.text.is_some().then_some("");
     let beginning = json!({"role": "assistant", "content": beginning, "refusal": null});
     let mut deltas = vec![(beginning, String::new())];

@@ -15,6 +15,7 @@ pub(super) fn output_items(response: &CompletionResponse, encrypted: Option<&str
     let content = response.message.content.iter().enumerate();
     let mut items: Vec<Value> =
         content.filter_map(|(index, block)| item(response, index, block, encrypted)).collect();
+    // Only the last item of an incomplete response has the status `incomplete`.
     if incomplete_reason(&response.stop_reason).is_some()
         && let Some(status) = items.last_mut().and_then(|item| item.get_mut("status"))
     {

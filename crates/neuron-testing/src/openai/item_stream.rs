@@ -89,6 +89,7 @@ impl ItemStream {
 /// Returns the JSON of an item in its `output_item.added` event, which has no content yet.
 fn beginning(item: &Value, kind: &str) -> Value {
     let mut item = item.clone();
+    // A reasoning item has no `content` field before its content arrives.
     if kind == "reasoning"
         && let Some(fields) = item.as_object_mut()
     {

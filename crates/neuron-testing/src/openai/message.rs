@@ -33,6 +33,7 @@ impl ChatMessage {
                 call.entry("extra_content").or_insert(signature);
             }
         }
+        // OpenAI sends the text of a refusal in `refusal` instead of `content`.
         if response.stop_reason == StopReason::Refusal && message.refusal.is_none() {
             message.refusal = message.text.take();
         }

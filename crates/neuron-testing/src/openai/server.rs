@@ -111,8 +111,8 @@ impl Vendor for OpenAiApi {
     type Detail = OpenAiCall;
     type Error = ApiError;
 
-    /// Checks a request in the order of OpenAI's own checks. Returns the error that OpenAI sends if it rejects the
-    /// request.
+    /// Checks a request in the order of OpenAI's own checks, and returns its endpoint, model and streaming flag.
+    /// Returns the error that OpenAI sends if it rejects the request.
     fn check(
         &self,
         request: &RecordedRequest,

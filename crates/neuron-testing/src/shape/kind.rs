@@ -27,6 +27,7 @@ pub(crate) fn check<W: Wording>(
     let kind = whole.trim_end_matches(" or null").trim_start_matches("text or ");
     let words: Vec<&str> = kind.split(' ').collect();
     let problem = match (words.as_slice(), value) {
+        // Go's JSON decoder accepts null for every type.
         (_, Value::Null) if W::NULL == Null::Fits => None,
         (["any"], _) | (["boolean"], Value::Bool(_)) | (["object" | "map"], Value::Object(_)) => {
             None

@@ -26,6 +26,7 @@ impl<V: Vendor> Desk<V> {
         let vendor = &*self.vendor;
         let mut responder =
             Responder { vendor, request_id, wire: &Wire::default(), headers: Vec::new() };
+        // The check comes before `take`, so that a rejected request takes no reply from the script.
         let call = match vendor.check(request, &self.rules) {
             Ok(call) => call,
             Err(error) => return responder.refusal(&error),
@@ -63,6 +64,7 @@ impl<V: Vendor> Desk<V> {
 fn last_words(request: &RecordedRequest) -> String {
     let body = request.json.as_ref();
     let field = |key| body.and_then(|body| body.get(key));
+    // The Responses API and embeddings have their input in `input`.
     let asked = field("messages").or_else(|| field("input"));
     let last = match asked {
         Some(Value::Array(list)) => list.last(),
@@ -139,6 +141,7 @@ impl<V: Vendor> Responder<'_, V> {
         };
         match pace.cut.filter(|(after, _)| *after < self.vendor.frames(answer).len()) {
             None => {}
+            // A body has no events to count, so half of it is sent.
             Some((_, Cut::End)) => body.truncate(body.len() / 2),
             Some((_, cut)) => return self.broken(cut),
         }
@@ -160,6 +163,7 @@ impl<V: Vendor> Responder<'_, V> {
                 Cut::End => {}
                 Cut::Hang => last = Some(Step::Hang),
                 Cut::Fail(error) => match ProviderError::from(error) {
+                    // No vendor has an event for a network error, so the connection is closed.
                     ProviderError::Network(_) => last = Some(Step::Abort),
                     error => {
                         let error = self.vendor.error(&error);

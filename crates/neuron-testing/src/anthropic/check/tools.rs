@@ -28,6 +28,7 @@ fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let is_listed =
         |list| words(Wording.shape("places"), list).any(|prefix| kind.starts_with(prefix));
     match kind {
+        // Anthropic's errors have `custom` in the path of a caller's tool.
         "custom" => check_custom(&Object { path: tool.at("custom"), ..tool.clone() }),
         _ if is_listed("tools") => tool.text("name").map(drop),
         _ if is_listed("beta_tools") && !betas.is_empty() => Ok(()),
