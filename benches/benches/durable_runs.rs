@@ -1,4 +1,4 @@
-//! Measures the steps of many durable runs at the same time, compared with bare syncs of files by many threads.
+//! Measures the steps per second of many concurrent durable runs. The floor is many threads that each sync a file.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -14,13 +14,13 @@ use neuron_durable_sqlite::SqliteRuns;
 use neuron_types::{ActivityOptions, CompletionRequest, DurableContext as _, Message};
 
 const ROUNDS: usize = 5;
-/// Numbers of runs at the same time.
+/// The measured numbers of concurrent runs.
 const RUNS: [usize; 3] = [1, 32, 1000];
-/// Number of threads that sync a file each.
+/// Number of threads of the floor. Each thread syncs its own file.
 const THREADS: usize = 32;
-/// Number of steps or syncs in a round.
+/// Number of steps, or of syncs of the floor, in a round.
 const STEPS: usize = 10_000;
-/// Bytes of a response.
+/// Length of a response, in bytes of text.
 const LENGTH: usize = 1 << 10;
 
 type Failure = Box<dyn std::error::Error>;
@@ -35,11 +35,11 @@ fn main() -> Result<(), Failure> {
         if !options.includes(&format!("{runs} runs")) {
             continue;
         }
-        // One run at a time waits for a sync with each step.
+        // A single run waits for a sync in each step, so it gets fewer steps.
         let steps = if runs == 1 { steps / 10 } else { steps };
         let mut rounds = Vec::new();
         for _ in 0..options.rounds() {
-            // On the disk, because the folder for temporary files may be in memory.
+            // The folder must be on the disk. The system's temporary folder may be in memory.
             let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
             let floor = syncs_a_second(folder.path(), steps)?;
             let library = runtime.block_on(steps_a_second(folder.path(), runs, steps))?;
@@ -53,7 +53,8 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Appends a record to a file of each thread, and syncs it, until there are as many syncs.
+/// Appends an entry to a file and syncs it, in [`THREADS`] threads, until `syncs` syncs are done. Returns the syncs per
+/// second.
 fn syncs_a_second(folder: &Path, syncs: usize) -> Result<f64, Failure> {
     let record = Parrot::new(LENGTH).record()?;
     let start = Instant::now();
@@ -75,7 +76,8 @@ fn syncs_a_second(folder: &Path, syncs: usize) -> Result<f64, Failure> {
     Ok(syncs as f64 / start.elapsed().as_secs_f64())
 }
 
-/// Opens the runs, and lets each of them do as many steps as the others at the same time.
+/// Opens `count` runs, and executes `steps` steps in total, distributed equally over the concurrent runs. Returns the
+/// steps per second.
 async fn steps_a_second(folder: &Path, count: usize, steps: usize) -> Result<f64, Failure> {
     let runs = SqliteRuns::open(folder.join("runs.db")).await?;
     let parrot = Arc::new(Parrot::new(LENGTH));

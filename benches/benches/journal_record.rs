@@ -1,4 +1,5 @@
-//! Measures one step in the embedded journal, compared with an append of the same bytes and `fdatasync`.
+//! Measures one step of a run with the SQLite journal, compared with an append of the same bytes to a file and
+//! `fdatasync`.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use neuron_benches::comparison::{Comparison, Options};
 use neuron_benches::journal::floor::Floor;
 use neuron_benches::journal::{LENGTHS, Parrot, Steps};
 
-/// Enough rounds that the write-ahead log restarts several times, as it does in a real database.
+/// Number of rounds. During these rounds the write-ahead log restarts several times, as in a real database.
 const ROUNDS: usize = 1001;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if !options.includes(&name) {
             continue;
         }
-        // On the disk, because the folder for temporary files may be in memory.
+        // The folder must be on the disk. The system's temporary folder may be in memory.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         let parrot = Parrot::new(length);
         let record = parrot.record()?;

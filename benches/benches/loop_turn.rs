@@ -7,12 +7,12 @@ use neuron_benches::floor::run_by_hand;
 use neuron_benches::turn::{Cost, Unlimited, run_agent};
 use neuron_context::SlidingWindowStrategy;
 
-/// Number of measured turns after the turns of the history.
+/// Number of measured turns, which follow the turns of the history.
 const MEASURED: usize = 20;
 
 const HISTORIES: [usize; 3] = [10, 100, 1000];
 
-/// Runs this many turns and returns the cost of each.
+/// A function that runs a number of turns and returns the cost of each.
 type Run = fn(usize) -> Vec<Cost>;
 
 /// Returns the sum of `iterations` median times of a turn after `history` turns.

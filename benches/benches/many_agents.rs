@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let agents = if options.is_test() { 20 } else { 10_000 };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
-        // On Ctrl-C the future is dropped, which ends its processes.
+        // On Ctrl-C the measurement's future is dropped, which kills its processes.
         match select(pin!(measure(&options, agents)), pin!(tokio::signal::ctrl_c())).await {
             Either::Left((measured, _)) => measured,
             Either::Right(_) => Err("interrupted".into()),
@@ -25,11 +25,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 async fn measure(options: &Options, agents: usize) -> Result<(), Box<dyn Error>> {
-    // As a text, because `main` prints the `Debug` output of an error.
+    // Converted to a text, because `main` prints the `Debug` output of an error.
     check_open_files(agents).map_err(|error| error.to_string())?;
     let cases: Vec<Case> =
         Case::ALL.into_iter().filter(|case| options.includes(case.name())).collect();
-    // The cases run in turns, so that other load on the machine affects all of them.
+    // Each round runs every case once, so that other load on the machine affects all cases.
     let mut rounds = Vec::new();
     for _ in 0..options.rounds() {
         let mut round = Vec::new();
@@ -46,7 +46,7 @@ async fn measure(options: &Options, agents: usize) -> Result<(), Box<dyn Error>>
         let of = |number: fn(&Measured) -> f64| {
             median(rounds.iter().map(|round| number(&round[index])), f64::total_cmp)
         };
-        // The median of the ratios of all rounds.
+        // Returns the median of the ratios of all rounds.
         let ratio = |number: fn(&Measured) -> f64| {
             let is_bare =
                 |bare: &Case| bare.client == Client::Bare && bare.streamed == case.streamed;

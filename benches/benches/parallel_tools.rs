@@ -8,7 +8,7 @@ use neuron_benches::turn::Cost;
 
 const ROUNDS: usize = 51;
 
-/// Number of turns in one round.
+/// Number of turns in a round.
 const TURNS: usize = 200;
 
 fn main() {

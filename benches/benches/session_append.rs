@@ -1,5 +1,6 @@
-//! Measures the append of a turn to a stored session of 10 and of 10,000 messages, compared with plain inserts of the
-//! same bytes, or with their append to a file.
+//! Measures the append of a turn to a stored session of 10 and of 10,000 messages.
+//!
+//! The floors are plain inserts of the same bytes into the same database, or an append of the same bytes to a file.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -38,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if !options.includes(&name) {
             continue;
         }
-        // On the disk, because the folder for temporary files may be in memory.
+        // The folder must be on the disk. The system's temporary folder may be in memory.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
         let storage = runtime.block_on(sqlite::storage(folder.path()))?;
         let session = runtime.block_on(Growing::new(storage, length, rounds))?;
@@ -51,7 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if !options.includes(&name) {
             continue;
         }
-        // If there is no server, `or_skip` prints a line.
+        // `or_skip` prints a message if PostgreSQL is not available.
         let Some(server) = PostgresServer::or_skip() else {
             break;
         };
@@ -64,7 +65,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Measures both sides and prints a line of the table.
+/// Measures the storage and its floor, and prints the result as a line of the table.
 fn compare<S: VersionedSessionStorage>(
     name: &str,
     runtime: &Runtime,

@@ -1,4 +1,4 @@
-//! Measures the decoding of streamed responses of 10,000 pieces, in large chunks and byte by byte, compared with
+//! Measures the decoding of streamed responses of 10,000 deltas, in chunks of 16 KiB and of 1 byte, compared with
 //! hand-written decoders.
 
 use neuron_benches::comparison::{Comparison, Options};
@@ -6,7 +6,7 @@ use neuron_benches::stream::{Chunks, PIECES, vendors};
 
 const ROUNDS: usize = 101;
 
-/// Sizes of a chunk, from a typical read of a connection to the minimum.
+/// The measured chunk sizes, which are a typical read of a connection and the minimum.
 const CHUNKS: [(&str, usize); 2] = [("16 KiB", 16 * 1024), ("1 byte", 1)];
 
 fn main() {

@@ -1,19 +1,20 @@
-//! Measures a turn of the loop with `OtelHook`, compared with a turn without it. The cases range from telemetry that
-//! nothing records to telemetry with a no-op exporter.
+//! Measures a turn of the loop with `OtelHook`, compared with a turn without a hook. The cases are the configurations
+//! of [`Listening`].
 
 use neuron_benches::comparison::{Options, median};
 use neuron_benches::telemetry::Listening;
 
 const ROUNDS: usize = 51;
 
-/// Number of turns in one run.
+/// Number of turns in a run.
 const TURNS: usize = 200;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::from_args(ROUNDS);
     println!("| | a turn | more than without | / without | allocations |");
     println!("|---|---:|---:|---:|---:|");
-    // The first two cases run before any subscriber is set, because tracing remembers that there was one.
+    // The first two cases must run before any subscriber is set, because tracing remembers for the whole process that a
+    // subscriber was set.
     let unheard = [Listening::NoHook, Listening::Nobody];
     for row in compare(options.rounds(), &unheard)? {
         println!("{row}");
@@ -26,8 +27,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Returns the rows of a table, of which the first is the floor. The cases run in turns, so that other load on the
-/// machine affects all of them.
+/// Measures the cases, and returns a row of the table for each. The first case is the floor.
+///
+/// Each round runs every case once, so that other load on the machine affects all cases.
 fn compare(rounds: usize, cases: &[Listening]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut times = vec![Vec::new(); cases.len()];
     let mut allocations = vec![0; cases.len()];

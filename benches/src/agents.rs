@@ -1,8 +1,9 @@
-//! Thousands of agents in one process against a server in another process, compared with clients without agents.
+//! Measures thousands of agents in one process that call a server in another process, compared with clients without
+//! agents.
 //!
-//! A measurement has two processes, connected like a pipe in a shell. The server sends its URL and the number of
-//! requests to the client process, and the client process sends us the result. Each measurement has its own processes,
-//! because the peak memory of a process is a single number.
+//! A measurement has two child processes. The standard output of the server process is the standard input of the client
+//! process. The server process writes its URL and the number of received requests, and the client process writes the
+//! result to us. Each measurement starts new processes, because the peak memory of a process never decreases.
 
 mod clients;
 mod part;

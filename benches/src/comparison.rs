@@ -1,25 +1,25 @@
-//! Measures the library and its floor in turns, so that other load on the machine affects both.
+//! Measures the library and its floor alternately, so that other load on the machine affects both.
 
 use std::time::{Duration, Instant};
 
-/// The times of both sides.
+/// The median times of the library and its floor.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {
-    /// The library's median.
+    /// Median time of the library.
     pub library: Duration,
-    /// The floor's median.
+    /// Median time of the floor.
     pub floor: Duration,
-    /// The median of the ratios of all rounds.
+    /// Median of the ratios of all rounds. The ratio of a round is the library's time divided by the floor's time.
     pub ratio: f64,
 }
 
 impl Comparison {
-    /// Runs both sides this many times, in turns.
+    /// Runs `library` and `floor` alternately, `rounds` times each, and measures their times.
     pub fn of<T>(rounds: usize, library: impl Fn() -> T, floor: impl Fn() -> T) -> Self {
         Self::of_times(rounds, || time(&library), || time(&floor))
     }
 
-    /// Like [`of`](Self::of), for work that returns its own duration.
+    /// Runs `library` and `floor` alternately like [`of`](Self::of), but uses the durations that they return.
     pub fn of_times(
         rounds: usize,
         library: impl Fn() -> Duration,
@@ -37,6 +37,7 @@ impl Comparison {
     }
 }
 
+/// Returns the duration of `work`. Dropping its output is not measured.
 fn time<T>(work: impl Fn() -> T) -> Duration {
     let start = Instant::now();
     let done = std::hint::black_box(work());
@@ -45,7 +46,7 @@ fn time<T>(work: impl Fn() -> T) -> Duration {
     time
 }
 
-/// Returns the median item.
+/// Returns the median of the items in this order.
 ///
 /// # Panics
 ///
@@ -59,7 +60,8 @@ pub fn median<T: Copy>(
     items[items.len() / 2]
 }
 
-/// The options of `cargo bench -- …`, which are the number of rounds and a filter for the cases.
+/// The command line options of a benchmark, as in `cargo bench -- …`. They set the number of rounds and select the
+/// cases.
 #[derive(Debug)]
 pub struct Options {
     rounds: usize,
@@ -68,8 +70,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// Parses the program's arguments. `--once` is for profilers, and any other text selects the cases with this text
-    /// in their names. Without cargo's `--bench` the program is a test and runs one round.
+    /// Parses the program's arguments. `rounds` is the default number of rounds.
+    ///
+    /// `--once` runs one round, for profilers. A text without `--` selects the cases whose names contain the text.
+    /// Without `--bench`, which `cargo bench` passes, the program is a test and runs one round.
     #[must_use]
     pub fn from_args(rounds: usize) -> Self {
         let args: Vec<String> = std::env::args().skip(1).collect();
@@ -80,7 +84,7 @@ impl Options {
         Self { rounds: if is_once { 1 } else { rounds }, filter, is_test }
     }
 
-    /// Returns `true` if the program runs as a test, for which small numbers are sufficient.
+    /// Returns `true` if the program runs as a test. The benchmark then uses small sizes.
     #[must_use]
     pub fn is_test(&self) -> bool {
         self.is_test
@@ -92,7 +96,7 @@ impl Options {
         self.rounds
     }
 
-    /// Returns `true` if the options select this case.
+    /// Returns `true` if the options select the case `name`.
     #[must_use]
     pub fn includes(&self, name: &str) -> bool {
         name.contains(&self.filter)

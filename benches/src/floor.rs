@@ -1,12 +1,12 @@
-//! The floor of a turn, which is the same model and tool in a minimal hand-written loop. It has no hooks, limits,
-//! cancellation or errors.
+//! The floor of a turn, which runs the same model and tool in a minimal hand-written loop. The loop has no hooks,
+//! limits, cancellation or errors.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role};
 use serde::Deserialize;
 
 use crate::turn::{Clock, Cost, Forecast, Place, ToolCaller};
 
-/// Runs this many turns and returns the cost of each.
+/// Runs `turns` turns in the hand-written loop, and returns the cost of each turn.
 #[must_use]
 pub fn run_by_hand(turns: usize) -> Vec<Cost> {
     let clock = Clock::with_capacity(turns + 1);

@@ -1,4 +1,4 @@
-//! Steps of a run in the embedded journal. Their floor appends the same bytes to a file.
+//! Steps of a durable run with the SQLite journal. The floor appends the same bytes to a file.
 
 pub mod floor;
 
@@ -14,15 +14,15 @@ use neuron_types::{
     Message, Provider, ProviderError, RequestRef, StopReason, StreamHandle, TokenUsage,
 };
 
-/// Lengths of the responses in bytes of text.
+/// Lengths of the responses, in bytes of text.
 pub const LENGTHS: [usize; 3] = [1 << 10, 4 << 10, 32 << 10];
 
-/// A model in this process that always returns the same response without delay.
+/// A model without a network that always returns the same response immediately.
 #[derive(Debug, Clone)]
 pub struct Parrot(CompletionResponse);
 
 impl Parrot {
-    /// Creates a model whose responses have this many bytes of text.
+    /// Creates a model whose responses have at least `length` bytes of text.
     #[must_use]
     pub fn new(length: usize) -> Self {
         let text = "All human beings are born free. ".repeat(length.div_ceil(32));
@@ -35,11 +35,11 @@ impl Parrot {
         })
     }
 
-    /// Returns the bytes of a response's record.
+    /// Returns the bytes that the journal stores for a response.
     ///
     /// # Errors
     ///
-    /// Never returns an error for such a response.
+    /// Returns an error if the record cannot be encoded. The record of a response always can.
     pub fn record(&self) -> Result<Vec<u8>, DurableError> {
         StepRecord::of_llm(Ok(self.0.clone()), Utc::now()).to_json()
     }
@@ -59,7 +59,7 @@ impl Provider for Parrot {
     }
 }
 
-/// A run that calls the model repeatedly. No call is a replay of an earlier call.
+/// A durable run that calls the model again and again. Every call writes a new journal entry.
 #[derive(Debug)]
 pub struct Steps {
     context: SqliteDurableContext<Parrot>,
@@ -67,7 +67,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Opens a run in a new database in a folder.
+    /// Opens a run in a new database in `folder`.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Steps {
         Ok(Self { context, request: CompletionRequest { messages, ..Default::default() } })
     }
 
-    /// Calls the model once, which writes one record. Returns the duration.
+    /// Calls the model once, which writes one journal entry, and returns the duration.
     ///
     /// # Errors
     ///

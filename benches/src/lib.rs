@@ -1,5 +1,5 @@
-//! The common code of the benchmarks, which is the measured work and its floor. A floor is the same work in minimal
-//! hand-written code.
+//! The work that the benchmarks and their tests measure, and its floors. A floor is the same work in minimal
+//! hand-written code, for comparison.
 
 pub mod first_token;
 pub mod floor;
@@ -23,6 +23,6 @@ use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-/// Every program that links this crate counts its allocations.
+/// The global allocator, which counts the allocations of every program that links this crate.
 #[global_allocator]
 pub static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

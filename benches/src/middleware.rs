@@ -1,4 +1,4 @@
-//! A tool call through layers of middleware that do nothing.
+//! Calls a tool through layers of middleware that do nothing.
 
 use neuron_tool::{Next, ToolMiddleware, ToolRegistry};
 use neuron_types::{ToolCall, ToolContext, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::ALLOCATOR;
 use crate::turn::Echo;
 
-/// Numbers of layers that are measured.
+/// The measured numbers of layers.
 pub const LAYERS: [usize; 4] = [0, 1, 5, 10];
 
-/// Middleware that does nothing, written in the usual way.
+/// Middleware that only calls the next layer, written as a user would write it.
 #[derive(Debug)]
 struct Nothing;
 
@@ -25,7 +25,7 @@ impl ToolMiddleware for Nothing {
     }
 }
 
-/// Returns a registry with one tool and this many layers.
+/// Returns a registry with one tool and `layers` layers of middleware.
 #[must_use]
 pub fn registry(layers: usize) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
@@ -36,17 +36,17 @@ pub fn registry(layers: usize) -> ToolRegistry {
     registry
 }
 
-/// Returns a call of the tool.
+/// Returns a call of the registry's tool.
 #[must_use]
 pub fn call() -> ToolCall {
     ToolCall { id: "call".into(), name: "echo".into(), input: Value::Null }
 }
 
-/// Calls the tool this many times through the registry, as the loop does.
+/// Calls the tool `times` times through the registry, as the loop does.
 ///
 /// # Errors
 ///
-/// Returns the error of the tool. `Echo` has none.
+/// Returns the error of the tool. `Echo` never fails.
 pub async fn call_through(
     registry: &ToolRegistry,
     call: &ToolCall,
@@ -59,11 +59,11 @@ pub async fn call_through(
     Ok(())
 }
 
-/// Calls the tool this many times without a registry.
+/// Calls the tool `times` times directly, without a registry.
 ///
 /// # Errors
 ///
-/// Returns the error of the tool. `Echo` has none.
+/// Returns the error of the tool. `Echo` never fails.
 pub async fn call_by_hand(
     tool: &dyn ToolDyn,
     call: &ToolCall,
@@ -76,7 +76,7 @@ pub async fn call_by_hand(
     Ok(())
 }
 
-/// Returns the number of allocations of some work.
+/// Runs `work` and returns the number of its allocations.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! A turn with concurrent tools, in the loop and in hand-written code.
+//! Runs turns with concurrent tools, in the loop and in hand-written code.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use serde_json::Value;
 
 use crate::turn::{Clock, Cost, Echo, Unlimited};
 
-/// Numbers of tool calls in a response.
+/// The measured numbers of tool calls in a response.
 pub const TOOLS: [usize; 2] = [1, 16];
 
-/// A tool that yields once, like a tool that waits for a server, and returns one text.
+/// A tool that yields to the runtime once, like a tool that waits for a server, and returns a short text.
 #[derive(Debug)]
 pub struct Waits;
 
@@ -52,7 +52,8 @@ impl ToolDyn for Waits {
     }
 }
 
-/// A model in this process. Its first `turns` responses have `tools` tool calls each, and the next response is a text.
+/// A model without a network. Its first `turns` responses have `tools` tool calls each, and the next response is a
+/// text.
 #[derive(Debug)]
 struct ToolsCaller<'c> {
     turns: usize,
@@ -103,7 +104,7 @@ impl Provider for ToolsCaller<'_> {
     }
 }
 
-/// Runs an agent for this many turns with this many tools each. Returns the cost of each turn, and the conversation.
+/// Runs an agent for `turns` turns with `tools` tool calls each. Returns the cost of each turn, and the conversation.
 ///
 /// # Errors
 ///
@@ -125,7 +126,8 @@ pub fn run_agent(
     Ok((clock.costs(), result.messages))
 }
 
-/// Runs the same turns in hand-written code, which joins the tools' futures and orders their results.
+/// Runs the same turns as [`run_agent`] in hand-written code, which joins the futures of the tools and orders their
+/// results.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! The encoding of requests with long histories, by the providers and by hand-written code.
+//! Encodes requests with long histories, with the providers and with hand-written code.
 
 pub mod floor;
 
@@ -7,21 +7,21 @@ use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
 use neuron_types::{CompletionRequest, Message, ProviderError, RequestRef};
 
-/// Length of a message's text in bytes.
+/// Length of the text of a message, in bytes.
 const MESSAGE_BYTES: usize = 1024;
 
-/// An API, with two functions that encode requests for it.
+/// A vendor's API, with two functions that encode requests for the API.
 #[derive(Debug)]
 pub struct Api {
-    /// The API's name.
+    /// Name of the API.
     pub name: &'static str,
-    /// Encodes a body with the provider.
+    /// Encodes the body of a request with the provider.
     pub library: fn(RequestRef<'_>) -> Result<Vec<u8>, ProviderError>,
-    /// Encodes the same body with hand-written code.
+    /// Encodes the body of a request with hand-written code.
     pub floor: fn(RequestRef<'_>) -> Vec<u8>,
 }
 
-/// All APIs.
+/// The measured APIs.
 pub const APIS: [Api; 4] = [
     Api {
         name: "anthropic",
@@ -45,7 +45,7 @@ pub const APIS: [Api; 4] = [
     },
 ];
 
-/// Returns a conversation of this many messages of 1 KiB, from user and model in turns.
+/// Returns a request with `messages` messages of 1 KiB, alternately from the user and the model.
 #[must_use]
 pub fn history(messages: usize) -> CompletionRequest {
     let prose = "The quick brown fox jumps over the lazy dog; it said \"hello\".\nThen it slept. ";

@@ -1,4 +1,4 @@
-//! Sessions to which a turn is added. The floor of each database is a plain insert of the same bytes, with the same
+//! Appends a turn to a stored session. The floor of each database is a plain insert of the same bytes, with the same
 //! durability.
 
 pub mod postgres;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use neuron_types::{Message, Session, SessionRevision, StorageError, VersionedSessionStorage};
 
-/// Lengths of the sessions in messages.
+/// Lengths of the sessions, in messages.
 pub const LENGTHS: [usize; 2] = [10, 10_000];
 
 /// Returns a message of about 1 KiB.
@@ -20,18 +20,19 @@ fn message(index: usize) -> Message {
     }
 }
 
-/// Returns the added turn, which is a question and its answer.
+/// Returns the turn that the benchmark appends, which is a user message and a model message.
 #[must_use]
 pub fn turn() -> [Message; 2] {
     [message(0), message(1)]
 }
 
-/// Returns the JSON of the messages.
+/// Returns the JSON of each message.
 fn texts(messages: impl IntoIterator<Item = Message>) -> serde_json::Result<Vec<String>> {
     messages.into_iter().map(|message| serde_json::to_string(&message)).collect()
 }
 
-/// Sessions in a storage that get turns one after the other. A session grows by at most a fifth, or by one turn.
+/// Stored sessions to which turns are appended in rotation. A session grows by at most a fifth, or by one turn, so its
+/// length stays about the same.
 #[derive(Debug)]
 pub struct Growing<S> {
     storage: S,
@@ -41,13 +42,14 @@ pub struct Growing<S> {
 }
 
 impl<S: VersionedSessionStorage> Growing<S> {
-    /// Stores enough sessions of this length for this many turns.
+    /// Stores enough sessions of `length` messages for `turns` turns.
     ///
     /// # Errors
     ///
     /// Returns the error of the storage.
     pub async fn new(storage: S, length: usize, turns: usize) -> Result<Self, StorageError> {
         let mut sessions = Vec::new();
+        // Each session gets at most a tenth of its length in turns, and a turn has two messages.
         for number in 0..turns.div_ceil((length / 10).max(1)) {
             let mut session = Session::new(format!("session-{number}"), ".".into());
             session.messages = (0..length).map(message).collect();
@@ -57,7 +59,7 @@ impl<S: VersionedSessionStorage> Growing<S> {
         Ok(Self { storage, turn: turn(), sessions, next: 0 })
     }
 
-    /// Adds a turn and returns the duration.
+    /// Appends a turn to the next session, and returns the duration.
     ///
     /// # Errors
     ///

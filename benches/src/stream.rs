@@ -1,4 +1,4 @@
-//! The decoding of streamed responses of 10,000 pieces of text, by the providers and by hand-written code.
+//! Decodes streamed responses of 10,000 text deltas, with the providers and with hand-written code.
 
 pub mod floor;
 
@@ -16,15 +16,15 @@ use neuron_types::{
     CompletionResponse, Message, ProviderError, StopReason, StreamEvent, StreamHandle, TokenUsage,
 };
 
-/// Number of pieces in a response's text.
+/// Number of text deltas in a response.
 pub const PIECES: usize = 10_000;
 
-/// A vendor's stream, with two functions that decode it.
+/// A stream in a vendor's format, with two functions that decode the stream.
 #[derive(Debug)]
 pub struct Vendor {
-    /// The API's name.
+    /// Name of the API.
     pub name: &'static str,
-    /// The whole stream.
+    /// The bytes of the whole stream.
     pub bytes: &'static [u8],
     /// Decodes the stream with the provider.
     pub library: fn(Chunks) -> Heard,
@@ -32,16 +32,16 @@ pub struct Vendor {
     pub floor: fn(Chunks) -> Heard,
 }
 
-/// The pieces and the text that a reader received.
+/// The result of decoding a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Number of pieces of text.
+    /// Number of decoded text deltas.
     pub pieces: usize,
-    /// The text of the finished message.
+    /// Text of the complete message.
     pub text: String,
 }
 
-/// Returns one response in every vendor's format. The bytes are leaked, so they live until the program ends.
+/// Returns the stream of the same response in every vendor's format. The memory of the streams is never freed.
 #[must_use]
 pub fn vendors() -> [Vendor; 4] {
     let answer = answer();
@@ -74,10 +74,10 @@ pub fn vendors() -> [Vendor; 4] {
     ]
 }
 
-/// The approximate length of a token.
+/// Number of characters in a text delta, which is about the length of a token.
 const PIECE_CHARS: usize = 4;
 
-/// Returns a response with a typical text. Most of its pieces need no escapes in JSON.
+/// Returns a response with a typical text. Most of its deltas need no escapes in JSON.
 fn answer() -> CompletionResponse {
     let prose = "The quick brown fox jumps over the lazy dog; it said “hello”.\nThen it slept. ";
     let text: String = prose.chars().cycle().take(PIECES * PIECE_CHARS).collect();
@@ -90,10 +90,10 @@ fn answer() -> CompletionResponse {
     }
 }
 
-/// Bytes in pieces of one size, as a connection delivers them.
+/// An iterator over bytes in chunks of a fixed size, like the reads of a connection.
 ///
-/// Unlike the bytes of a connection, they are not reference-counted. The counting would cost more than the decoding of
-/// a byte, and would hide the difference between both sides.
+/// Unlike the bytes of a connection, the chunks are not reference-counted. With chunks of one byte, counting would take
+/// longer than decoding, and would hide the difference between the library and the floor.
 #[derive(Debug, Clone)]
 pub struct Chunks {
     rest: &'static [u8],
@@ -101,7 +101,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Cuts bytes into pieces of this size.
+    /// Splits `bytes` into chunks of `size` bytes. Zero means 1.
     #[must_use]
     pub fn new(bytes: &'static [u8], size: usize) -> Self {
         Self { rest: bytes, size: size.max(1) }
@@ -118,11 +118,13 @@ impl Iterator for Chunks {
     }
 }
 
+/// Converts chunks to a stream that is always ready and never fails.
 fn body(chunks: Chunks) -> impl Stream<Item = Result<Bytes, ProviderError>> + Unpin + Send {
     stream::iter(chunks.map(Ok))
 }
 
-/// Reads a stream that is always ready. Each event is received and dropped, as a user does.
+/// Reads a stream to its end without a runtime. The stream must always be ready. Each event is dropped after it was
+/// received.
 fn read(handle: StreamHandle) -> Heard {
     let mut receiver = handle.receiver;
     let mut context = Context::from_waker(Waker::noop());

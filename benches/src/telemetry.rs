@@ -1,4 +1,4 @@
-//! A turn of the loop with telemetry, for several configurations of an application.
+//! Runs turns of the loop with several configurations of telemetry.
 
 use std::time::Duration;
 
@@ -13,29 +13,29 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::turn::{Cost, Unlimited, run_watched};
 
-/// The configuration of telemetry.
+/// A configuration of telemetry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listening {
-    /// There is no hook.
+    /// The agent has no telemetry hook.
     NoHook,
-    /// A hook without a subscriber and without a meter provider.
+    /// The agent has an `OtelHook`, but there is neither a tracing subscriber nor a meter provider.
     Nobody,
-    /// An OpenTelemetry layer that samples nothing. Metrics are disabled.
+    /// An OpenTelemetry layer whose sampler drops every span. The hook's metrics are disabled.
     SamplingOffOnly,
-    /// An OpenTelemetry layer that samples nothing. Metrics have no meter provider.
+    /// An OpenTelemetry layer whose sampler drops every span. The hook's metrics are enabled, without a meter provider.
     SamplingOff,
-    /// An OpenTelemetry layer that samples nothing, and an SDK for metrics.
+    /// An OpenTelemetry layer whose sampler drops every span, and a meter provider.
     SamplingOffMetrics,
-    /// A layer that samples everything, with an exporter that does nothing.
+    /// An OpenTelemetry layer that samples every span, with an exporter that discards the spans.
     NoOpExporter,
-    /// The same as `NoOpExporter`, with an SDK for metrics.
+    /// Like [`NoOpExporter`](Self::NoOpExporter), with a meter provider.
     NoOpExporterMetrics,
-    /// The same as `NoOpExporter`, and the spans have the content.
+    /// Like [`NoOpExporter`](Self::NoOpExporter). The spans also record the content of messages.
     Content,
 }
 
 impl Listening {
-    /// All configurations. The floor comes first.
+    /// All configurations. The first one, without a hook, is the floor.
     pub const ALL: [Self; 8] = [
         Self::NoHook,
         Self::Nobody,
@@ -47,7 +47,7 @@ impl Listening {
         Self::Content,
     ];
 
-    /// Returns the name for a table.
+    /// Returns the name of the configuration for the table of results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Listening {
         }
     }
 
-    /// Runs an agent for this many turns of one tool call each. Returns the cost of each turn.
+    /// Runs an agent for `turns` turns with one tool call each. Returns the cost of each turn.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl Listening {
     }
 }
 
-/// An exporter that does nothing.
+/// A span exporter that discards all spans.
 #[derive(Debug)]
 struct Nowhere;
 

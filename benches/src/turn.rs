@@ -1,4 +1,4 @@
-//! A turn of the loop late in a run.
+//! A turn of the loop after many other turns, with its model, its tools and its cost.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,33 +21,34 @@ use crate::ALLOCATOR;
 /// The duration and the allocations of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
-    /// The duration.
+    /// Duration of the turn.
     pub time: Duration,
-    /// Number of allocations. In-place growth is not counted.
+    /// Number of allocations during the turn. A reallocation is not counted.
     pub allocations: usize,
 }
 
-/// The time and the allocations so far at each call of the model.
+/// A record of the time and the allocation counters at each call of the model.
 #[derive(Debug, Default)]
 pub struct Clock(Mutex<Vec<(Instant, Stats)>>);
 
 impl Clock {
-    /// Creates a clock with capacity for this many calls.
+    /// Creates a clock with capacity for `calls` calls, so that recording does not allocate.
     #[must_use]
     pub fn with_capacity(calls: usize) -> Self {
         Self(Mutex::new(Vec::with_capacity(calls)))
     }
 
-    /// Records a call.
+    /// Records the time and the allocation counters of a call of the model.
     pub fn tick(&self) {
         let mut ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ticks.push((Instant::now(), ALLOCATOR.stats()));
     }
 
-    /// Returns the cost of each turn, from one call to the next.
+    /// Returns the cost of each turn. A turn lasts from one call of the model to the next.
     #[must_use]
     pub fn costs(&self) -> Vec<Cost> {
         let ticks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // A tick is recorded at each call of the model, so a turn lies between two ticks.
         let between = |pair: &[(Instant, Stats)]| match pair {
             [(start, before), (end, after)] => {
                 Cost { time: *end - *start, allocations: after.allocations - before.allocations }
@@ -58,19 +59,19 @@ impl Clock {
     }
 }
 
-/// A model in this process. Its first `turns` responses have one tool call each, and the next response is a text.
+/// A model without a network. Its first `turns` responses have one tool call each, and the next response is a text.
 #[derive(Debug)]
 pub struct ToolCaller<'c> {
-    /// Number of turns that call the tool.
+    /// Number of responses with a tool call.
     pub turns: usize,
-    /// Records the time of each call.
+    /// Records the time of each call of the model.
     pub clock: &'c Clock,
-    /// Set if the model yields once before it responds, as a model over a network does.
+    /// Set if the model yields to the runtime once before each response, as a model over a network does.
     pub waits: bool,
 }
 
 impl ToolCaller<'_> {
-    /// Returns the response to a conversation.
+    /// Returns the response to a conversation, and records the call.
     #[must_use]
     pub fn answer(&self, messages: &[Message]) -> CompletionResponse {
         self.clock.tick();
@@ -110,7 +111,7 @@ impl Provider for ToolCaller<'_> {
         Ok(self.answer(request.messages))
     }
 
-    /// A stream of the whole response.
+    /// Returns a stream that consists of the whole response, without deltas.
     async fn complete_stream_ref(
         &self,
         request: RequestRef<'_>,
@@ -127,18 +128,18 @@ impl Provider for ToolCaller<'_> {
 /// The arguments of [`Forecast`].
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct Place {
-    /// The city.
+    /// Name of the city.
     pub city: String,
-    /// How many days ahead.
+    /// Number of days ahead.
     pub days: u8,
 }
 
-/// A tool with typed arguments that returns one text.
+/// A tool with typed arguments that returns a short text.
 #[derive(Debug)]
 pub struct Forecast;
 
 impl Forecast {
-    /// Runs the tool.
+    /// Returns the result of the tool.
     #[must_use]
     pub fn run(&self, place: Place) -> String {
         place.city
@@ -168,12 +169,12 @@ impl Tool for Forecast {
     }
 }
 
-/// A tool that returns one text.
+/// A tool without arguments that returns a short text.
 #[derive(Debug)]
 pub struct Echo;
 
 impl Echo {
-    /// Runs the tool.
+    /// Returns the result of the tool.
     #[must_use]
     pub fn run(&self) -> ToolOutput {
         ToolOutput::text("echo")
@@ -206,7 +207,7 @@ impl ToolDyn for Echo {
     }
 }
 
-/// A strategy that never compacts and estimates nothing.
+/// A context strategy that never compacts, and estimates every conversation at 0 tokens.
 #[derive(Debug)]
 pub struct Unlimited;
 
@@ -224,7 +225,7 @@ impl ContextStrategy for Unlimited {
     }
 }
 
-/// Runs an agent for this many turns. Returns the cost of each turn.
+/// Runs an agent for `turns` turns, and returns the cost of each turn.
 ///
 /// # Errors
 ///
@@ -236,7 +237,7 @@ pub fn run_agent(
     run_with(turns, strategy, false, None::<BoxedHook>)
 }
 
-/// Like [`run_agent`], with an optional hook, and with a model that yields once before each response.
+/// Runs an agent like [`run_agent`], with an optional hook. The model yields once before each response.
 ///
 /// # Errors
 ///
@@ -249,6 +250,7 @@ pub fn run_watched(
     run_with(turns, strategy, true, hook)
 }
 
+/// Runs an agent with whole responses. [`ToolCaller::waits`] describes `waits`.
 fn run_with(
     turns: usize,
     strategy: impl ContextStrategy,
@@ -261,15 +263,16 @@ fn run_with(
 /// A way to run an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// With whole responses.
+    /// Calls `run_text`, which requests whole responses.
     Whole,
-    /// With streamed responses.
+    /// Calls `run_stream`, which requests streamed responses.
     Streamed,
-    /// Turn by turn.
+    /// Calls `run_step`, which returns after each turn.
     Stepped,
 }
 
-/// Runs an agent in a way for this many turns. Returns the cost of each turn.
+/// Runs an agent for `turns` turns in the way `way`, and returns the cost of each turn. If `waits` is `true`, the model
+/// yields to the runtime before each response.
 ///
 /// # Errors
 ///

@@ -1,22 +1,23 @@
-//! Checks that the allocations of a turn do not grow with the history. The tests count allocations and not time, so the
-//! result is the same on every machine.
+//! Checks that the number of allocations in a turn does not grow with the history. The test counts allocations instead
+//! of measuring time, so its result is the same on every machine.
 
 use neuron_benches::floor::run_by_hand;
 use neuron_benches::turn::{Cost, Unlimited, run_agent};
 
-/// An agent may allocate this many times as often as the floor.
+/// Maximum ratio of the agent's allocations to the floor's allocations.
 const AT_MOST_TIMES_THE_FLOOR: usize = 2;
 
-/// Returns the median, which is the same for all turns between two growths of a vector.
+/// Returns the median number of allocations of the turns after the turn `after`. Some turns also grow a vector, so the
+/// median is used.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 10].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();
     counts[counts.len() / 2]
 }
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn a_turn_allocates_the_same_whatever_the_history() {
+fn turn_allocations_do_not_depend_on_the_history() {
     let floor = run_by_hand(1020);
     let agent = run_agent(1020, Unlimited).unwrap();
     let at = |costs: &[Cost]| [10, 100, 1000].map(|after| allocations(costs, after));

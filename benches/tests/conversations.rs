@@ -1,4 +1,5 @@
-//! Checks what a conversation takes in memory: its messages and little more, and nothing of its agent's definition.
+//! Checks the memory of a conversation. It must be little more than its messages, and must not include the agent's
+//! definition.
 
 use std::sync::Arc;
 
@@ -15,10 +16,10 @@ use serde_json::{Map, Value, json};
 
 const CONVERSATIONS: usize = 100_000;
 
-/// Bytes that a conversation may take beyond its messages.
+/// Maximum memory of a conversation in addition to its messages, in bytes.
 const MOST: usize = 8 * 1024;
 
-/// Says the same to everyone.
+/// A model that returns the same text for every request.
 struct Greeter;
 
 impl Provider for Greeter {
@@ -76,16 +77,16 @@ fn live_bytes() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// Returns the value with the bytes that it keeps.
+/// Calls `make`. Returns the value and the number of heap bytes that it keeps allocated.
 fn keeps<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let before = live_bytes();
     let value = make();
     (value, live_bytes() - before)
 }
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn conversations_share_the_definition_of_their_agent() {
+fn conversations_store_only_their_messages() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let greet = |agent: &Agent, conversation: &mut Conversation| {
         runtime.block_on(async { agent.run(conversation, "Hi").await }).unwrap();
@@ -96,7 +97,7 @@ fn conversations_share_the_definition_of_their_agent() {
             tools.register_dyn(Arc::new(Wide(format!("tool_{number}"))));
         }
         let agent = Agent::builder(Greeter).tools(tools).context(Unlimited).build();
-        // What is derived from the definition is made in the first run.
+        // The first run creates values that the agent derives from its definition and keeps.
         greet(&agent, &mut Conversation::new());
         agent
     });

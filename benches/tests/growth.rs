@@ -1,7 +1,8 @@
-//! Checks that a turn costs the same early and late in a run, in each way to run an agent, with each strategy and with
-//! telemetry. The test counts allocations and not time, so the result is the same on every machine.
+//! Checks that the number of allocations in a turn is the same early and late in a run. The test covers each way to run
+//! an agent, each context strategy and telemetry. It counts allocations instead of measuring time, so its result is the
+//! same on every machine.
 //!
-//! `sessions.rs` has the storages, and `replays.rs` has durable runs.
+//! `sessions.rs` has the same test for storages, and `replays.rs` for durable runs.
 
 use neuron_benches::telemetry::Listening;
 use neuron_benches::turn::{Cost, Unlimited, Way, run_way};
@@ -9,12 +10,13 @@ use neuron_context::{SlidingWindowStrategy, ToolResultClearingStrategy};
 use neuron_otel::OtelHook;
 use neuron_types::ContextStrategy;
 
-/// A turn after 4,000 turns may cost this many times as much as one after 100.
+/// Maximum ratio of the allocations in a turn after 4,000 turns to the allocations in a turn after 100 turns.
 const GROWS_AT_MOST: f64 = 1.3;
 
 const TURNS: usize = 4_020;
 
-/// Returns the median of 20 turns, which is the same between two growths of a vector.
+/// Returns the median number of allocations of the 20 turns after the turn `after`. Some turns also grow a vector, so
+/// the median is used.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 20].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();
@@ -25,9 +27,9 @@ fn run(way: Way, strategy: impl ContextStrategy) -> Vec<Cost> {
     run_way(way, TURNS, strategy, false, None::<OtelHook>).unwrap()
 }
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn a_turn_costs_the_same_early_and_late() {
+fn turn_allocations_do_not_grow_during_a_run() {
     const FAR: usize = 1_000_000_000;
     let clearing = || ToolResultClearingStrategy::new(2, FAR);
     for (name, costs) in [

@@ -1,4 +1,5 @@
-//! Tests the benchmark with few agents. All clients send the same requests, and no process is left.
+//! Tests the benchmark `many_agents` with few agents. All clients must send the same requests, and no process may be
+//! left.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead, BufReader};
@@ -20,7 +21,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-/// Returns `true` if the process exists. It may be a zombie.
+/// Returns `true` if the process exists. A zombie also exists.
 fn is_there(id: u32) -> bool {
     Path::new(&format!("/proc/{id}")).exists()
 }
@@ -37,14 +38,14 @@ fn every_case_is_measured_and_leaves_no_process() {
         assert!(measured.runs_a_second > 0.0);
         assert!(measured.cpu_ms >= 0.0);
         assert!(measured.peak_bytes > 0.0);
-        // The minimum for a waiting client is the buffer of its connection.
+        // A waiting client has at least the buffer of its connection on the heap.
         assert!(measured.heap_bytes > 8.0 * 1024.0);
         assert!(measured.allocations > 20.0);
     }
 }
 
 #[test]
-fn a_measurement_that_is_given_up_leaves_no_process() {
+fn cancelled_measurement_leaves_no_process() {
     runtime().block_on(async {
         let run = Run::start(program(), Case::ALL[0], AGENTS).unwrap();
         let ids = run.ids();
@@ -63,7 +64,7 @@ fn a_measurement_that_is_given_up_leaves_no_process() {
 }
 
 #[test]
-fn the_server_ends_with_whoever_started_it() {
+fn server_ends_if_its_input_is_closed() {
     let mut server = Command::new(program())
         .args(["serve", "1"])
         .stdin(Stdio::piped())
@@ -74,13 +75,13 @@ fn the_server_ends_with_whoever_started_it() {
     let mut told = BufReader::new(server.stdout.take().unwrap());
     told.read_line(&mut line).unwrap();
     assert!(line.starts_with("http://127.0.0.1:"), "{line}");
-    // The same happens when the parent process ends for any reason.
+    // The input is also closed if the parent process exits for any reason.
     drop(server.stdin.take());
     assert!(server.wait().unwrap().success());
 }
 
 #[test]
-fn a_client_without_a_server_fails() {
+fn client_without_a_server_fails() {
     let ended = Command::new(program())
         .args(["ask", "agent, whole", "1"])
         .stdin(Stdio::null())
@@ -90,9 +91,9 @@ fn a_client_without_a_server_fails() {
     assert!(String::from_utf8_lossy(&ended.stderr).contains("there is no server"));
 }
 
-/// Checks that the floor sends the same requests, because it would not be comparable otherwise.
+/// Checks that all clients send the same requests. Otherwise the floor would not be comparable.
 #[test]
-fn everybody_asks_the_same() {
+fn all_clients_send_the_same_requests() {
     let asked = |case: Case| {
         runtime().block_on(async {
             let server = AnthropicServer::start(script(1, 0)).await.unwrap();

@@ -1,18 +1,18 @@
-//! Checks the allocations of a layer of middleware. The tests count allocations and not time, so the result is the same
-//! on every machine.
+//! Checks that a layer of middleware allocates only its own future. The test counts allocations instead of measuring
+//! time, so its result is the same on every machine.
 
 use neuron_benches::middleware::{LAYERS, allocations, call, call_by_hand, call_through, registry};
 use neuron_benches::turn::Echo;
 use neuron_types::ToolContext;
 
-/// Returns the minimum of twenty counts, because the thread of the test runner may also allocate.
+/// Returns the minimum of 20 counts. The thread of the test runner may also allocate during a count.
 fn least<T: Ord>(mut count: impl FnMut() -> T) -> T {
     (1..20).fold(count(), |least, _| least.min(count()))
 }
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn a_layer_allocates_its_own_future_and_a_call_without_layers_nothing_more_than_the_tool() {
+fn each_layer_allocates_only_its_future() {
     let (call, ctx) = (call(), ToolContext::default());
     let by_hand = least(|| allocations(call_by_hand(&Echo, &call, &ctx, 100)).unwrap());
     let through = LAYERS.map(|layers| {
@@ -21,7 +21,7 @@ fn a_layer_allocates_its_own_future_and_a_call_without_layers_nothing_more_than_
     });
     println!("100 calls by hand {by_hand}, through {LAYERS:?} layers {through:?}");
     for (layers, count) in LAYERS.into_iter().zip(through) {
-        // The first layer also adds the handler for a panic in the tool.
+        // With the first layer, the call also allocates a future that catches a panic in the tool.
         let own = if layers == 0 { 0 } else { layers + 1 };
         assert_eq!(count, by_hand + 100 * own, "{layers} layers");
     }

@@ -1,10 +1,10 @@
-//! Checks the allocations of a turn with several tools. The tests count allocations and not time, so the result is the
-//! same on every machine.
+//! Checks the allocations of a turn with concurrent tools. The test counts allocations instead of measuring time, so
+//! its result is the same on every machine.
 
 use neuron_benches::parallel::{TOOLS, run_agent, run_by_hand};
 use neuron_benches::turn::Cost;
 
-/// The goal is five times the floor, as for a turn with one tool.
+/// Maximum ratio of the agent's allocations to the floor's allocations.
 const AT_MOST_TIMES_THE_FLOOR: usize = 5;
 
 fn median(costs: &[Cost]) -> usize {
@@ -13,13 +13,13 @@ fn median(costs: &[Cost]) -> usize {
     counts[counts.len() / 2]
 }
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn tools_that_run_together_allocate_a_few_times_what_they_do_by_hand() {
+fn concurrent_tools_allocate_at_most_five_times_the_floor() {
     for tools in TOOLS {
         let (floor, expected) = run_by_hand(100, tools).unwrap();
         let (agent, messages) = run_agent(100, tools).unwrap();
-        // The floor must do the same work to be comparable.
+        // The floor is comparable only if it does the same work.
         assert_eq!(messages, expected);
         assert_eq!(messages.len(), 202);
         assert_eq!(messages[2].content.len(), tools);

@@ -1,5 +1,6 @@
-//! Checks that a step of a durable run costs the same whatever its history, and that the cost of a replay is in proportion
-//! to its steps. The test counts allocations and not time, so the result is the same on every machine.
+//! Checks the allocations of durable runs. The allocations of a step must not depend on the history, and the
+//! allocations of a replay must be proportional to its steps. The test counts allocations instead of measuring time, so
+//! its result is the same on every machine.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +12,10 @@ use neuron_loop::AgentLoop;
 use neuron_tool::ToolRegistry;
 use neuron_types::ToolContext;
 
-/// A replay of ten times as many turns may cost this many times as much.
+/// Maximum ratio of the allocations of a replay to the allocations of a replay with a tenth of the turns.
 const REPLAY_AT_MOST: f64 = 12.0;
 
-/// A step at turn 4,000 may cost this many times as much as one at turn 100.
+/// Maximum ratio of the allocations of a step at turn 4,000 to the allocations of a step at turn 100.
 const STEP_AT_MOST: f64 = 1.3;
 
 fn tools() -> ToolRegistry {
@@ -23,7 +24,7 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// Drives the run to its end. Returns its allocations.
+/// Drives the run in the journal at `path` to its end. Returns the number of allocations.
 async fn drive(path: &Path, provider: ToolCaller<'_>) -> usize {
     let options = SqliteOptions::default().synchronous(Synchronous::Normal);
     let runs = SqliteRuns::open_with(path, options).await.unwrap();
@@ -37,10 +38,10 @@ async fn drive(path: &Path, provider: ToolCaller<'_>) -> usize {
     ALLOCATOR.stats().allocations - before
 }
 
-/// Runs an agent for this many turns, and replays the run. Returns the cost of each turn, and the allocations of the
-/// replay.
+/// Runs an agent for `turns` turns, then replays the run. Returns the cost of each turn, and the number of allocations
+/// of the replay.
 fn run(turns: usize) -> (Vec<Cost>, usize) {
-    // The lease of the run is renewed by the clock.
+    // The run's lease is renewed by a timer, so the runtime needs time.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
@@ -53,16 +54,17 @@ fn run(turns: usize) -> (Vec<Cost>, usize) {
     (costs, replay)
 }
 
-/// Returns the median, which is the same for all turns between two growths of a vector.
+/// Returns the median number of allocations of the turns after the turn `after`. Some turns also grow a vector, so the
+/// median is used.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 20].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();
     counts[counts.len() / 2]
 }
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn a_step_costs_what_is_new_and_a_replay_what_its_steps_cost() {
+fn step_cost_is_constant_and_replay_cost_is_linear() {
     let (steps, _) = run(4_020);
     let (early, late) = (allocations(&steps, 100), allocations(&steps, 4_000));
     println!("a step allocates {early} times at turn 100, {late} times at turn 4,000");

@@ -1,15 +1,15 @@
-//! Checks that the allocations of encoding a request do not grow with its messages.
+//! Checks that the number of allocations for encoding a request does not grow with its messages.
 //!
-//! Only the body itself doubles its size. The tests count allocations and not time, so the result is the same on every
-//! machine.
+//! The body grows by doubling its size, so its reallocations grow with the logarithm of the size. The test counts
+//! allocations instead of measuring time, so its result is the same on every machine.
 
 use neuron_benches::ALLOCATOR;
 use neuron_benches::request::{APIS, history};
 use stats_alloc::Region;
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn a_request_is_written_from_the_borrow() {
+fn request_encoding_does_not_copy_the_messages() {
     for messages in [1, 100, 1_000, 10_000] {
         let request = history(messages);
         let most = 40 + messages.ilog2() as usize;
@@ -23,7 +23,7 @@ fn a_request_is_written_from_the_borrow() {
             assert!(allocations >= 1, "nothing was counted");
             drop(body);
 
-            // The floor must write the same body to be comparable.
+            // The floor is comparable only if it encodes the same body.
             let (body, by_hand) =
                 ((api.library)(request.view()).unwrap(), (api.floor)(request.view()));
             let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();

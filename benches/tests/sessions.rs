@@ -1,4 +1,5 @@
-//! Checks that the allocations of an append do not depend on the length of the session, in SQLite and in files.
+//! Checks that the number of allocations of an append does not depend on the length of the session, for the SQLite and
+//! the file storage.
 
 use neuron_benches::ALLOCATOR;
 use neuron_benches::session::{Growing, LENGTHS, sqlite};
@@ -6,20 +7,20 @@ use neuron_runtime::FileSessionStorage;
 use stats_alloc::{Region, Stats};
 use tokio::runtime::Runtime;
 
-/// Number of counted appends. The minimum is used. If the thread of the previous append is not idle yet, the runtime
-/// starts another thread, which also allocates.
+/// Number of counted appends, of which the minimum is used. If the blocking thread of the previous append is not idle
+/// yet, the runtime starts another thread, which also allocates.
 const APPENDS: usize = 20;
 
-// There is only one test, because the counter is for the whole process.
+// This file has only one test, because the counters are for the whole process.
 #[test]
-fn an_append_allocates_the_same_for_every_length() {
+fn append_allocations_do_not_depend_on_the_length() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let counts = LENGTHS.map(|length| {
         let folder = tempfile::tempdir().unwrap();
         runtime.block_on(async {
             let storage = sqlite::storage(folder.path()).await.unwrap();
             let mut session = Growing::new(storage, length, APPENDS + 1).await.unwrap();
-            // The first append prepares the statements.
+            // The first append also prepares the SQL statements, so it is not counted.
             session.append().await.unwrap();
             let mut least = usize::MAX;
             for _ in 0..APPENDS {
@@ -37,7 +38,7 @@ fn an_append_allocates_the_same_for_every_length() {
     appends_to_a_file_allocate_the_same(&runtime);
 }
 
-/// A turn after 4,000 turns may allocate this many times as much as one after 100.
+/// Maximum ratio of the allocations of an append after 4,000 turns to the allocations of an append after 100 turns.
 const GROWS_AT_MOST: f64 = 1.3;
 
 fn appends_to_a_file_allocate_the_same(runtime: &Runtime) {
@@ -64,7 +65,7 @@ fn appends_to_a_file_allocate_the_same(runtime: &Runtime) {
     }
 }
 
-/// Returns the least number of allocations of an append, and their least number of bytes.
+/// Returns the minimum number of allocations of an append, and the minimum number of allocated bytes.
 fn allocations(runtime: &Runtime, session: &mut Growing<FileSessionStorage>) -> (usize, usize) {
     let counted: Vec<Stats> = (0..APPENDS)
         .map(|_| {

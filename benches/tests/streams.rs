@@ -1,10 +1,10 @@
-//! Checks that the hand-written decoders return the same as the providers, because they would not be comparable
-//! otherwise.
+//! Checks that the hand-written decoders return the same result as the providers. Otherwise the floors would not be
+//! comparable.
 
 use neuron_benches::stream::{Chunks, PIECES, vendors};
 
 #[test]
-fn provider_and_hand_hear_the_same() {
+fn providers_and_floors_decode_the_same() {
     for vendor in vendors() {
         for size in [1, 7, 16 * 1024] {
             let heard = (vendor.library)(Chunks::new(vendor.bytes, size));

@@ -1,14 +1,14 @@
-//! Runs commands without output, and formats commands for messages.
+//! Runs commands without showing their output, and formats commands for messages.
 
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a command and returns its standard output. Its output is not shown.
+/// Runs a command to its end, and returns its standard output without surrounding white space. Nothing is printed.
 ///
 /// # Errors
 ///
-/// Returns the last line of the output if the command fails.
+/// Returns an error with the last line of the command's output if the command fails or cannot be started.
 pub fn quietly(mut command: Command) -> Result<String, String> {
     let output = command.output().map_err(|error| cannot_start(&command, &error))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
@@ -20,13 +20,13 @@ pub fn quietly(mut command: Command) -> Result<String, String> {
     Err(format!("`{}` failed: {last}", display(&command)))
 }
 
-/// Returns the message for a program that does not exist or may not run.
+/// Returns the error text for a command that cannot be started.
 #[must_use]
 pub fn cannot_start(command: &Command, error: &io::Error) -> String {
     format!("cannot start `{}`: {error}", display(command))
 }
 
-/// Returns the command as typed into a shell, with the variables that it sets.
+/// Formats a command as a user would type it into a shell, with the environment variables that it sets.
 #[must_use]
 pub fn display(command: &Command) -> String {
     let mut words = Vec::new();
@@ -42,6 +42,7 @@ pub fn display(command: &Command) -> String {
     words.join(" ")
 }
 
+/// Returns a word in double quotes if it is empty or contains white space.
 fn quoted(word: &str) -> String {
     if word.is_empty() || word.contains(char::is_whitespace) {
         format!("\"{word}\"")
@@ -55,14 +56,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_one_would_type_it() {
+    fn display_formats_a_command_as_typed_into_a_shell() {
         let mut command = Command::new("/somewhere/bin/cargo");
         command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings").env_remove("HOME");
         assert_eq!(display(&command), "RUSTDOCFLAGS=\"-D warnings\" cargo doc --no-deps");
     }
 
     #[test]
-    fn a_failed_command_is_an_error_with_its_last_line() {
+    fn failed_command_returns_an_error_that_names_it() {
         let mut missing = Command::new("cargo");
         missing.arg("no-such-command");
         let error = quietly(missing).unwrap_err();

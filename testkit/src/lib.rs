@@ -1,9 +1,10 @@
 //! Fetches and starts the third-party programs that the tests of the workspace need.
 //!
-//! They are PostgreSQL, Restate, Temporal, and MCP's programs for Node.js and Python. This crate supports only Unix.
+//! The programs are PostgreSQL, Restate, Temporal, and MCP's programs for Node.js and Python. This crate supports only
+//! Unix.
 //!
-//! [`fetch`] finds a program on this machine, or fetches it into the target folder. [`server`] starts a server and ends
-//! it with the test process. The other modules are for one product each.
+//! [`fetch`] finds a program on this machine, or downloads it into the target folder. [`server`] starts a server, and
+//! stops it when the test process exits. The other modules are for one product each.
 
 #![cfg(unix)]
 

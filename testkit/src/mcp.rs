@@ -13,12 +13,12 @@
 //! # }
 //! ```
 //!
-//! The environment variable `NEURON_MCP_NODE` contains the path of your own Node.js, with the packages in
-//! `node_modules` in the same folder. `NEURON_MCP_PYTHON` contains the path of your own Python. The value `none` means
-//! that the program is not available. Otherwise the programs are [fetched](crate::fetch).
+//! Set the environment variable `NEURON_MCP_NODE` to the path of your own Node.js, whose folder must contain the
+//! packages in `node_modules`. Set `NEURON_MCP_PYTHON` to the path of your own Python. The value `none` makes a program
+//! unavailable. A program whose variable is not set is [fetched](crate::fetch).
 //!
-//! By default the suite and the servers listen on all interfaces. This module makes them listen only on the loopback
-//! interface.
+//! By default the suite and the servers listen on all interfaces. This module changes them to listen only on the
+//! loopback interface.
 
 mod everything;
 mod suite;
@@ -30,12 +30,12 @@ pub use suite::{NodeProgram, Suite};
 
 use crate::fetch::MCP_PYTHON;
 
-/// Returns the path of a Python with the packages in `testkit/pins/mcp-python.txt`, such as `mcp` and `fastmcp`. Returns `None` if it is not available, and reports that once on
-/// standard error.
+/// Returns the path of a Python with the packages in `testkit/pins/mcp-python.txt`, such as `mcp` and `fastmcp`. Returns
+/// `None` if no such Python is available, and prints a message about it once to standard error.
 ///
 /// # Panics
 ///
-/// Panics with the environment variable `CI=true` if it is not available.
+/// Panics if no such Python is available and the environment variable `CI=true` is set.
 #[must_use]
 pub fn python_or_skip() -> Option<PathBuf> {
     MCP_PYTHON.or_skip(|python| Ok(Path::to_owned(python)))

@@ -1,4 +1,4 @@
-//! A real PostgreSQL server, which ends with the test process.
+//! A real PostgreSQL server that stops when the test process exits.
 //!
 //! ```no_run
 //! use neuron_testkit::postgres::PostgresServer;
@@ -11,12 +11,13 @@
 //! # }
 //! ```
 //!
-//! The environment variable `NEURON_POSTGRES_BIN` contains the path of the folder with `initdb` and `postgres`, or
-//! `none`. Otherwise the programs of this machine are used. If it has none, they are [fetched](crate::fetch).
+//! Set the environment variable `NEURON_POSTGRES_BIN` to the folder of your own `initdb` and `postgres`, or to `none`
+//! to make PostgreSQL unavailable. If the variable is not set, the programs that are installed on this machine are
+//! used. If PostgreSQL is not installed, the programs are [fetched](crate::fetch).
 //!
-//! A server requires a password, and writes every commit to the disk, like a server in production. Root may not run
-//! PostgreSQL, so for root it runs as the user `nobody`. `initdb` runs once per target folder, and each server starts
-//! with a copy of the result.
+//! A server requires a password and flushes every commit to the disk, like a server in production. PostgreSQL refuses
+//! to run as root, so if the tests run as root, the server runs as the user `nobody`. `initdb` runs once per target
+//! folder, and each server starts with a copy of the result.
 
 mod data;
 mod installed;
@@ -40,16 +41,17 @@ pub struct Postgres {
     password: String,
 }
 
-/// The user with all permissions.
+/// Name of the database user, who has all permissions.
 const USER: &str = "neuron";
 
-/// Settings of a server.
+/// The settings of a server, separated by spaces.
 const SETTINGS: &str = "listen_addresses=127.0.0.1 unix_socket_directories= timezone=GMT fsync=on \
                         full_page_writes=on synchronous_commit=on max_connections=200 logging_collector=off";
 
 impl Server<Postgres> {
-    /// Returns the server that all tests of this process share. The first call starts it. See
-    /// [`or_skip`](Self::or_skip).
+    /// Returns the server that all tests of this process share. The first call starts the server.
+    ///
+    /// Returns `None` if PostgreSQL is not available, like [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
@@ -59,15 +61,15 @@ impl Server<Postgres> {
         SHARED.as_ref()
     }
 
-    /// Returns the URL of a database, with user and password. The database `postgres` exists. Other databases must be
-    /// created.
+    /// Returns the URL of a database, with user and password. A new server has the database `postgres`. The caller must
+    /// create other databases.
     #[must_use]
     pub fn url(&self, database: &str) -> String {
         let Postgres { port, password } = &self.service;
         format!("postgres://{USER}:{password}@127.0.0.1:{port}/{database}")
     }
 
-    /// Returns the port at 127.0.0.1.
+    /// Returns the port of 127.0.0.1 on which the server listens.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.service.port
@@ -82,9 +84,9 @@ impl Server<Postgres> {
 
 impl Service for Postgres {
     const PROGRAM: &'static Program = &POSTGRES;
-    /// Closes connections at once, and writes all data.
+    /// PostgreSQL's fast shutdown, which closes all connections immediately and writes all data.
     const STOP: &'static str = "INT";
-    /// Ends at once. Unlike a kill, it releases the shared memory.
+    /// PostgreSQL's immediate shutdown, which writes no data. Unlike `SIGKILL`, it releases the shared memory.
     const END: &'static str = "QUIT";
 
     fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)> {

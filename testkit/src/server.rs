@@ -1,9 +1,11 @@
-//! A server that this process owns and that ends with it.
+//! A server process that stops when the test process exits.
 //!
 //! A server has fresh data in a temporary folder. It listens only on free ports of the loopback interface, and does not
-//! see a developer's settings. A guard shell waits for the end of the test process. The server therefore ends and its
-//! folder is removed even if the test process is killed. The log is shown if a server does not start, and if a test
-//! that owns the server panics.
+//! inherit the developer's environment variables.
+//!
+//! A guard shell waits until the test process exits, then stops the server and removes its folder. This works even if
+//! the test process is killed. The server's log is printed if the server does not start, and if a test that owns the
+//! server panics.
 
 mod process;
 
@@ -20,46 +22,48 @@ use process::{Launch, Process};
 
 use crate::fetch::Program;
 
-/// Maximum number of starts if a port is taken.
+/// Maximum number of attempts to start a server if another process takes one of its ports.
 const ATTEMPTS: usize = 10;
 
-/// A type of server.
+/// A kind of server that a test can start.
 pub trait Service: Debug + Send + Sync + Sized + 'static {
     /// The server program.
     const PROGRAM: &'static Program;
-    /// The signal of a clean stop.
+    /// Name of the signal that stops the server cleanly.
     const STOP: &'static str = "TERM";
-    /// The signal that ends a server at once if it is not needed any more.
+    /// Name of the signal that ends the server immediately when it is dropped.
     const END: &'static str = "KILL";
 
-    /// Chooses ports and creates the data of a server. The folder is removed with the server. The data are in this
-    /// folder, unless they must be kept after the end of the server.
+    /// Chooses free ports, creates the server's data in `data`, and returns the command that starts the server.
+    ///
+    /// `folder` is the server's temporary folder, which is removed with the server. `data` is inside `folder` unless
+    /// the data must be kept after the server ends.
     ///
     /// # Errors
     ///
-    /// Returns the error of the system, or of a program that creates the data.
+    /// Returns an I/O error, or the error of a program that creates the data.
     fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)>;
 
-    /// Returns `true` if the server accepts requests. `log` is the log since the start.
+    /// Returns `true` if the server accepts requests. `log` is the server's log since this start.
     fn is_ready(&self, log: &str) -> bool;
 }
 
-/// The command that starts a server.
+/// The command that starts a server, and the user that runs it.
 #[derive(Debug, Default)]
 pub struct Recipe {
-    /// The program.
+    /// Path of the program.
     pub program: PathBuf,
-    /// The arguments.
+    /// The arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables, in addition to the variables of every server.
+    /// Environment variables in addition to the variables that every server gets.
     pub variables: Vec<(&'static str, String)>,
-    /// The id of another user and group.
+    /// Set to run the server with this user id and group id. `None` keeps the current user.
     pub user: Option<u32>,
 }
 
-/// A server that this process owns.
+/// A running server that this process owns.
 ///
-/// Dropping it ends the server and removes its folder.
+/// Dropping the value ends the server and removes its folder.
 #[derive(Debug)]
 pub struct Server<S> {
     pub(crate) service: S,
@@ -68,19 +72,20 @@ pub struct Server<S> {
 }
 
 impl<S: Service> Server<S> {
-    /// Starts a server. Returns `None` if its program is not available, and reports that once on standard error.
+    /// Starts a server with fresh data. Returns `None` if the server's program is not available, and prints a message
+    /// about it once to standard error.
     ///
     /// # Panics
     ///
-    /// Panics if the server cannot be started. With the environment variable `CI=true` it also panics if its program is
-    /// not available.
+    /// Panics if the server cannot be started. With the environment variable `CI=true`, panics also if the server's
+    /// program is not available.
     #[must_use]
     pub fn or_skip() -> Option<Self> {
         Self::or_skip_with(&[])
     }
 
-    /// Starts a server like [`or_skip`](Self::or_skip), with additional environment variables, which may set options of
-    /// the server.
+    /// Starts a server like [`or_skip`](Self::or_skip), with these additional environment variables. Most servers read
+    /// options from such variables.
     ///
     /// # Panics
     ///
@@ -94,12 +99,13 @@ impl<S: Service> Server<S> {
     ///
     /// # Errors
     ///
-    /// Returns [`io::ErrorKind::NotFound`] if the program is not available. Otherwise returns the error of the system
-    /// or the log of the server.
+    /// Returns [`io::ErrorKind::NotFound`] if the program is not available. Returns another error, which contains the
+    /// server's log, if the server does not start.
     pub fn start() -> io::Result<Self> {
         Self::launch(&S::PROGRAM.find()?, None)
     }
 
+    /// Starts a server with its data in `data`, or in its temporary folder if `data` is `None`.
     pub(crate) fn launch(program: &Path, data: Option<&Path>) -> io::Result<Self> {
         Self::launch_with(program, data, &[])
     }
@@ -117,7 +123,8 @@ impl<S: Service> Server<S> {
             recipe
                 .variables
                 .extend(variables.iter().map(|(key, value)| (*key, (*value).to_owned())));
-            // Another process may take a port meanwhile.
+            // Another process may take a free port before the server listens on it. The next attempt chooses other
+            // ports.
             if let Launch::Ready = process.start(&recipe, |log| service.is_ready(log))? {
                 return Ok(Self { service, recipe, process: Mutex::new(process) });
             }
@@ -125,12 +132,12 @@ impl<S: Service> Server<S> {
         Err(io::Error::other("no port is free"))
     }
 
-    /// Starts the server again with the same data and ports, after [`kill`](Self::kill) or [`stop`](Self::stop). Blocks
-    /// until the server accepts requests. A running server is killed first.
+    /// Starts the server again with the same data and ports, usually after [`kill`](Self::kill) or
+    /// [`stop`](Self::stop). Blocks until the server accepts requests. A server that is still running is killed first.
     ///
     /// # Errors
     ///
-    /// Returns the error of the system or the log of the server.
+    /// Returns an I/O error, or an error with the server's log if the server does not start.
     pub fn restart(&self) -> io::Result<()> {
         let mut process = self.process();
         for _ in 0..ATTEMPTS {
@@ -142,7 +149,8 @@ impl<S: Service> Server<S> {
         Err(io::Error::other("another process listens on a port that the server had"))
     }
 
-    /// Kills all processes of the server at once (SIGKILL), as in a machine failure. Blocks until they have ended.
+    /// Kills all processes of the server with `SIGKILL`, as a machine failure would. Blocks until the processes have
+    /// ended.
     ///
     /// # Errors
     ///
@@ -151,7 +159,7 @@ impl<S: Service> Server<S> {
         self.process().kill()
     }
 
-    /// Stops the server cleanly, and kills it if that takes more than two minutes. Blocks until the server has ended.
+    /// Stops the server cleanly, and kills it if it has not ended after two minutes. Blocks until the server has ended.
     ///
     /// # Errors
     ///
@@ -160,13 +168,13 @@ impl<S: Service> Server<S> {
         self.process().stop(S::STOP)
     }
 
-    /// Returns the id of the server's process, or `None` after [`kill`](Self::kill) and [`stop`](Self::stop).
+    /// Returns the process id of the server, or `None` after [`kill`](Self::kill) or [`stop`](Self::stop).
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.process().id()
     }
 
-    /// Returns the log of all starts of the server.
+    /// Returns the server's whole log, including the logs before each restart.
     #[must_use]
     pub fn log(&self) -> String {
         self.process().log(0)
@@ -177,17 +185,17 @@ impl<S: Service> Server<S> {
     }
 }
 
-/// Hides a developer's settings from a command, and sets its home folder to `folder`.
+/// Clears the environment of a command except for `PATH`, and sets its home, temporary and working folder to `folder`.
 pub(crate) fn isolate(command: &mut Command, folder: &Path) {
     let path = std::env::var_os("PATH").map(|path| ("PATH", path));
     command.env_clear().envs(path).env("LC_ALL", "C").env("TZ", "UTC");
     command.env("HOME", folder).env("TMPDIR", folder).current_dir(folder);
 }
 
-/// Returns ports of the loopback interface that are currently free.
+/// Returns `N` different ports of 127.0.0.1 that are currently free.
 pub(crate) fn free_ports<const N: usize>() -> io::Result<[u16; N]> {
     let mut ports = [0; N];
-    // All listeners are kept open, so that the ports differ.
+    // All listeners stay open until the end, so that the kernel returns a different port each time.
     let mut listeners = Vec::with_capacity(N);
     for port in &mut ports {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;

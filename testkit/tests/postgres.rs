@@ -1,4 +1,4 @@
-//! Tests of the PostgreSQL server, which keeps committed data and ends with its process.
+//! Tests of the PostgreSQL server. The server must keep committed data, and must end when its owner ends.
 #![cfg(unix)]
 
 use std::io::{BufRead, BufReader};
@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 
 use neuron_testkit::postgres::PostgresServer;
 
-/// Marks a process as the child of a test.
+/// Environment variable that is set in the child process of a test.
 const CHILD: &str = "NEURON_POSTGRES_TEST_CHILD";
 
 #[test]
-fn a_dropped_server_leaves_nothing_behind() {
+fn dropped_server_leaves_no_process_and_folder() {
     let Some(server) = PostgresServer::or_skip() else {
         return;
     };
@@ -25,7 +25,7 @@ fn a_dropped_server_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_server_goes_on_after_it_was_killed_or_stopped() {
+fn killed_or_stopped_server_restarts_at_its_port() {
     let Some(server) = PostgresServer::or_skip() else {
         return;
     };
@@ -43,7 +43,7 @@ fn a_server_goes_on_after_it_was_killed_or_stopped() {
 }
 
 #[test]
-fn a_server_ends_with_a_process_that_is_killed() {
+fn server_ends_if_its_process_is_killed() {
     if std::env::var_os(CHILD).is_some() {
         return child();
     }
@@ -51,12 +51,12 @@ fn a_server_ends_with_a_process_that_is_killed() {
         return;
     }
     let folder = std::env::temp_dir().join(format!("neuron-postgres-test-{}", std::process::id()));
-    // The server may run as a user other than this test's.
+    // The server may run as another user than the test, so the folder must be writable for all users.
     std::fs::DirBuilder::new().mode(0o777).create(&folder).unwrap();
     let _mode = Command::new("chmod").arg("777").arg(&folder).status().unwrap();
 
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "a_server_ends_with_a_process_that_is_killed", "--nocapture"])
+        .args(["--exact", "server_ends_if_its_process_is_killed", "--nocapture"])
         .env(CHILD, "1")
         .env("TMPDIR", &folder)
         .stdout(Stdio::piped())
@@ -71,7 +71,7 @@ fn a_server_ends_with_a_process_that_is_killed() {
 
     child.kill().unwrap();
     child.wait().unwrap();
-    // This can only be polled, because the shell that cleans up belonged to the child.
+    // The guard shell is not a child of this process, so the test cannot wait for it and must poll.
     let deadline = Instant::now() + Duration::from_secs(60);
     while listens(port) || !entries(&folder).is_empty() {
         assert!(Instant::now() < deadline, "left behind: {:?}", entries(&folder));
@@ -80,7 +80,7 @@ fn a_server_ends_with_a_process_that_is_killed() {
     std::fs::remove_dir(&folder).unwrap();
 }
 
-/// Holds a server until this process is killed.
+/// Starts a server, and sleeps until this process is killed.
 fn child() {
     let server = PostgresServer::start().unwrap();
     println!("port {}", server.port());

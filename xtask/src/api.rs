@@ -1,14 +1,17 @@
-//! The listings of the crates' public surface, `api.txt`.
+//! The listings of the crates' public API, the files `crates/*/api.txt`.
 //!
-//! This module finds the crates that have a listing, and writes the listings for `cargo xtask api`. `source` reads the
-//! items of a crate, `surface` decides which lines they have, `items` lists one item and `line` formats a line.
+//! This module finds the crates that have a listing, and writes the listings for `cargo xtask api`. The module `source`
+//! reads the items of a crate. `surface` decides which items have lines, and at which path. `items` creates the lines
+//! of one item. `line` formats a line.
 //!
-//! The listing resolves no names. The workspace denies the lint `unreachable_pub`, so every plain `pub` item, field and
-//! method is reachable. An item is listed with the path of the `pub` modules around it. Private modules do not appear
-//! in paths, so an item can move between them. A re-export has its own line, at the path where users import it.
+//! The listing does not resolve names. The workspace denies the lint `unreachable_pub`, so every item, field and method
+//! that is plain `pub` is reachable. The path of an item contains only the `pub` modules around it, so an item can move
+//! between private modules without a change of the listing. A re-export has its own line, at the path where users
+//! import it.
 //!
-//! We keep our own listing because cargo-public-api and cargo-semver-checks read rustdoc's JSON. Its format is unstable
-//! and changes with the compiler. This listing is made from the source by any stable compiler within seconds.
+//! We have our own listing because cargo-public-api and cargo-semver-checks read rustdoc's JSON, whose format is
+//! unstable and changes with the compiler. This listing is created from the source within seconds, and does not depend
+//! on the compiler.
 //!
 //! # Limits
 //!
@@ -19,8 +22,8 @@
 //!   blanket implementations and auto traits are not listed either.
 //! - The type and the trait of an `impl` are matched by their last path segment with the names of this crate. If
 //!   several items have this name, the item in the `pub` module of the `impl` is used, otherwise the first.
-//! - A line has the gates of its item, and of the modules and blocks around the item. The gates of a `pub use` are only
-//!   in the line of the re-export.
+//! - A line has the gates (`cfg` attributes) of its item, and of the modules and blocks around the item. The gates of a
+//!   `pub use` are only in the line of the re-export.
 //! - The lint sees the features and targets that clippy is run with. Code for other features and targets is listed
 //!   although it may be unreachable.
 
@@ -35,16 +38,16 @@ use std::path::PathBuf;
 use crate::process;
 use crate::workspace;
 
-/// The public surface of a library crate, and the file in which it is committed.
+/// The listing of a library crate, and the file that contains its committed version.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// The committed file, relative to the workspace's root.
+    /// Path of the committed file, relative to the workspace's root.
     pub(crate) file: PathBuf,
-    /// The surface of the present source, one item per line.
+    /// The listing of the current source, one item per line.
     pub(crate) text: String,
 }
 
-/// Writes the listings of all crates.
+/// Writes the listings of all library crates to their files.
 pub(crate) fn rewrite() -> Result<(), String> {
     for listing in listings()? {
         let file = listing.file.display();
@@ -59,7 +62,7 @@ pub(crate) fn rewrite() -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the listings of all library crates under `crates/`.
+/// Creates the listings of all library crates in `crates/` from the current source.
 pub(crate) fn listings() -> Result<Vec<Listing>, String> {
     let mut listings = Vec::new();
     for package in workspace::members()?.packages.iter().filter(|package| package.is_in_crates()) {

@@ -1,4 +1,4 @@
-//! The files of the workspace, as git lists them, and the files that changed since a base.
+//! Lists the files of the workspace with git, and the files that changed since a commit.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -7,14 +7,18 @@ use crate::nextest::Filter;
 use crate::process;
 use crate::workspace::{self, Metadata};
 
-/// The files that differ from a commit, including untracked files, relative to the workspace's root.
+/// The files that differ from the commit `base`.
 pub(crate) struct Changes {
+    /// The hash of the commit.
     pub(crate) base: String,
+    /// Paths of the changed and the untracked files, relative to the workspace's root.
     pub(crate) files: BTreeSet<String>,
 }
 
-/// Returns the changes since a commit. The default is the commit where the branch left its upstream or, if nothing
-/// changed since then, the commit before the last.
+/// Returns the changes since the commit `base`.
+///
+/// The default is the commit at which the branch left its upstream. If nothing changed since then, the default is
+/// `HEAD~1`.
 pub(crate) fn since(base: Option<&str>) -> Result<Changes, String> {
     if let Some(base) = base {
         return Changes::since(commit(base)?);
@@ -30,35 +34,35 @@ pub(crate) fn since(base: Option<&str>) -> Result<Changes, String> {
 
 impl Changes {
     fn since(base: String) -> Result<Self, String> {
-        // Both names of a renamed file changed.
+        // `--no-renames` lists both the old and the new name of a renamed file.
         let diff = ["diff", "--no-renames", "--relative", "--name-only", "-z", &base, "--"];
         let mut files: BTreeSet<String> = list(&diff)?.into_iter().collect();
         files.extend(list(&["ls-files", "-z", "--others", "--exclude-standard"])?);
         Ok(Self { base, files })
     }
 
-    /// Returns the text that a file had at the base, or an empty text if there was no such file.
+    /// Returns the content of a file in the commit `base`, or an empty text if the file did not exist.
     pub(crate) fn text_before(&self, file: &str) -> String {
         git(&["show", &format!("{}:./{file}", self.base)]).unwrap_or_default()
     }
 }
 
-/// Returns the hash of a commit, such as `HEAD`.
+/// Returns the hash of the commit that `name` refers to, such as `HEAD`. Returns an error if there is none.
 pub(crate) fn commit(name: &str) -> Result<String, String> {
     let commit = format!("{name}^{{commit}}");
     git(&["rev-parse", "--verify", "--quiet", "--end-of-options", &commit])
         .map_err(|_| format!("git knows no commit `{name}`"))
 }
 
-/// Returns the tracked files and the files that could be tracked, relative to the workspace's root.
+/// Returns the tracked files, and the untracked files that git does not ignore, relative to the workspace's root.
 pub(crate) fn files() -> Result<Vec<String>, String> {
     let mut files = list(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
-    // Git still lists a tracked file that was removed without git.
+    // Git also lists tracked files that were deleted without `git rm`.
     files.retain(|file| process::root().join(file).is_file());
     Ok(files)
 }
 
-/// Returns the files that git lists, except for files in the target folder, which may have any name.
+/// Runs a git command that lists files separated by NUL. Returns the files, without those in cargo's target folder.
 fn list(args: &[&str]) -> Result<Vec<String>, String> {
     let target = workspace::members()?.target_directory;
     let output = git(args)?;
@@ -66,8 +70,10 @@ fn list(args: &[&str]) -> Result<Vec<String>, String> {
     Ok(files.filter(|file| !process::root().join(file).starts_with(&target)).collect())
 }
 
-/// Returns the packages that contain these files, or all packages if every package depends on a file. Files that no
-/// test reads belong to no package.
+/// Returns the packages whose tests must run if these files changed.
+///
+/// The result is all packages if one of the files may affect every package. A file outside of all packages that no test
+/// reads has no effect.
 pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
     let mut packages = BTreeSet::new();
     for file in files {
@@ -79,7 +85,7 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
             .max_by_key(|package| package.folder().as_os_str().len());
         match holder {
             Some(package) => drop(packages.insert(package.name.clone())),
-            // Its tests run the examples of these pages.
+            // The tests of `neuron-readme` compile and run the examples on these pages.
             None if is_page(file) => drop(packages.insert("neuron-readme".to_owned())),
             None if is_for_all(file) => return Filter::All,
             None => {}
@@ -88,12 +94,12 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
     Filter::DependentsOf(packages)
 }
 
-/// Returns `true` for a page whose examples run in a test.
+/// Returns `true` if the file is a page whose examples a test runs.
 fn is_page(file: &str) -> bool {
     file == "README.md" || file.starts_with("docs/")
 }
 
-/// Returns `true` for a file outside of the packages that may change the behaviour of any package.
+/// Returns `true` if a file outside of the packages can change the behaviour of every package.
 fn is_for_all(file: &str) -> bool {
     let file = PathBuf::from(file);
     let is_manifest = ["Cargo.toml", "Cargo.lock", "clippy.toml", "rustfmt.toml"]
@@ -102,6 +108,7 @@ fn is_for_all(file: &str) -> bool {
     is_manifest || file.starts_with(".cargo") || file.starts_with(".config")
 }
 
+/// Runs git in the workspace's root, and returns its standard output.
 fn git(args: &[&str]) -> Result<String, String> {
     let mut command = process::program("git");
     command.args(args);
@@ -123,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn files_belong_to_the_innermost_package() {
+    fn packages_assigns_a_file_to_the_innermost_package() {
         check(&[], named(&[]));
         check(&["crates/neuron-loop/src/lib.rs", "CHANGELOG.md"], named(&["neuron-loop"]));
         check(&["README.md"], named(&["neuron-readme"]));
@@ -137,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_whole_workspace_changes_every_package() {
+    fn packages_returns_all_for_a_file_of_the_whole_workspace() {
         for file in ["Cargo.toml", "Cargo.lock", ".cargo/config.toml", ".config/nextest.toml"] {
             check(&[file], Filter::All);
         }
@@ -145,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_commit_is_an_error() {
+    fn since_fails_for_an_unknown_commit() {
         for base in ["no-such-branch", "crates/neuron-loop", "--all", ""] {
             let error = since(Some(base)).err().unwrap();
             assert_eq!(error, format!("git knows no commit `{base}`"));
@@ -153,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_files_of_the_workspace_are_listed() {
+    fn files_lists_sources_but_not_the_target_folder() {
         let files = files().unwrap();
         assert!(files.iter().any(|file| file == "crates/neuron-loop/src/lib.rs"));
         assert!(!files.iter().any(|file| file.starts_with("target/")));

@@ -1,5 +1,5 @@
-//! Excludes packages that this machine's compiler cannot build, and prints a message about each. A member of the
-//! workspace may require a newer compiler than the rest.
+//! Excludes the packages that this machine's compiler cannot build, and reports each. Some members of the workspace
+//! require a newer compiler than the other members.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::workspace::{self, Package};
 use crate::{prerequisites, process};
 
-/// Returns a command of cargo for the packages of the workspace that this machine's compiler can build.
+/// Returns a cargo command for all packages of the workspace that this machine's compiler can build.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> {
     let mut command = process::cargo(args);
     command.arg("--workspace");
@@ -17,17 +17,18 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Result<Command, String> 
     Ok(command)
 }
 
-/// Returns `true` if this machine's compiler can build a package.
+/// Returns `true` if this machine's compiler can build the package.
 pub(crate) fn builds(package: &Package) -> Result<bool, String> {
     Ok(!too_new()?.contains(&package.name))
 }
 
-/// Returns the members that require a newer compiler. Each is reported once.
+/// Returns the names of the packages that require a newer compiler. The first call reports each of them.
 fn too_new() -> Result<&'static [String], String> {
     static TOO_NEW: OnceLock<Result<Vec<String>, String>> = OnceLock::new();
     TOO_NEW.get_or_init(find).as_deref().map_err(Clone::clone)
 }
 
+/// Finds and reports the packages that require a newer compiler.
 fn find() -> Result<Vec<String>, String> {
     let compiler = version(process::rustc())?;
     let mut found = Vec::new();
@@ -43,7 +44,7 @@ fn find() -> Result<Vec<String>, String> {
     Ok(found)
 }
 
-/// Returns the version of a program, the second word that `--version` prints.
+/// Runs a program with `--version`, and returns the second word of its output.
 pub(crate) fn version(mut command: Command) -> Result<String, String> {
     command.arg("--version");
     let name = process::display(&command);
@@ -52,8 +53,8 @@ pub(crate) fn version(mut command: Command) -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| format!("`{name}` says {text}"))
 }
 
-/// Parses a version into numbers that can be compared. `1.90` becomes `1.90.0`. A nightly version becomes the version
-/// that it leads to.
+/// Parses a version into three numbers, so that versions can be compared. `1.90` becomes `1.90.0`. A suffix such as
+/// `-nightly` is ignored.
 pub(crate) fn numbers(version: &str) -> [u32; 3] {
     let version = version.split(['-', '+']).next().unwrap_or_default();
     let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
@@ -73,14 +74,14 @@ mod tests {
     }
 
     #[test]
-    fn the_compiler_that_builds_this_builds_xtask() {
+    fn current_compiler_builds_xtask() {
         assert!(
             numbers(&version(process::rustc()).unwrap()) >= numbers(env!("CARGO_PKG_RUST_VERSION"))
         );
     }
 
     #[test]
-    fn what_is_too_new_is_excluded() {
+    fn packages_for_a_newer_compiler_are_excluded() {
         let command = cargo(["check"]).unwrap();
         let excluded = too_new().unwrap();
         assert_eq!(command.get_args().count(), 2 + 2 * excluded.len());

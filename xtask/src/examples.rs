@@ -1,4 +1,4 @@
-//! The step `examples`, which builds every example once and runs it like a user without keys.
+//! The step `examples`, which builds all examples and runs each one without API keys.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,14 +9,15 @@ use crate::process::Ending;
 use crate::workspace::{self, Package};
 use crate::{compiler, fetch, process};
 
-/// Time limit of an example. Only an example that hangs reaches it.
+/// Time limit for an example. The limit only stops an example that hangs.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Examples whose output a page shows, in its only block of the language `text`.
+/// Examples whose output a page contains. Each pair has the example and the page, whose only `text` block has the
+/// output.
 const SHOWN: [(&str, &str); 2] =
     [("neuron/quickstart", "README.md"), ("neuron-otel/tree", "docs/guide.md")];
 
-/// Runs every example of the workspace, except in packages that opt out in their manifest.
+/// Runs every example of the workspace, except the examples of packages that opt out in their manifest.
 pub(crate) fn run() -> Result<(), String> {
     let metadata = workspace::members()?;
     let programs = build()?;
@@ -47,10 +48,10 @@ pub(crate) fn run() -> Result<(), String> {
     Ok(())
 }
 
-/// Builds all examples. Returns the program of each source file.
+/// Builds all examples. Returns a map from the source file of an example to its program.
 ///
-/// The programs are started directly. `cargo run -p` selects features for one package alone, and would build most
-/// dependencies again for each package.
+/// The caller starts the programs directly. `cargo run -p` would select the features for one package only, and build
+/// most dependencies again for each package.
 fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     let mut command = compiler::cargo(["build", "--examples", "--all-features"])?;
     command.arg("--message-format=json-render-diagnostics");
@@ -65,19 +66,19 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     Ok(programs)
 }
 
-/// Compares the block of the language `text` on a page with the output of an example. A line `…` ends the comparison, and
-/// durations are ignored.
+/// Compares the `text` block on a page with the output of an example. The comparison stops at a line `…` of the block.
+/// Durations are ignored.
 ///
 /// # Errors
 ///
-/// Returns the first line that the output does not have.
+/// Returns an error with the first line of the block that the output does not have.
 fn compare(page: &str, output: &str) -> Result<(), String> {
     let block = page.split("```text\n").nth(1).and_then(|block| block.split("```").next());
     let shown = block.ok_or("no block of the language `text`")?.lines();
     let shown: Vec<String> =
         shown.take_while(|line| line.trim() != "…").map(without_durations).collect();
     let output: Vec<String> = output.lines().map(without_durations).collect();
-    // The output may have other lines before.
+    // The page may leave out lines at the beginning of the output.
     let start = output.iter().position(|line| Some(line) == shown.first()).unwrap_or_default();
     let differs = |(place, line): &(usize, &String)| output.get(start + place) != Some(*line);
     match shown.iter().enumerate().find(differs) {
@@ -86,7 +87,7 @@ fn compare(page: &str, output: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the words of a line, without the number before `ms`.
+/// Returns the words of a line, without each number before `ms`.
 fn without_durations(line: &str) -> String {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     while let Some(place) = words.iter().position(|word| *word == "ms") {
@@ -95,12 +96,12 @@ fn without_durations(line: &str) -> String {
     words.join(" ")
 }
 
-/// Runs one example, and shows its output if it fails. Returns its output.
+/// Runs an example, and returns its output. Prints the output if the example fails.
 fn run_one(package: &Package, program: &Path, output: &Path) -> Result<String, String> {
     let mut command = process::program(program);
-    // `cargo run` also sets this variable.
+    // Some examples read this variable, which `cargo run` would set.
     command.env("CARGO_MANIFEST_DIR", package.folder());
-    // An example must work, or report what is missing, without the developer's accounts and servers.
+    // The developer's keys and servers are hidden. An example must work without them, or report what is missing.
     process::hide_variables(&mut command, |key| key == "OLLAMA_HOST" || key.ends_with("_API_KEY"));
     fetch::hide_missing(&mut command);
     match process::run_within(command, output, LIMIT)? {
@@ -120,12 +121,12 @@ mod tests {
     const PAGE: &str = "# Page\n```text\nrun  12 ms\n  call 3 ms 7 tokens\n…\nend\n```\n";
 
     #[test]
-    fn output_with_other_durations_and_more_lines_is_the_shown_one() {
+    fn compare_ignores_durations_and_additional_lines() {
         assert_eq!(compare(PAGE, "start\nrun 9 ms\n  call   100 ms 7 tokens\nmore\n"), Ok(()));
     }
 
     #[test]
-    fn first_line_that_differs_is_reported() {
+    fn compare_reports_the_first_different_line() {
         for (output, line) in [
             ("", "run"),
             ("run 1 ms\n", "call 7 tokens"),

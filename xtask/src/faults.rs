@@ -1,9 +1,11 @@
-//! `cargo xtask faults`, which puts deliberate faults into a copy of the loop, one at a time.
+//! The command `cargo xtask faults`, which tests the loop's tests with deliberate faults in a copy of the source, one
+//! at a time.
 //!
-//! The model of the loop (`crates/neuron-loop/tests/model`) must notice each fault, or the test that the fault names if
-//! the model has no such part. cargo-mutants makes mutants of
-//! every function and cannot use given mutants. The faults here are mistakes that a person would make, so they measure
-//! the model and not the coverage of lines.
+//! The model of the loop (`crates/neuron-loop/tests/model`) must fail for each fault. If the model does not cover the
+//! faulty code, the fault names another test that must fail.
+//!
+//! cargo-mutants generates a mutant for every function and cannot use a given list. The faults of our list are mistakes
+//! that a person would make, so they measure the quality of the model and not the coverage of lines.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,18 +14,19 @@ use std::time::{Duration, Instant};
 
 use crate::{changes, process, workspace};
 
-/// Number of cases that the model tries. Most faults are found within a hundred cases, and the last within nineteen
-/// thousand.
+/// Number of cases that the model tests for each fault. Most faults are found within 100 cases, and the last one within
+/// 19,000.
 const CASES: &str = "20000";
 
-/// Time limit of the model on the loop without a fault.
+/// Time limit for the model on the source without a fault.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Minimum time limit of the model on the loop with a fault. A run that takes ten times as long as without a fault
-/// counts as an endless loop.
+/// Minimum time limit for the model on the source with a fault. The limit is ten times the duration without a fault,
+/// and a longer run counts as an endless loop.
 const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
 
-/// Maximum number of the faults that a change affects in a sample. Of the other faults the sample has one of so many.
+/// Maximum number of affected faults in a sample. Of the faults that the changes do not affect, the sample has every
+/// 16th.
 const SAMPLE: usize = 16;
 
 const LOOP: &str = "crates/neuron-loop/src/";
@@ -32,17 +35,17 @@ const MODEL: &str = "crates/neuron-loop/tests/model/";
 
 const LIST: &str = "crates/neuron-loop/tests/model/faults.txt";
 
-/// The faults to try.
+/// The faults of the list that a run tries.
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
     All,
-    /// The faults with this text in their names.
+    /// The faults whose names contain this text.
     Named(&'a str),
-    /// The faults that the changes affect, up to a number, and a part of the others.
+    /// Up to [`SAMPLE`] faults that the current changes affect, and every 16th of the other faults.
     Sample,
 }
 
-/// Tries faults, and returns an error if the model misses one.
+/// Tries the selected faults. Returns an error if no test fails for one of them.
 pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     let list = read(&process::root().join(LIST))?;
     let faults = select(parse(&list)?, selection)?;
@@ -78,20 +81,20 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     }
 }
 
-/// A fault of the list.
+/// An entry of the list of faults.
 #[derive(Debug)]
 struct Fault<'a> {
-    /// The text of the fault in the list.
+    /// The whole entry of the fault in the list.
     block: &'a str,
     name: &'a str,
     file: &'a str,
-    /// The test of `tests/it` that must notice the fault. `None` stands for the model.
+    /// Name of the test in `tests/it` that must fail. `None` if the model must fail.
     test: Option<&'a str>,
     find: String,
     replace: String,
 }
 
-/// Parses the list. The head of the file describes the format.
+/// Parses the list of faults. The first lines of the file describe its format.
 fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
     let blocks = list.split("\n== ").skip(1);
     let faults = blocks.map(|block| {
@@ -133,7 +136,8 @@ fn select<'a>(
             let count = affected.len();
             let mut sample = every(affected, count.div_ceil(SAMPLE), 0);
             println!("the change affects {count} faults, of which {} are tried", sample.len());
-            // The first digit of the commit's hash chooses, so that each commit tries other faults.
+            // The first digit of the commit's hash is the offset of the sample, so that different commits try different
+            // faults.
             let digit =
                 changes::commit("HEAD")?.chars().next().and_then(|first| first.to_digit(16));
             sample.extend(every(others, SAMPLE, digit.map_or(0, |digit| digit as usize)));
@@ -143,13 +147,13 @@ fn select<'a>(
     Ok(faults)
 }
 
-/// Returns one of so many faults, beginning at a position.
+/// Returns every `step`-th fault, beginning with the fault at the index `first`.
 fn every(faults: Vec<Fault<'_>>, step: usize, first: usize) -> Vec<Fault<'_>> {
     faults.into_iter().skip(first).step_by(step.max(1)).collect()
 }
 
 impl Fault<'_> {
-    /// Returns the path of the file from the root of the workspace.
+    /// Returns the path of the fault's source file, relative to the workspace's root.
     fn path(&self) -> String {
         match self.file.starts_with("crates/") {
             true => self.file.to_owned(),
@@ -157,7 +161,8 @@ impl Fault<'_> {
         }
     }
 
-    /// Returns the text of the file with the fault in it.
+    /// Returns the content of the source file with the fault in it. Returns an error unless the fault's text occurs
+    /// exactly once in `text`.
     fn applied_to(&self, text: &str) -> Result<String, String> {
         match text.matches(&self.find).count() {
             1 => Ok(text.replacen(&self.find, &self.replace, 1)),
@@ -170,20 +175,20 @@ impl Fault<'_> {
 }
 
 enum Verdict {
-    /// The first line of the model's report.
+    /// The test failed. The field is the first line of its report.
     Found(String),
     Missed,
 }
 
-/// A copy of the workspace with a target folder of its own.
+/// A copy of the workspace, with its own target folder.
 struct Copy {
     folder: PathBuf,
-    /// Locked, because two processes would put their faults into the same files.
+    /// The locked file. Without the lock, two processes could put their faults into the same files.
     _lock: File,
 }
 
 impl Copy {
-    /// Copies the files that differ from the last copy, so that cargo rebuilds nothing else.
+    /// Creates or updates the copy in `folder`. Only files that differ are written, so that cargo rebuilds only these.
     fn make(folder: PathBuf) -> Result<Self, String> {
         fs::create_dir_all(&folder).map_err(|error| cannot("create", &folder, &error))?;
         let lock = folder.join("lock");
@@ -211,19 +216,20 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Removes a file that left the workspace, and the folders that are empty then.
+    /// Removes a file from the copy because it is not in the workspace any more. Removes also the folders that become
+    /// empty.
     fn remove(&self, file: &str) -> Result<(), String> {
         let path = self.folder.join(file);
         if path.is_file() {
             fs::remove_file(&path).map_err(|error| cannot("remove", &path, &error))?;
         }
         let folders = path.ancestors().skip(1).take_while(|folder| *folder != self.folder);
-        // A folder that is not empty is not removed.
+        // `remove_dir` fails for a folder that is not empty, so the error is ignored.
         folders.for_each(|folder| drop(fs::remove_dir(folder)));
         Ok(())
     }
 
-    /// Builds and runs a test of `tests/it`, or the model.
+    /// Builds and runs a test of `tests/it` in the copy. `None` runs the model.
     fn try_test(&self, test: Option<&str>, limit: Duration) -> Result<Verdict, String> {
         let mut program = process::program(self.build(test.map_or("model", |_| "it"))?);
         program.env("MODEL_CASES", CASES).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
@@ -241,14 +247,14 @@ impl Copy {
         }
     }
 
-    /// Builds the tests of a file, and returns their program.
+    /// Builds the test target `tests` of the loop, and returns the path of the test program.
     fn build(&self, tests: &str) -> Result<PathBuf, String> {
         let mut command =
             process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);
         command.args(["--test", tests, "--no-run"]);
         command.arg("--message-format=json-render-diagnostics");
         command.current_dir(&self.folder);
-        // Without debug information, because the program is linked once for each fault.
+        // Debug information makes linking slow, and the program is linked once for each fault.
         command.env("CARGO_TARGET_DIR", self.folder.join("target"));
         command.env("CARGO_PROFILE_DEV_DEBUG", "false").env("CARGO_INCREMENTAL", "1");
         let output = command.output().map_err(|error| process::cannot_start(&command, &error))?;

@@ -1,5 +1,5 @@
-//! The command `fetch`, which is also a step of `cargo xtask test`. The list of programs, and how they are fetched,
-//! is in `neuron_testkit::fetch`.
+//! The command `cargo xtask fetch`, which is also a step of `cargo xtask test`. `neuron_testkit::fetch` has the list of
+//! programs and downloads them.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +8,8 @@ use neuron_testkit::fetch::PROGRAMS;
 
 use crate::{prerequisites, process};
 
-/// Prints the paths of all programs, or of one. Fetches each program that is missing or does not work.
+/// Prints the path of every program, or only of the program `id`. Downloads each program that is missing or does not
+/// work.
 pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
     let ids = PROGRAMS.map(|program| program.id);
     if let Some(id) = id
@@ -22,10 +23,10 @@ pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// The variables of programs that cannot be fetched.
+/// Names of the environment variables of the programs that could not be downloaded.
 static MISSING: Mutex<Vec<&str>> = Mutex::new(Vec::new());
 
-/// Fetches all programs, so that no test waits for a download. Reports the programs that cannot be fetched.
+/// Downloads all programs, so that no test waits for a download. Reports each program that is not available.
 pub(crate) fn for_tests() -> Result<(), String> {
     for program in PROGRAMS {
         if let Err(reason) = program.provide() {
@@ -36,13 +37,14 @@ pub(crate) fn for_tests() -> Result<(), String> {
     Ok(())
 }
 
-/// Runs a command with tests on our terminal.
+/// Runs a command that runs tests, with our standard input and output.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     hide_missing(&mut command);
     process::run(command)
 }
 
-/// Marks programs as missing for the tests of a command, so that the tests do not try to fetch them again.
+/// Sets the environment variables of a test command so that its tests skip the programs that could not be downloaded.
+/// Otherwise the tests would try the downloads again.
 pub(crate) fn hide_missing(command: &mut Command) {
     let missing = MISSING.lock().unwrap_or_else(PoisonError::into_inner);
     command.envs(missing.iter().map(|variable| (variable, "none")));

@@ -1,4 +1,4 @@
-//! Rules for the whole workspace that no other tool checks. They are tests.
+//! Rules for the whole workspace that no other tool checks. Each rule is a test of xtask.
 
 mod arrows;
 mod listings;
@@ -12,13 +12,13 @@ use std::collections::BTreeSet;
 
 use crate::process;
 
-/// Fails with all problems at once.
+/// Panics with the list of all problems, unless the list is empty.
 #[track_caller]
 fn assert_none(problems: &[String]) {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// Returns the lines of `cargo tree` for some packages. These are the packages themselves and their dependencies.
+/// Runs `cargo tree` with `args`, and returns its lines. They name `packages` and all of their dependencies.
 fn tree(packages: &[&str], args: &[&str]) -> BTreeSet<String> {
     let mut tree = process::cargo(["tree", "--prefix", "none"]);
     tree.args(args).args(packages.iter().flat_map(|package| ["--package", *package]));

@@ -1,4 +1,4 @@
-//! Reads the command line of `cargo xtask`. The other modules do the work.
+//! Parses the command line of `cargo xtask`, and runs the command. Each command is implemented in a module.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -69,6 +69,7 @@ fn main() -> ExitCode {
     }
 }
 
+/// Returns the exit code of a command. Prints the error to standard error if the command failed.
 fn exit_code(result: Result<(), String>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -79,6 +80,7 @@ fn exit_code(result: Result<(), String>) -> ExitCode {
     }
 }
 
+/// Prints an error and the usage to standard error. Returns exit code 2.
 fn usage_error(reason: &str) -> ExitCode {
     eprintln!("error: {reason}\n\n{USAGE}");
     ExitCode::from(2)

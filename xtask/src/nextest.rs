@@ -1,34 +1,36 @@
-//! Runs the tests with cargo-nextest. Each test has its own process, so tests of all programs run at the same time.
-//! `.config/nextest.toml` has the profiles.
+//! Runs the tests with cargo-nextest, which runs each test in its own process. Tests of different test programs
+//! therefore run concurrently. `.config/nextest.toml` has the profiles.
 
 use std::collections::BTreeSet;
 
 use crate::tools::NEXTEST;
 use crate::{compiler, fetch};
 
-/// The packages whose tests run.
+/// The packages whose tests to run.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Filter {
+    /// All packages of the workspace.
     All,
-    /// These packages, and the packages that depend on them.
+    /// The packages with these names, and all packages that depend on them.
     DependentsOf(BTreeSet<String>),
 }
 
-/// Runs the tests of a profile, with these environment variables.
+/// Runs the tests of `filter` with a profile of nextest. `variables` are additional environment variables of the tests.
 pub(crate) fn run(
     profile: &str,
     filter: &Filter,
     variables: &[(&str, &str)],
 ) -> Result<(), String> {
-    // Always the whole workspace, because a selection of packages would build their dependencies with other features.
+    // Builds the whole workspace even if few tests run. `--package` would select other features for the dependencies
+    // and build them again.
     let mut command = compiler::cargo(["nextest", "run", "--all-features"])?;
     NEXTEST.add_to(&mut command)?;
     command.args(["--profile", profile]).envs(variables.iter().copied());
-    // Many tests wait for servers and time limits, so that two share a core.
+    // Many tests only wait for servers and time limits, so two tests run per core.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     command.args(["--test-threads", &(2 * cores).to_string()]);
     if let Filter::DependentsOf(packages) = filter {
-        // The rules over the whole workspace are tests of xtask.
+        // The lints over the whole workspace are tests of xtask, so they always run.
         let mut set = "package(=xtask)".to_owned();
         packages.iter().for_each(|name| set += &format!(" + rdeps(={name})"));
         command.args(["--filterset", &set]);

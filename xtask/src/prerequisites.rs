@@ -1,12 +1,14 @@
-//! Handles a check whose prerequisites are missing on this machine. A developer's run goes on with a message, and a run
-//! on CI fails.
+//! Reports a check that is skipped because a prerequisite is missing on this machine. On a developer's machine the run
+//! continues with a message. On CI the run fails.
 
-/// Prints one line with the skipped check and the reason. Returns an error if `CI=true` is set.
+/// Prints a line that the check `what` is skipped because of `reason`. Returns an error if the environment variable
+/// `CI=true` is set.
 pub(crate) fn not_checked(what: &str, reason: &str) -> Result<(), String> {
     println!("not checked: {what} ({reason})");
     verdict(what, reason, std::env::var("CI").ok().as_deref())
 }
 
+/// Returns an error if `ci`, the value of the environment variable `CI`, is `true`.
 fn verdict(what: &str, reason: &str, ci: Option<&str>) -> Result<(), String> {
     if ci == Some("true") {
         return Err(format!("with CI=true {what} must be checked: {reason}"));

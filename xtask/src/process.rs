@@ -1,4 +1,4 @@
-//! Starts other programs in the workspace's root.
+//! Runs other programs, such as cargo, in the workspace's root.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -10,17 +10,17 @@ use std::time::{Duration, Instant};
 pub(crate) use neuron_testkit::command::{cannot_start, display, quietly};
 use serde_json::Value;
 
-/// Returns the folder with the workspace's manifest.
+/// Returns the root folder of the workspace.
 pub(crate) fn root() -> &'static Path {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package)
 }
 
-/// Returns a command for a program that runs in the workspace's root.
+/// Returns a command that runs the program `name` in the workspace's root.
 ///
-/// `cargo run` sets variables about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …). The program does
-/// not get them. Otherwise build scripts that watch these variables would run again each time a developer changes
-/// between `cargo xtask test` and plain cargo.
+/// `cargo run` sets variables about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …). The command does
+/// not inherit these variables. Otherwise build scripts that depend on them would run again each time a developer
+/// switches between `cargo xtask test` and plain cargo.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
@@ -30,7 +30,7 @@ pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// Removes variables of our environment from a command.
+/// Removes the environment variables for which `is_hidden` returns `true` from the environment that a command inherits.
 pub(crate) fn hide_variables(command: &mut Command, is_hidden: impl Fn(&str) -> bool) {
     for (key, _) in std::env::vars_os() {
         if is_hidden(&key.to_string_lossy()) {
@@ -39,7 +39,7 @@ pub(crate) fn hide_variables(command: &mut Command, is_hidden: impl Fn(&str) -> 
     }
 }
 
-/// Returns a command of the cargo that started xtask.
+/// Returns a command that runs cargo with `args`. The cargo is the same one that started xtask.
 pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     let mut command = program(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args);
@@ -49,11 +49,13 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     command
 }
 
-/// Whether cargo keeps nothing for incremental builds and debuggers.
+/// Set if cargo must build without incremental data and debug information.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Lets cargo keep nothing for incremental builds and debuggers if it has kept nothing of the libraries so far, as in a
-/// fresh clone. What it keeps would be half of the target folder.
+/// Disables incremental data and debug information for all later builds, unless the target folder has incremental data
+/// already.
+///
+/// In a fresh clone, as on CI, the data would not be used and would be half of the target folder.
 pub(crate) fn build_once_in(target: &Path) {
     let kept = fs::read_dir(target.join("debug/incremental")).into_iter().flatten().flatten();
     let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");
@@ -61,12 +63,12 @@ pub(crate) fn build_once_in(target: &Path) {
     BUILDS_ONCE.store(builds_once, Ordering::Relaxed);
 }
 
-/// Returns a command of the compiler that cargo calls.
+/// Returns a command that runs the compiler that cargo uses.
 pub(crate) fn rustc() -> Command {
     program(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
 }
 
-/// Runs a command with our standard input and output.
+/// Runs a command with our standard input and output. Returns an error if it fails.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     match command.status() {
         Ok(status) if status.success() => Ok(()),
@@ -75,7 +77,8 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     }
 }
 
-/// Runs a command and returns its standard output. Its standard error is ours.
+/// Runs a command and returns its standard output. Its standard error is not captured. Returns an error if the command
+/// fails.
 pub(crate) fn capture(mut command: Command) -> Result<String, String> {
     let output = command
         .stderr(Stdio::inherit())
@@ -88,7 +91,7 @@ pub(crate) fn capture(mut command: Command) -> Result<String, String> {
         .map_err(|_| format!("`{}` printed something other than UTF-8", display(&command)))
 }
 
-/// Returns each program that a build made, with its source file in front. `output` is the output of a build with
+/// Returns the programs that a build created, as pairs of source file and program. `output` is the output of cargo with
 /// `--message-format=json-render-diagnostics`.
 pub(crate) fn programs(output: &str) -> impl Iterator<Item = (PathBuf, PathBuf)> {
     output.lines().filter_map(|line| {
@@ -98,17 +101,19 @@ pub(crate) fn programs(output: &str) -> impl Iterator<Item = (PathBuf, PathBuf)>
     })
 }
 
-/// The end of a program that [`run_within`] ran.
+/// The result of a program that [`run_within`] ran.
 pub(crate) enum Ending {
-    /// The output.
+    /// The program succeeded. The field is its output.
     Success(String),
-    /// The exit status, and the output.
+    /// The program failed. The fields are its exit status and its output.
     Failure(ExitStatus, String),
-    /// The program exceeded the limit and was killed.
+    /// The program exceeded the time limit and was killed.
     TimedOut,
 }
 
-/// Runs a command without input. Its output goes to a file, so nothing has to read it while the command runs.
+/// Runs a command without input, and kills it after `limit`.
+///
+/// The command writes its output to the file `output`. With a pipe, a thread would have to read while the command runs.
 pub(crate) fn run_within(
     mut command: Command,
     output: &Path,
@@ -132,7 +137,7 @@ pub(crate) fn run_within(
             }
             None if start.elapsed() < limit => std::thread::sleep(Duration::from_millis(10)),
             None => {
-                // If it has ended by itself by now, there is nothing to kill.
+                // The errors are ignored, because the program may have ended by itself in the meantime.
                 child.kill().ok();
                 child.wait().ok();
                 return Ok(Ending::TimedOut);

@@ -1,5 +1,5 @@
-//! The step `sdks`, in which the vendors' official Python clients check our loopback servers and the requests of our
-//! providers. The checks are in the folder `e2e`.
+//! The step `sdks`, in which the vendors' official Python clients call our loopback servers, and check the requests of
+//! our providers. The scripts are in the folder `e2e`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::{compiler, prerequisites, process, workspace};
 
 const VENDORS: [&str; 3] = ["anthropic", "openai", "ollama"];
 
-/// A Python with the vendors' clients.
+/// A Python with the vendors' official clients.
 const CLIENTS: Program = Program {
     id: "sdks",
     name: "the vendors' clients for Python",
@@ -19,13 +19,15 @@ const CLIENTS: Program = Program {
     packages: Packages::Python(include_str!("../../e2e/requirements.txt")),
     size: "some 20 MB",
     file: "bin/python",
-    // After an update of the system's Python, the new version does not find the packages of the old version.
+    // After an update of the system's Python, the virtual environment is broken, because the new version does not find
+    // the packages of the old one.
     trial: &["-c", "import anthropic, ollama, openai"],
 };
 
-/// Runs every check of every vendor.
+/// Runs the scripts for every vendor. Returns an error that names the vendors whose scripts failed.
 ///
-/// If the prerequisites are missing, it prints a message and continues. With `CI=true` this is an error.
+/// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
+/// prerequisite is an error.
 pub(crate) fn check() -> Result<(), String> {
     let scripts = process::root().join("e2e");
     let folder = workspace::members()?.target_directory;
@@ -62,14 +64,14 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Runs a script. Returns the summary that it prints, and `true` if it succeeded.
+/// Runs a Python script. Returns the first line that the script prints, and `true` if the script succeeded.
 ///
-/// The script prints problems to standard error, which is our own.
+/// The script prints problems to standard error, which is not captured.
 fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     let mut command = process::program(python);
     command.args(args).stderr(Stdio::inherit());
     process::hide_variables(&mut command, is_a_setting);
-    // Keeps the source folder unchanged.
+    // Without this variable, Python writes its bytecode into the source folder.
     command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
     let output = match command.output() {
         Ok(output) => output,
@@ -80,10 +82,10 @@ fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     (summary.to_owned(), output.status.success())
 }
 
-/// Builds the program with our servers and requests. Returns its path.
+/// Builds the program `neuron-e2e`, which runs our servers and writes our requests. Returns its path.
 ///
-/// The examples are built with it, as in the step `examples`. The program alone would enable other features of its
-/// dependencies and build them once more.
+/// The command also builds the examples, like the step `examples`. A build of the program alone would select other
+/// features for the dependencies and build them again.
 fn build() -> Result<PathBuf, String> {
     let mut command = compiler::cargo(["build", "--all-features", "--examples"])?;
     command.args(["--bin", "neuron-e2e", "--message-format=json-render-diagnostics"]);
@@ -93,10 +95,10 @@ fn build() -> Result<PathBuf, String> {
     program.map(|(_, program)| program).ok_or_else(|| "the build made no neuron-e2e".to_owned())
 }
 
-/// Returns `true` for a variable of the developer that a script must not see.
+/// Returns `true` if a script must not inherit the environment variable `key`.
 ///
-/// These are keys, addresses and settings of the clients, proxies (the servers are on this machine), and modules of
-/// other Pythons.
+/// Such variables set keys, URLs and other settings of the clients, proxies, or Python's module path. A proxy must not
+/// be used because the servers are on this machine.
 fn is_a_setting(key: &str) -> bool {
     let key = key.to_uppercase();
     let starts = ["ANTHROPIC_", "OPENAI_", "OLLAMA_", "PYTHON"];

@@ -1,4 +1,4 @@
-//! The tiers `cargo xtask quick`, `test` and `nightly`. Each tier runs several steps.
+//! The commands `cargo xtask quick`, `test` and `nightly`. Each command runs several steps.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,11 +9,11 @@ use crate::tools;
 use crate::workspace::Package;
 use crate::{changes, compiler, examples, fetch, process, sdks, wasm, workspace};
 
-/// The name of a step, and its function.
+/// The name of a step, and the function that runs it.
 type Step = (&'static str, fn() -> Result<(), String>);
 
-/// The steps that a change has to pass. Cheap steps come first. The tests come last, so that the summary of their
-/// runner ends the output.
+/// The steps of `cargo xtask test`, which a change must pass. Cheap steps come first. The tests come last, so that the
+/// summary of the test runner is at the end of the output.
 const TEST: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
@@ -30,7 +30,7 @@ const TEST: &[Step] = &[
     ("tests", || nextest::run("default", &Filter::All, &[])),
 ];
 
-/// The steps that take long.
+/// The steps of `cargo xtask nightly`, which take long.
 const NIGHTLY: &[Step] = &[
     ("fetch", fetch::for_tests),
     ("features", || features(&libraries()?)),
@@ -40,7 +40,7 @@ const NIGHTLY: &[Step] = &[
     ("crashes", crashes),
 ];
 
-/// Runs the steps that a change has to pass, or one of them.
+/// Runs all steps of `cargo xtask test`, or only the step `only`.
 pub(crate) fn test(only: Option<&str>) -> ExitCode {
     if only.is_none()
         && let Ok(workspace) = workspace::members()
@@ -50,15 +50,15 @@ pub(crate) fn test(only: Option<&str>) -> ExitCode {
     run("test", TEST, only)
 }
 
-/// Runs the steps that take long, or one of them.
+/// Runs all steps of `cargo xtask nightly`, or only the step `only`.
 pub(crate) fn nightly(only: Option<&str>) -> ExitCode {
     run("nightly", NIGHTLY, only)
 }
 
-/// Checks the changes since a commit.
+/// Checks the changes since the commit `base`. [`changes::since`] has the default.
 ///
-/// Runs formatting, lints, and the tests of the changed packages and of their dependents. The test profile `quick`
-/// excludes tests that take long or that need other programs.
+/// Checks formatting, runs the lints, and runs the tests of the changed packages and of their dependents. The test
+/// profile `quick` excludes tests that take long or that need third-party programs.
 pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
     let start = Instant::now();
     let changes = changes::since(base)?;
@@ -80,7 +80,7 @@ pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the steps up to the first that fails.
+/// Runs steps in order until a step fails. `only` selects a single step. An unknown step is a usage error.
 fn run(tier: &str, steps: &[Step], only: Option<&str>) -> ExitCode {
     let is_meant = |name: &str| only.is_none_or(|only| only == name);
     if !steps.iter().any(|(name, _)| is_meant(name)) {
@@ -119,7 +119,7 @@ fn docs() -> Result<(), String> {
     process::run(command)
 }
 
-/// Checks the dependencies by the rules of `deny.toml`.
+/// Checks the dependencies against the rules in `deny.toml`.
 fn deny() -> Result<(), String> {
     let args = ["deny", "--all-features", "check", "bans", "licenses", "sources"];
     tools::DENY.run(process::cargo(args), "the rules of deny.toml")
@@ -129,20 +129,22 @@ fn doctests() -> Result<(), String> {
     fetch::run(compiler::cargo(["test", "--doc", "--all-features", "--no-fail-fast"])?)
 }
 
-/// Runs each benchmark once, as a test.
+/// Runs each benchmark once as a test, without measuring.
 fn benches() -> Result<(), String> {
     fetch::run(compiler::cargo(["test", "--all-features", "--bench", "*"])?)
 }
 
-/// Checks libraries as whoever depends on one of them alone builds it, with each of its features alone. In a build of
-/// the whole workspace a neighbour may ask for the features of others that a library forgets to ask for.
+/// Checks that each library compiles alone, once with each of its features.
+///
+/// In a build of the whole workspace, another package may enable a feature of a dependency that the library forgot to
+/// enable. A user who depends on this library alone then gets a compile error.
 fn features(libraries: &[String]) -> Result<(), String> {
     let mut command = process::cargo(["hack", "check", "--each-feature", "--lib"]);
     command.args(libraries.iter().flat_map(|name| ["--package", name]));
     tools::HACK.run(command, "each feature alone")
 }
 
-/// The published libraries that this machine's compiler can build.
+/// Returns the names of the libraries in `crates/` that this machine's compiler can build, sorted.
 fn libraries() -> Result<Vec<String>, String> {
     let packages = workspace::members()?.packages.into_iter().filter(Package::is_in_crates);
     let mut libraries = Vec::new();
@@ -155,7 +157,7 @@ fn libraries() -> Result<Vec<String>, String> {
     Ok(libraries)
 }
 
-/// The libraries that changed since the base, and every eighth of the others.
+/// Returns the libraries that changed since the default base, and every eighth of the other libraries.
 fn sample_of_libraries() -> Result<Vec<String>, String> {
     let changed = changes::packages(&changes::since(None)?.files, &workspace::members()?);
     let is_chosen = |(place, name): &(usize, String)| match &changed {
@@ -165,7 +167,7 @@ fn sample_of_libraries() -> Result<Vec<String>, String> {
     Ok((1..).zip(libraries()?).filter(is_chosen).map(|(_, name)| name).collect())
 }
 
-/// Tries a million cases that no earlier run has tried.
+/// Tests the loop's model with a million cases. Every day tests other cases.
 fn model() -> Result<(), String> {
     let mut command = process::cargo(["test", "--release", "--package", "neuron-loop"]);
     command.args(["--test", "model"]);
@@ -174,9 +176,9 @@ fn model() -> Result<(), String> {
     process::run(command)
 }
 
-/// Tries the properties of the parsers on other inputs each day.
+/// Tests the properties of the parsers with random inputs. Every day tests other inputs.
 fn fuzz() -> Result<(), String> {
-    // The target of cargo-fuzz is a workspace of its own, which nothing else compiles.
+    // The target of cargo-fuzz is a separate workspace. No other step compiles it.
     let mut target = process::cargo(["check", "--quiet", "--manifest-path", "fuzz/Cargo.toml"]);
     target.env("CARGO_TARGET_DIR", workspace::members()?.target_directory);
     process::run(target)?;
@@ -185,7 +187,7 @@ fn fuzz() -> Result<(), String> {
     process::run(command)
 }
 
-/// Kills processes and servers many times, and damages files.
+/// Runs the tests that kill processes and servers or damage files, with many rounds.
 fn crashes() -> Result<(), String> {
     let rounds = [
         ("KILL_ROUNDS", "500"),
@@ -196,7 +198,7 @@ fn crashes() -> Result<(), String> {
     nextest::run("nightly", &Filter::All, &rounds)
 }
 
-/// Returns a number that changes every day, for runs that must try other inputs.
+/// Returns the number of days since 1970-01-01, from which the daily steps derive their inputs.
 fn days_since_1970() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| since.as_secs() / 86_400)

@@ -1,16 +1,18 @@
-//! The subcommands of cargo that the steps use. They are on this machine, or are installed once under `target/tools`.
+//! Finds the subcommands of cargo that the steps use, such as cargo-nextest. A subcommand that is missing or too old is
+//! installed once under `target/tools`.
 
 use std::process::Command;
 
 use crate::{compiler, prerequisites, process, workspace};
 
-/// A subcommand of cargo.
+/// A subcommand of cargo from a package in the registry.
 pub(crate) struct Tool {
-    /// The package in the registry, such as `cargo-nextest`.
+    /// Name of the package, such as `cargo-nextest`.
     package: &'static str,
-    /// The version to install. The machine may have a newer version.
+    /// Minimum version, which is also the version to install.
     version: &'static str,
-    /// The cargo profile of the installation. It is `dev` if the build takes longer than the work.
+    /// The cargo profile to build the tool with. `dev` is for tools whose optimised build would take longer than their
+    /// work.
     profile: &'static str,
 }
 
@@ -22,7 +24,8 @@ pub(crate) const DENY: Tool = Tool { package: "cargo-deny", version: "0.20.2", p
 pub(crate) const HACK: Tool = Tool { package: "cargo-hack", version: "0.6.46", profile: "dev" };
 
 impl Tool {
-    /// Runs a command of the tool. If the tool cannot be installed, reports what was not checked.
+    /// Runs a cargo command that uses the tool. If the tool cannot be installed, reports that the check `what` is
+    /// skipped.
     pub(crate) fn run(&self, mut command: Command, what: &str) -> Result<(), String> {
         match self.add_to(&mut command) {
             Ok(()) => process::run(command),
@@ -30,9 +33,10 @@ impl Tool {
         }
     }
 
-    /// Adds the tool to the search path of a command. Installs the tool if this machine has no sufficiently new
-    /// version.
+    /// Adds the folder of the tool to `PATH` of a command, unless the installed version is new enough. Installs the
+    /// tool under `target/tools` if necessary.
     pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
+        // A tool that the developer has installed is preferred to a second installation.
         if self.is_new_enough(process::program("cargo")) {
             return Ok(());
         }
@@ -48,7 +52,7 @@ impl Tool {
             install.args(["--version", self.version, "--profile", self.profile, "--root"]);
             install.arg(&root).env("CARGO_TARGET_DIR", root.join("build"));
             process::run(install)?;
-            // Only the program is needed.
+            // The build folder is large, and only the program is needed.
             std::fs::remove_dir_all(root.join("build"))
                 .map_err(|error| format!("cannot remove {}: {error}", root.display()))?;
         }
@@ -56,6 +60,7 @@ impl Tool {
         Ok(())
     }
 
+    /// Returns `true` if the tool that `cargo` finds has at least the minimum version.
     fn is_new_enough(&self, mut cargo: Command) -> bool {
         cargo.arg(self.package.strip_prefix("cargo-").unwrap_or(self.package));
         compiler::version(cargo)

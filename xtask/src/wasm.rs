@@ -1,5 +1,5 @@
-//! The step `wasm`, which type-checks the packages that must compile for wasm32. If rustup has no such target, `debian`
-//! provides the sources of the standard library.
+//! The step `wasm`, which type-checks the packages that must compile for wasm32. If the target is not installed,
+//! `debian` provides a compiler with the sources of the standard library.
 
 mod debian;
 
@@ -12,7 +12,8 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Checks all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features.
 ///
-/// If the prerequisites are missing, it prints a message and continues. With `CI=true` this is an error.
+/// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
+/// prerequisite is an error.
 pub(crate) fn check() -> Result<(), String> {
     let metadata = workspace::members()?;
     let packages: Vec<&str> = metadata
@@ -38,20 +39,21 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Returns `cargo check` for wasm32 on this machine, without packages. Returns an error if it is not possible.
+/// Returns a `cargo check` command for wasm32, to which the caller adds the packages. Returns an error if this machine
+/// has no suitable compiler.
 fn command(target_directory: &Path) -> Result<Command, String> {
     let mut command = process::cargo(["check", "--target", TARGET]);
-    // A separate folder, because the compiler may be another one and must not replace the usual build.
+    // In a separate folder, because another compiler version would otherwise invalidate the usual build.
     command.env("CARGO_TARGET_DIR", target_directory.join("wasm"));
     if !has_installed_target() {
         let rustc = debian::rustc(target_directory)?;
-        // `build-std` is unstable, and this variable enables it for a stable compiler.
+        // `build-std` is unstable. `RUSTC_BOOTSTRAP` enables unstable features in a stable compiler.
         command.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
     }
     Ok(command)
 }
 
-/// Returns `true` if the usual compiler has `core` for the target.
+/// Returns `true` if the default compiler has the `core` library for wasm32.
 fn has_installed_target() -> bool {
     let mut command = process::rustc();
     command.args(["--print", "target-libdir", "--target", TARGET]);

@@ -1,4 +1,4 @@
-//! The output of `cargo metadata` for this workspace, as far as xtask needs it.
+//! Reads the output of `cargo metadata` for this workspace. The types have only the fields that xtask needs.
 
 use std::path::{Path, PathBuf};
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::process;
 
-/// The output of one call of `cargo metadata`.
+/// The output of a call of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
-    /// The ids of the packages that cargo uses if none is named.
+    /// The ids of the packages that cargo uses if a command selects no package.
     #[cfg(test)]
     pub(crate) workspace_default_members: Vec<String>,
     pub(crate) target_directory: PathBuf,
 }
 
-/// A package of ours or, in the `graph`, a package that we depend on.
+/// A package of this workspace or, in the result of [`graph`], a dependency.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     #[cfg(test)]
@@ -28,16 +28,17 @@ pub(crate) struct Package {
     #[cfg(test)]
     pub(crate) version: String,
     pub(crate) rust_version: Option<String>,
-    /// The source of a foreign package. `None` for a path.
+    /// The registry or repository of the package. `None` for a package at a path, such as the packages of this
+    /// workspace.
     #[cfg(test)]
     pub(crate) source: Option<String>,
     #[cfg(test)]
     pub(crate) dependencies: Vec<Dependency>,
-    /// `[package.metadata]`, which may hold anything.
+    /// The table `[package.metadata]`, which may contain any value.
     metadata: Option<Value>,
 }
 
-/// A library, binary, example, test or benchmark of a package.
+/// A library, binary, example, test or benchmark target of a package.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Target {
     pub(crate) name: String,
@@ -50,7 +51,7 @@ pub(crate) struct Target {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
-    /// `dev` or `build`. `None` for a normal dependency.
+    /// The kind of the dependency, `dev` or `build`. `None` for a normal dependency.
     pub(crate) kind: Option<String>,
 }
 
@@ -73,29 +74,30 @@ fn load(args: &[&str]) -> Result<Metadata, String> {
 }
 
 impl Package {
-    /// Returns the folder with the package's manifest.
+    /// Returns the folder that contains the package's manifest.
     pub(crate) fn folder(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
     }
 
-    /// Returns the library of the package, which may be a crate of macros.
+    /// Returns the library target of the package, which may be a procedural macro crate. Returns `None` if the package
+    /// has no library.
     pub(crate) fn library(&self) -> Option<&Target> {
         self.targets.iter().find(|target| target.is("lib") || target.is("proc-macro"))
     }
 
-    /// Returns `true` if the package is in `crates/`.
+    /// Returns `true` if the package is in the folder `crates/`.
     pub(crate) fn is_in_crates(&self) -> bool {
         self.folder().parent() == Some(&process::root().join("crates"))
     }
 
-    /// Returns `true` if the package must compile for wasm32. Its manifest then has `[package.metadata.neuron] wasm =
-    /// true`.
+    /// Returns `true` if the package must compile for wasm32, which its manifest declares with
+    /// `[package.metadata.neuron] wasm = true`.
     pub(crate) fn wants_wasm(&self) -> bool {
         self.flag("/neuron/wasm").unwrap_or(false)
     }
 
-    /// Returns `false` if the examples do not end by themselves. The manifest then has `[package.metadata.neuron]
-    /// run-examples = false`.
+    /// Returns `false` if the examples of the package do not end by themselves, which its manifest declares with
+    /// `[package.metadata.neuron] run-examples = false`.
     pub(crate) fn runs_examples(&self) -> bool {
         self.flag("/neuron/run-examples").unwrap_or(true)
     }
@@ -106,7 +108,7 @@ impl Package {
 }
 
 impl Target {
-    /// Returns `true` if the target is of this kind, such as `example`.
+    /// Returns `true` if the target is of the kind `kind`, such as `example`.
     pub(crate) fn is(&self, kind: &str) -> bool {
         self.kind.iter().any(|own| own == kind)
     }

@@ -1,5 +1,7 @@
-//! The clients, which are an agent, the provider without a loop, and a plain HTTP client. All send the same two
-//! requests. The first is a question, and the second has the result of the tool that the model calls.
+//! The measured clients, which are an agent, the provider without a loop, and a plain HTTP client.
+//!
+//! Every client sends the same two requests. The first request is a question. The second request has the result of the
+//! tool that the model calls.
 
 use std::error::Error;
 use std::str::FromStr;
@@ -32,26 +34,28 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 /// A client, and the kind of response that it requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Case {
-    /// The client.
+    /// The kind of client.
     pub client: Client,
-    /// Set if responses are streamed.
+    /// Set if the client requests streamed responses.
     pub streamed: bool,
     name: &'static str,
 }
 
-/// The kind of client.
+/// A kind of client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Client {
-    /// Hyper with the same connection pool as the providers. It sends prepared bodies and discards the responses.
+    /// A plain hyper client with the same connection pool as the providers. The client sends prepared bodies and
+    /// discards the responses.
     Bare,
-    /// The provider, which encodes requests and parses responses. Its caller runs the tool.
+    /// The provider, which encodes requests and parses responses. Hand-written code runs the tool.
     Provider,
-    /// Conversations of one `Agent`, which they share, with a sliding window.
+    /// A shared `Agent` with a sliding window. Each client has its own conversation.
     Agent,
 }
 
 impl Case {
-    /// All cases. Cases with whole responses come first, and the bare client is the first of each kind.
+    /// All cases. Cases with whole responses come before cases with streams. The bare client is the first case of each
+    /// group.
     pub const ALL: [Self; 6] = [
         Self { client: Client::Bare, streamed: false, name: "bare client, whole" },
         Self { client: Client::Provider, streamed: false, name: "provider, whole" },
@@ -77,15 +81,18 @@ impl FromStr for Case {
     }
 }
 
-/// Returns the replies of the server. The order is `agents` tool calls, `others` texts for other clients, and `agents`
-/// texts. The first reply must not be sent before all agents have sent their requests.
+/// Returns the script of the server, which has `agents` tool calls, `others` texts for other clients, and `agents`
+/// texts.
+///
+/// Replies are sent in the order of the requests. The server must therefore not send a reply before it has received the
+/// first request of every agent.
 pub fn script(agents: usize, others: usize) -> impl Iterator<Item = Reply> {
     let call = || Reply::tool_call("call_1", Echo.name(), json!({}));
     let calls = std::iter::repeat_with(call).take(agents);
     calls.chain(std::iter::repeat_with(|| Reply::text(ANSWER)).take(others + agents))
 }
 
-/// The shared values of all clients of one case.
+/// The values that all clients of a case share.
 #[derive(Debug)]
 pub struct Clients {
     case: Case,
@@ -109,13 +116,13 @@ impl Clients {
             .tools(tools)
             .system_prompt(INSTRUCTIONS)
             .max_turns(5)
-            // All clients send the same bytes.
+            // Without prompt caching, the provider sends the same bytes as the bare client.
             .request(|settings| settings.cache = None)
             .build();
         Ok(Self { case, bare: Bare::new(case, url)?, provider, agent })
     }
 
-    /// Starts another client, which runs its whole conversation.
+    /// Starts a client as a task in `running`. The client sends both of its requests.
     pub fn start(&self, running: &mut JoinSet<Result<(), Failure>>) {
         let (provider, streamed) = (self.provider.clone(), self.case.streamed);
         match self.case.client {
@@ -125,11 +132,11 @@ impl Clients {
         };
     }
 
-    /// Sends one request, which the server needs to begin its responses.
+    /// Sends one additional request. The server sends no response before it arrives.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no response.
+    /// Returns an error if the server does not respond.
     pub async fn ask_once(&self) -> Result<(), Failure> {
         self.bare.ask(&self.bare.bodies.0).await
     }
@@ -189,7 +196,7 @@ impl Bare {
     }
 }
 
-/// Runs a loop that is written for this conversation.
+/// Runs a hand-written loop that supports only this conversation.
 async fn by_hand(provider: Anthropic, streamed: bool) -> Result<(), Failure> {
     let mut request = question();
     loop {
@@ -232,7 +239,7 @@ fn question() -> CompletionRequest {
     }
 }
 
-/// Appends a message that calls tools, and their results.
+/// Appends a message with tool calls, and a message with their results.
 fn answer_calls(request: &mut CompletionRequest, message: Message) {
     let result = |call: neuron_types::ToolUseRef<'_>| ContentBlock::ToolResult {
         tool_use_id: call.id.to_owned(),

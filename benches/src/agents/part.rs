@@ -1,4 +1,4 @@
-//! The two processes of a measurement. One is the server, and the other runs all clients at the same time.
+//! The code of the two child processes of a measurement, the server process and the client process.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::pin::pin;
@@ -16,14 +16,14 @@ use super::run::Measured;
 use super::usage;
 use crate::ALLOCATOR;
 
-/// Maximum number of clients whose requests the server has not received yet. More connections would not fit into the
-/// kernel's accept queue and would wait for seconds.
+/// Maximum number of started clients whose requests the server has not received yet. More connections would overflow
+/// the kernel's accept queue, and would then wait for seconds.
 const AHEAD: usize = 1_000;
 
-/// The server reports its number of requests in steps of this size.
+/// Number of requests after which the server process reports its total.
 const STEP: usize = 250;
 
-/// Runs the process that the program's arguments name.
+/// Runs the server process or the client process, as the program's arguments say.
 #[must_use]
 pub fn play() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -43,14 +43,15 @@ pub fn play() -> ExitCode {
     }
 }
 
-/// Serves this many agents until the input ends. Writes its URL and the number of received requests.
+/// Runs a server for `agents` agents until standard input ends. Writes the URL and the numbers of received requests to
+/// standard output.
 async fn serve(agents: usize) -> Result<(), Failure> {
     std::thread::spawn(|| {
-        // The parent process has ended, or has closed the input to end this process.
+        // End of input means that the parent process has exited, or that it ends this process.
         io::stdin().read_to_end(&mut Vec::new()).ok();
         std::process::exit(0);
     });
-    // One additional request comes once all agents wait.
+    // The client process sends the additional request when all agents wait. Then the server sends its responses.
     let server = AnthropicServer::builder().gather(agents + 1).start(script(agents, 1)).await?;
     tell(&server.url())?;
     for count in (1..=agents).filter(|count| count % STEP == 0 || *count == agents) {
@@ -66,7 +67,7 @@ fn tell(line: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Runs this many clients at the same time, and writes the measurement.
+/// Runs `agents` clients concurrently, and writes the measurement to standard output.
 async fn ask(case: Case, agents: usize) -> Result<(), Failure> {
     let mut lines = BufReader::new(io::stdin()).lines();
     let url = lines.next().ok_or("there is no server")??;
@@ -103,7 +104,7 @@ async fn ask(case: Case, agents: usize) -> Result<(), Failure> {
     Ok(tell(&measured.write())?)
 }
 
-/// Waits until the server has received this many requests. Returns an error if a client ends before.
+/// Waits until the server has received `count` requests. Returns an error if a client ends earlier.
 async fn wait_for(
     arrived: &mut watch::Receiver<usize>,
     count: usize,
@@ -124,7 +125,7 @@ async fn wait_for(
     }
 }
 
-/// The resources that this process has used so far.
+/// The resources that this process has used since its start.
 struct Used {
     at: Instant,
     cpu: Duration,
@@ -139,7 +140,7 @@ impl Used {
     }
 }
 
-/// Returns the number of bytes on the heap.
+/// Returns the number of bytes that are currently allocated on the heap.
 fn live(heap: &Stats) -> f64 {
     heap.bytes_allocated as f64 - heap.bytes_deallocated as f64
 }

@@ -1,4 +1,4 @@
-//! Starts and ends the processes of a measurement.
+//! Starts and ends the child processes of a measurement.
 
 use std::io::{self, Read};
 use std::path::Path;
@@ -7,32 +7,33 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use super::clients::Case;
 use super::usage;
 
-/// The result of a measurement. Each number except the first is per run of an agent.
+/// The result of a measurement. All numbers except `runs_a_second` are per run of an agent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// Runs per second, from the first start to the last end.
+    /// Runs per second, from the start of the first run to the end of the last one.
     pub runs_a_second: f64,
-    /// User and system processor time in milliseconds.
+    /// User and system CPU time, in milliseconds.
     pub cpu_ms: f64,
-    /// Peak memory of the process in bytes, without its peak before the measurement.
+    /// Peak memory of the process minus its peak before the measurement, in bytes.
     pub peak_bytes: f64,
-    /// Bytes on the heap while all clients wait for their first response.
+    /// Heap memory while all clients wait for their first response, in bytes.
     pub heap_bytes: f64,
-    /// Number of allocations. In-place growth is not counted.
+    /// Number of allocations. A reallocation is not counted.
     pub allocations: f64,
 }
 
-/// A running measurement. Dropping it ends its processes and waits for their end.
+/// A running measurement. Dropping the value kills its processes and waits until they have ended.
 #[derive(Debug)]
 pub struct Run {
-    // Dropped first, because it would report an error if the server ended before it.
+    // The client must be dropped before the server. It would report an error if the server ended first.
     client: Part,
     server: Part,
     output: Option<std::process::ChildStdout>,
 }
 
 impl Run {
-    /// Starts the server and its client. The `main` of `program` must call [`play`](super::play).
+    /// Starts the server process and the client process. Both run `program`, whose `main` must call
+    /// [`play`](super::play).
     ///
     /// # Errors
     ///
@@ -47,13 +48,13 @@ impl Run {
         Ok(Self { client, server, output })
     }
 
-    /// Returns the ids of the processes.
+    /// Returns the process ids of both processes.
     #[must_use]
     pub fn ids(&self) -> [u32; 2] {
         [self.server.child.id(), self.client.child.id()]
     }
 
-    /// Waits for the result of the measurement.
+    /// Waits until the measurement ends, and returns its result.
     ///
     /// # Errors
     ///
@@ -61,10 +62,10 @@ impl Run {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the processes.
+    /// Dropping the future kills the processes.
     pub async fn finish(mut self) -> io::Result<Measured> {
         let mut output = self.output.take().ok_or_else(|| io::Error::other("no pipe"))?;
-        // Ends with the client's process, which is at the latest when `self` is dropped.
+        // The blocking read ends when the client process ends, at the latest when `self` is dropped.
         let read = tokio::task::spawn_blocking(move || {
             let mut text = String::new();
             output.read_to_string(&mut text).map(|_| text)
@@ -78,7 +79,7 @@ impl Run {
 }
 
 impl Measured {
-    /// Formats the result as one line.
+    /// Formats the result as one line, which the parent process parses.
     pub(super) fn write(&self) -> String {
         let Self { runs_a_second, cpu_ms, peak_bytes, heap_bytes, allocations } = self;
         format!("{runs_a_second} {cpu_ms} {peak_bytes} {heap_bytes} {allocations}")
@@ -97,16 +98,18 @@ impl Measured {
     }
 }
 
-/// A child process that ends when this value is dropped. If our process is killed, the child sees the end of its input.
+/// A child process that is killed when this value is dropped. If this process is killed, the standard input of the
+/// child ends, and the child exits.
 #[derive(Debug)]
 struct Part {
     child: Child,
-    /// Kept open, because the server ends when its input ends.
+    /// Standard input of the server process, which exits when the input is closed.
     _input: Option<ChildStdin>,
 }
 
 impl Part {
-    /// Starts a process with the maximum number of open files, if there is a shell to set it.
+    /// Starts a child process. A shell raises the process's limit of open files to the maximum, if a shell is
+    /// available.
     fn start(program: &Path, part: &[&str], input: Option<Stdio>) -> io::Result<Self> {
         let mut command = if cfg!(unix) {
             let mut command = Command::new("sh");
@@ -126,19 +129,19 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // Fails if the process has ended.
+        // An error means that the process has already ended.
         self.child.kill().ok();
         self.child.wait().ok();
     }
 }
 
-/// Checks that this many agents can have a connection each.
+/// Checks that the limit of open files allows a connection for each of `agents` agents.
 ///
 /// # Errors
 ///
-/// Returns an error if they cannot. The text names the limit to raise.
+/// Returns an error if the limit is too low. The text names the limit to raise.
 pub fn check_open_files(agents: usize) -> io::Result<()> {
-    // The process itself needs a few files.
+    // The process also has a few other open files.
     let needed = agents + 100;
     let most = usage::most_open_files()?;
     if most >= needed {

@@ -1,17 +1,18 @@
-//! The resources that this process has used, from Linux's `/proc`. Neither our code nor a dependency needs unsafe code
-//! for it.
+//! Reads the resources that this process has used from Linux's `/proc`. A system call such as `getrusage` would need
+//! unsafe code.
 
 use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// Unit of the times in `/proc`, in ticks per second. It is 100 on every architecture that Rust supports.
+/// Number of ticks per second of the times in `/proc`. It is 100 on every architecture that Rust supports.
 const TICKS: u64 = 100;
 
-/// Returns the user and system processor time of this process, in steps of 10 ms.
+/// Returns the user and system CPU time of this process, with a resolution of 10 ms.
 pub(super) fn cpu_time() -> io::Result<Duration> {
     let stat = read("stat")?;
-    // The second field is the name of the program. It may contain any characters, including brackets.
+    // The second field is the program's name in brackets. It may itself contain spaces and brackets, so parsing starts
+    // after the last bracket.
     let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_ascii_whitespace());
     let mut times = fields.into_iter().flatten().skip(11).map(str::parse::<u64>);
     match (times.next(), times.next()) {
@@ -22,7 +23,7 @@ pub(super) fn cpu_time() -> io::Result<Duration> {
     }
 }
 
-/// Returns the peak memory of this process in bytes.
+/// Returns the peak resident memory of this process, in bytes.
 pub(super) fn peak_memory() -> io::Result<usize> {
     let status = read("status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -30,7 +31,7 @@ pub(super) fn peak_memory() -> io::Result<usize> {
     kilobytes.map(|number: usize| number * 1024).ok_or_else(|| unexpected("status"))
 }
 
-/// Returns the hard limit of open files of this process.
+/// Returns the maximum to which this process can raise its limit of open files (the hard limit).
 pub(super) fn most_open_files() -> io::Result<usize> {
     let limits = read("limits")?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));

@@ -1,4 +1,4 @@
-//! A process of the benchmark `many_agents`, which is the server or runs all clients.
+//! A child process of the benchmark `many_agents`. Its arguments select the server or the clients.
 
 use std::process::ExitCode;
 

@@ -1,31 +1,31 @@
-//! The floor of a journal, which appends the bytes of a record to a file and calls `fdatasync`.
+//! The floor of a journal, which appends the bytes of an entry to a file and calls `fdatasync`.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A file to which records are appended. It has no runs, no steps and no checks.
+/// A file to which entries are appended. It has no runs, no steps and no checksums.
 #[derive(Debug)]
 pub struct Floor {
     file: File,
 }
 
 impl Floor {
-    /// Creates the file in a folder.
+    /// Creates the file in `folder`.
     ///
     /// # Errors
     ///
-    /// Returns the error of the file system.
+    /// Returns an error if the file cannot be created.
     pub fn new(folder: &Path) -> io::Result<Self> {
         File::create(folder.join("floor")).map(|file| Self { file })
     }
 
-    /// Appends a record and waits until it is on the disk. Returns the duration.
+    /// Appends an entry, waits until the entry is on the disk, and returns the duration.
     ///
     /// # Errors
     ///
-    /// Returns the error of the file system.
+    /// Returns an error if the file cannot be written.
     pub fn append(&mut self, record: &[u8]) -> io::Result<Duration> {
         let start = Instant::now();
         self.file.write_all(record)?;

@@ -1,10 +1,10 @@
-//! The floor of a request. It passes plain structs in the wire format to `serde_json::to_vec`. They borrow the texts
-//! and support no other content.
+//! The floor of a request, which passes plain structs in the wire format to `serde_json::to_vec`. The structs borrow
+//! the texts, and do not support other content.
 
 use neuron_types::{ContentBlock, Message, RequestRef, Role};
 use serde::Serialize;
 
-/// Encodes a request for the Messages API.
+/// Encodes a request for Anthropic's Messages API.
 pub fn anthropic(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -26,7 +26,7 @@ pub fn anthropic(request: RequestRef<'_>) -> Vec<u8> {
     })
 }
 
-/// Encodes a request for Chat Completions.
+/// Encodes a request for OpenAI's Chat Completions.
 pub fn chat(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -49,7 +49,7 @@ pub fn chat(request: RequestRef<'_>) -> Vec<u8> {
     })
 }
 
-/// Encodes a request for the Responses API.
+/// Encodes a request for OpenAI's Responses API.
 pub fn responses(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {
@@ -70,7 +70,7 @@ pub fn responses(request: RequestRef<'_>) -> Vec<u8> {
     })
 }
 
-/// Encodes a request for Ollama.
+/// Encodes a request for Ollama's chat API.
 pub fn ollama(request: RequestRef<'_>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Body<'a> {

@@ -12,7 +12,7 @@ use neuron_types::StorageError;
 
 use super::{message, texts, turn};
 
-/// Connects the storage to a server. Each length has its own tables.
+/// Connects a session storage to a server. Sessions of each `length` have their own tables.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub async fn storage(
     PostgresSessionStorage::builder().schema(schema).connect(&server.url("postgres")).await
 }
 
-/// A connection with one table of texts.
+/// A connection to a database with one table of texts.
 #[derive(Debug)]
 pub struct Floor {
     client: Client,
@@ -34,7 +34,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Connects, and creates the table with this many messages.
+    /// Connects to the server, and creates the table with `length` messages.
     ///
     /// # Errors
     ///
@@ -52,7 +52,7 @@ impl Floor {
         Ok(Self { client, insert, bodies: texts(turn())? })
     }
 
-    /// Inserts the bytes of a turn with one statement and returns the duration.
+    /// Inserts the messages of a turn with one statement, and returns the duration.
     ///
     /// # Errors
     ///

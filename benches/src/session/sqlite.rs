@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 
 use super::{message, texts, turn};
 
-/// Opens the SQLite storage in a folder.
+/// Opens a SQLite session storage in `folder`.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Creates a database in a folder, with this many messages.
+    /// Creates a database in `folder`, whose table has `length` messages.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Floor {
         Ok(Self { connection, bodies })
     }
 
-    /// Inserts the bytes of a turn in one transaction and returns the duration.
+    /// Inserts the messages of a turn in one transaction, and returns the duration.
     ///
     /// # Errors
     ///

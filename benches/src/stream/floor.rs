@@ -1,7 +1,7 @@
-//! The floor of a stream, which is a minimal decoder that returns every piece and the final text.
+//! The floor of a stream, a minimal decoder for each vendor that returns every text delta and the final text.
 //!
-//! It scans for line ends, borrows the necessary fields, and creates one `String` per piece. It has no other kinds of
-//! content, no vendor errors, no usage, and no events without `data: ` in front.
+//! A decoder searches for line ends, parses only the necessary fields without copying them, and allocates one `String`
+//! per delta. It does not support other kinds of content, errors, usage, and lines without the prefix `data: `.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::{Chunks, Heard};
 
-/// Decodes the Messages API.
+/// Decodes a stream of Anthropic's Messages API.
 pub fn anthropic(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Event<'a> {
@@ -34,7 +34,7 @@ pub fn anthropic(chunks: Chunks) -> Heard {
     })
 }
 
-/// Decodes Chat Completions.
+/// Decodes a stream of OpenAI's Chat Completions.
 pub fn chat(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Chunk<'a> {
@@ -64,7 +64,7 @@ pub fn chat(chunks: Chunks) -> Heard {
     })
 }
 
-/// Decodes the Responses API.
+/// Decodes a stream of OpenAI's Responses API.
 pub fn responses(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Event<'a> {
@@ -83,7 +83,7 @@ pub fn responses(chunks: Chunks) -> Heard {
     })
 }
 
-/// Decodes Ollama's chat.
+/// Decodes a stream of Ollama's chat API.
 pub fn ollama(chunks: Chunks) -> Heard {
     #[derive(Deserialize)]
     struct Line<'a> {
@@ -103,7 +103,7 @@ pub fn ollama(chunks: Chunks) -> Heard {
     })
 }
 
-/// Passes on each piece and collects the text.
+/// Counts the text deltas that `read` passes to its argument, and joins them to the final text.
 fn collect(read: impl FnOnce(&mut dyn FnMut(Cow<'_, str>))) -> Heard {
     let mut heard = Heard { pieces: 0, text: String::new() };
     read(&mut |piece| {
@@ -117,7 +117,7 @@ fn collect(read: impl FnOnce(&mut dyn FnMut(Cow<'_, str>))) -> Heard {
     heard
 }
 
-/// Parses JSON. If the whole input is validated as text first, parsing is faster than with a check of each string.
+/// Parses JSON. Validating the whole input as UTF-8 first is faster than letting the parser validate each string.
 fn parse<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> T {
     let text = std::str::from_utf8(bytes).expect("text");
     serde_json::from_str(text).expect("JSON as expected")

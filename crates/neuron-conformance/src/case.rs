@@ -4,13 +4,13 @@ use std::fmt::{self, Debug, Display};
 use std::future::Future;
 use std::time::Duration;
 
-/// Time limit of a call in [`Case::soon`]. A passing suite never waits for it.
+/// Time limit of a future in [`Case::soon`]. The limit only stops a test that hangs, so it is long.
 const HANGING: Duration = Duration::from_secs(120);
 
-/// Maximum length of a value in a panic message, in characters.
+/// Maximum length of a printed value in a panic message, in characters.
 const SHOWN: usize = 1000;
 
-/// A named case of a conformance suite. Its methods panic with a message that contains the name.
+/// A named case of a conformance suite. The methods are assertions that panic with a message that contains the name.
 #[derive(Debug, Clone)]
 pub struct Case {
     /// The implementation under test, such as `provider`.
@@ -19,25 +19,26 @@ pub struct Case {
 }
 
 impl Case {
-    /// Creates a case of a part. `subject` is the kind of implementation under test, such as `provider`.
+    /// Creates the case `name` of the part `part` of a suite. `subject` is the kind of implementation under test, such
+    /// as `provider`.
     pub fn new(subject: &'static str, part: &str, name: impl Display) -> Self {
         Self { subject, name: format!("{part}: {name}") }
     }
 
-    /// Returns a case for one step of this case.
+    /// Returns a case for one step of this case. Its name is the name of this case, followed by `name`.
     #[must_use]
     pub fn step(&self, name: impl Display) -> Self {
         Self { subject: self.subject, name: format!("{self}, {name}") }
     }
 
-    /// Panics with the name of the case.
+    /// Panics with the name of the case and `what`.
     #[track_caller]
     #[expect(clippy::panic, reason = "an assertion for tests")]
     pub fn fail(&self, what: impl Display) -> ! {
         panic!("the {} does not conform: {self}: {what}", self.subject)
     }
 
-    /// Panics with `what` if `holds` is `false`.
+    /// Panics with the name of the case and `what` if `holds` is `false`.
     #[track_caller]
     pub fn holds(&self, holds: bool, what: impl Display) {
         if !holds {
@@ -45,14 +46,14 @@ impl Case {
         }
     }
 
-    /// Panics if the text of a value does not contain `part`.
+    /// Panics if the text of `value` does not contain the text `part`.
     #[track_caller]
     pub fn mentions(&self, value: impl Display, part: impl Display) {
         let (text, part) = (value.to_string(), part.to_string());
         self.holds(text.contains(&part), format_args!("the text `{text}` lacks {part}"));
     }
 
-    /// Panics if the values differ.
+    /// Panics if `actual` and `expected` differ. `what` describes the values in the panic message.
     #[track_caller]
     pub fn equal<A: Debug + PartialEq<B>, B: Debug>(&self, what: &str, actual: A, expected: B) {
         if actual != expected {
@@ -61,7 +62,7 @@ impl Case {
         }
     }
 
-    /// Returns the value of a `Result`, and panics if it is an error.
+    /// Returns the value of `result`. Panics if `result` is an error.
     #[track_caller]
     pub fn ok<T, E: Debug + Display>(&self, result: Result<T, E>) -> T {
         match result {
@@ -70,7 +71,7 @@ impl Case {
         }
     }
 
-    /// Returns the value of an `Option`, and panics with `what` if there is none.
+    /// Returns the content of `value`. Panics with `what` if `value` is `None`.
     #[track_caller]
     pub fn some<T>(&self, what: &str, value: Option<T>) -> T {
         match value {
@@ -79,7 +80,7 @@ impl Case {
         }
     }
 
-    /// Returns the error of a `Result`, and panics if it is a value.
+    /// Returns the error of `result`. Panics if `result` is `Ok`.
     #[track_caller]
     pub fn err<T: Debug, E>(&self, result: Result<T, E>) -> E {
         match result {
@@ -88,12 +89,12 @@ impl Case {
         }
     }
 
-    /// Waits for a future, and panics if it takes longer than two minutes.
+    /// Waits until `work` completes, and returns its output. Panics after two minutes.
     pub async fn soon<T>(&self, work: impl Future<Output = T>) -> T {
         self.within(HANGING, work).await
     }
 
-    /// Waits for a future, and panics if it takes longer than `limit`.
+    /// Waits until `work` completes, and returns its output. Panics after `limit`.
     pub async fn within<T>(&self, limit: Duration, work: impl Future<Output = T>) -> T {
         match tokio::time::timeout(limit, work).await {
             Ok(value) => value,
@@ -108,7 +109,7 @@ impl Display for Case {
     }
 }
 
-/// Formats a value for a panic message, cut to a readable length.
+/// Formats a value for a panic message. A text of more than [`SHOWN`] characters is cut.
 pub(crate) fn shown(value: &impl Debug) -> String {
     let text = format!("{value:?}");
     match text.char_indices().nth(SHOWN) {

@@ -1,8 +1,9 @@
-//! Child processes for tests of crash safety, and of environment variables.
+//! Runs a test in a child process, to kill it or to set environment variables.
 //!
-//! A test starts its own binary again with its own name as the filter. In the child, [`task`] returns the argument of
-//! [`ChildProcess::start`]. The child sends lines with [`report`]. The parent receives them with
-//! [`ChildProcess::next_report`] and kills the child with [`ChildProcess::kill`].
+//! [`ChildProcess::start`] runs the binary of the calling test again, with the name of this test as the filter. In the
+//! child process, [`task`] returns the argument of [`ChildProcess::start`]. The child process sends lines with
+//! [`report`]. The parent receives the lines with [`ChildProcess::next_report`] and kills the child process with
+//! [`ChildProcess::kill`].
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -31,34 +32,35 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// Environment variable with the task of a child.
+/// Environment variable with the task of a child process.
 const VARIABLE: &str = "NEURON_CHILD_TASK";
 
-/// Prefix of a report. The test runner prints other lines to the same stream.
+/// Prefix of a line with a report. The test runner prints other lines to stdout too.
 const MARK: &str = "@child ";
 
-/// Returns the task of this process, or `None` if it is not a child.
+/// Returns the task of this process, or `None` if [`ChildProcess::start`] did not start it.
 ///
-/// From then on, the child exits when its parent exits.
+/// After the call, a child process exits when its parent exits.
 #[must_use]
 pub fn task() -> Option<String> {
     let task = std::env::var(VARIABLE).ok()?;
     std::thread::spawn(|| {
-        // The parent holds the other end, so end of file means that the parent has ended.
+        // Only the parent has the write end of this pipe, so end of file means that the parent has exited.
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         std::process::exit(1);
     });
     Some(task)
 }
 
-/// Runs one test again in a child process with these additional environment variables, and returns `true` there.
+/// Runs a test again in a child process that has additional environment variables.
 ///
-/// Returns `false` in the first process, after the test has passed in the child process. `test` is the path of the test
-/// function. It must begin with the crate: `concat!(module_path!(), "::name")`.
+/// Returns `true` in the child process. Returns `false` in the calling process, after the test has passed in the child
+/// process. `test` is the path of the calling test with the crate's name, as `concat!(module_path!(), "::name")`
+/// returns it.
 ///
 /// # Panics
 ///
-/// Panics if the test fails in the child process. The message is the output of that process.
+/// Panics if the test fails in the child process. The message contains the output of the child process.
 ///
 /// # Example
 ///
@@ -90,6 +92,7 @@ pub fn run_with_environment(
     command.args([name, "--exact", "--nocapture"]).env(CHILD, "1").envs(variables);
     let output = command.output().expect("a process");
     let shown = String::from_utf8_lossy(&output.stdout);
+    // A filter that matches no test also succeeds, so the output is checked too.
     let has_passed = output.status.success() && shown.contains("1 passed");
     if !has_passed {
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -98,11 +101,11 @@ pub fn run_with_environment(
     false
 }
 
-/// Sends one line to the parent.
+/// Sends one line from the child process to its parent.
 ///
 /// # Panics
 ///
-/// Panics if the parent has ended.
+/// Panics if the parent has exited.
 #[expect(clippy::expect_used, reason = "for tests")]
 pub fn report(text: &str) {
     let mut stdout = std::io::stdout().lock();
@@ -110,17 +113,19 @@ pub fn report(text: &str) {
     written.expect("the parent reads reports");
 }
 
-/// A process that runs one test of this binary. It is killed on drop.
+/// A child process that runs one test of this binary. Dropping the value kills the process.
 #[derive(Debug)]
 pub struct ChildProcess {
     child: Child,
     reports: Receiver<String>,
-    /// All reports received so far.
+    /// All reports that [`next_report`](Self::next_report) has returned.
     received: Vec<String>,
 }
 
 impl ChildProcess {
-    /// Starts this binary again with the full name of one test, and a task for it.
+    /// Starts a child process that runs the test `test` of this binary. [`task`] returns `task` in the child process.
+    ///
+    /// `test` is the full name of the test, as the test runner prints it.
     ///
     /// # Panics
     ///
@@ -149,23 +154,23 @@ impl ChildProcess {
         Self { child, reports, received: Vec::new() }
     }
 
-    /// Waits for the next report. Returns `None` after `longest`, and if the process has ended.
+    /// Waits for the next report. Returns `None` after `longest`, or if the process has exited and no report is left.
     pub fn next_report(&mut self, longest: Duration) -> Option<String> {
         let report = self.reports.recv_timeout(longest).ok()?;
         self.received.push(report.clone());
         Some(report)
     }
 
-    /// Returns `true` if the process has ended by itself. Its last reports can still be received.
+    /// Returns `true` if the process has exited. [`next_report`](Self::next_report) still returns its last reports.
     pub fn has_ended(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Kills the process with `SIGKILL` and returns all of its reports.
+    /// Kills the process with `SIGKILL`, and returns all reports that it sent.
     ///
     /// # Panics
     ///
-    /// Panics if the process has ended by itself.
+    /// Panics if the process exited before it was killed.
     #[must_use]
     #[expect(clippy::panic, clippy::expect_used, reason = "for tests")]
     pub fn kill(mut self) -> Vec<String> {
@@ -178,7 +183,7 @@ impl ChildProcess {
         self.child.kill().expect("the process can be killed");
         self.child.wait().expect("the process ends");
         let mut received = std::mem::take(&mut self.received);
-        // The pipe still holds all output from before the kill.
+        // The kernel keeps all output that the process wrote before the kill in the pipe.
         received.extend(self.reports.iter());
         received
     }

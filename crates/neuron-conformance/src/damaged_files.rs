@@ -1,4 +1,4 @@
-//! The files of a storage, and copies of them that are changed, cut or removed at random.
+//! Copies of a storage's files, and random damage to such a copy.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use crate::case::Case;
 use crate::random::Random;
 
-/// The files of a storage, by their path in its folder.
+/// A copy of all files of a storage. The keys are paths relative to the storage's folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Files(BTreeMap<PathBuf, Vec<u8>>);
 
-/// A damage, as a failure prints it.
+/// The damage to one file. `Display` formats it for a panic message.
 #[derive(Debug, Clone)]
 pub struct Damage {
-    /// Path of the file in its folder.
+    /// Path of the damaged file, relative to the storage's folder.
     pub name: String,
     what: String,
 }
@@ -26,7 +26,7 @@ impl std::fmt::Display for Damage {
 }
 
 impl Files {
-    /// Reads all files in a folder and below.
+    /// Reads all files in `folder` and its subfolders. Panics if a file cannot be read.
     pub fn read(case: &Case, folder: &Path) -> Self {
         let mut files = Self::default();
         let mut folders = vec![folder.to_owned()];
@@ -44,7 +44,7 @@ impl Files {
         files
     }
 
-    /// Puts the files in the place of all that is in a folder.
+    /// Replaces the content of `folder` with these files. Panics if the folder cannot be written.
     pub fn put(&self, case: &Case, folder: &Path) {
         if folder.exists() {
             case.ok(fs::remove_dir_all(folder));
@@ -66,7 +66,9 @@ impl Files {
         self.0.len()
     }
 
-    /// Damages one of the files that have content: removes it, cuts it, or changes a bit.
+    /// Returns a copy in which one random file is damaged, and a description of the damage.
+    ///
+    /// The file is removed, cut or has one bit flipped. Empty files are never chosen. Panics if all files are empty.
     #[must_use]
     pub fn damaged(&self, case: &Case, random: &mut Random) -> (Self, Damage) {
         let mut files = self.clone();

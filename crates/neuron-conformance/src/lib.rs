@@ -1,7 +1,7 @@
 //! Conformance suites for implementations of neuron's traits.
 //!
 //! A suite is a set of async functions, one per part. A part panics at the first violation, and the panic message
-//! names the part and the case. Call each part from a test of its own.
+//! names the part and the case. Call each part from a separate test.
 //!
 //! | to check | use |
 //! |---|---|

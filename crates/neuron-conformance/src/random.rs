@@ -1,19 +1,19 @@
-//! Reproducible pseudo-random numbers, and their seeds.
+//! A generator of reproducible pseudo-random numbers, and functions for seeds.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
-/// A generator of pseudo-random numbers (splitmix64).
+/// A generator of pseudo-random numbers. The algorithm is splitmix64.
 #[derive(Debug, Clone)]
 pub struct Random(u64);
 
 impl Random {
-    /// Creates a generator. Equal seeds give equal numbers.
+    /// Creates a generator. Generators with the same seed return the same numbers.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Returns the next number.
+    /// Returns the next number of the sequence.
     #[expect(clippy::should_implement_trait, reason = "the sequence has no end")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -23,20 +23,20 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `bound`, and 0 if `bound` is 0.
+    /// Returns a random number less than `bound`. Returns 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
 }
 
-/// Returns a number that differs in every call and every process.
+/// Returns a number that is different in every call and every process.
 #[must_use]
 pub fn unique() -> u64 {
-    // The hasher's keys are random for every `RandomState`.
+    // Every `RandomState` has different keys, and the keys of a process are random.
     RandomState::new().build_hasher().finish()
 }
 
-/// Returns the number in an environment variable, and `None` if there is none.
+/// Returns the value of an environment variable as a number. Returns `None` if the variable is not set or not a number.
 #[must_use]
 pub fn from_env(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

@@ -1,4 +1,4 @@
-//! Encodes base64 with padding, and finds the first error in a base64 text as Go does.
+//! Encodes base64 with padding, and finds the first error in a base64 text at the position that Go reports.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,8 +7,10 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Returns the position at which the text stops being valid base64, as Go reports it. The errors of the `base64` crate
-/// have another position for some texts.
+/// Returns the byte offset of the first error in a base64 text, as Go's decoder reports it. Returns `None` if the text
+/// is valid.
+///
+/// The errors of the `base64` crate have another offset for some texts.
 pub(crate) fn first_error(text: &str) -> Option<usize> {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let letters = text.trim_end_matches('=');
@@ -22,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_known_vectors() {
+    fn encode_matches_the_vectors_of_rfc_4648() {
         let vectors =
             [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg==")];
         for (plain, expected) in vectors {
@@ -33,7 +35,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_base64_is_found() {
+    fn first_error_returns_the_offset_of_invalid_base64() {
         assert_eq!(first_error("data:image/png;base64,AAAA"), Some(4));
         assert_eq!(first_error("AAA"), Some(3));
         assert_eq!(first_error("A==="), Some(1));

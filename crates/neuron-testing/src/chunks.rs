@@ -1,7 +1,7 @@
 //! Splits a text into pieces of a fixed number of characters.
 
-/// Splits `text` into pieces of `chars` characters. The last piece may be shorter. A character is never split, and an
-/// empty text has no pieces. Zero `chars` means 1.
+/// Splits `text` into pieces of `chars` characters (Unicode scalar values). The last piece may be shorter. An empty
+/// text has no pieces. Zero `chars` means 1.
 pub(crate) fn chunks(text: &str, chars: usize) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -25,7 +25,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_between_characters() {
+    fn chunks_split_only_between_characters() {
         check("", 3, &[]);
         check("abc", 3, &["abc"]);
         check("abcd", 3, &["abc", "d"]);

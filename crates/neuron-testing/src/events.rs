@@ -1,10 +1,12 @@
-//! The events that a provider streams for a response.
+//! Converts a complete response to the events that a provider streams for it.
 
 use neuron_types::{CompletionResponse, ContentBlock, StreamEvent, ToolCall};
 
 use crate::chunks::chunks;
 
-/// Returns all events for `response`. The last two contain the message and the response.
+/// Returns all events of a stream for `response`. Deltas have `chunk_chars` characters.
+///
+/// The last two events are [`StreamEvent::MessageComplete`] and [`StreamEvent::ResponseComplete`].
 pub(crate) fn events(response: CompletionResponse, chunk_chars: usize) -> Vec<StreamEvent> {
     let mut events = Vec::new();
     for block in response.message.content.iter().filter_map(ContentBlock::portable) {
@@ -16,6 +18,7 @@ pub(crate) fn events(response: CompletionResponse, chunk_chars: usize) -> Vec<St
     events
 }
 
+/// Adds the events of one content block.
 fn push_block(events: &mut Vec<StreamEvent>, block: &ContentBlock, chunk_chars: usize) {
     match block {
         ContentBlock::Text(text) => {
@@ -30,6 +33,8 @@ fn push_block(events: &mut Vec<StreamEvent>, block: &ContentBlock, chunk_chars: 
         ContentBlock::ToolUse { id, name, input } => {
             events.push(StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() });
             let invalid = ToolCall::invalid_json(input);
+            // Invalid arguments are streamed as raw text, and no `ToolUse` event follows, because they have no JSON
+            // value.
             let json = invalid.map_or_else(|| input.to_string(), str::to_owned);
             events.extend(
                 pieces(&json, chunk_chars)

@@ -27,9 +27,9 @@
 //! # }
 //! ```
 //!
-//! An [`AnthropicServer`], an [`OpenAiServer`] and an [`OllamaServer`] send replies from the same kind of script over
-//! HTTP, on the loopback interface, and reject the requests that the vendor rejects. Use them to test a provider, and
-//! in tests and examples that call a provider.
+//! [`AnthropicServer`], [`OpenAiServer`] and [`OllamaServer`] are HTTP servers on the loopback interface. They send the
+//! replies of such a script in the vendor's format, and reject the requests that the vendor rejects. Use them to test a
+//! provider, and in tests and examples that call a provider.
 //!
 //! # Where to look
 //!

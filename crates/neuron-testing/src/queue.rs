@@ -1,19 +1,19 @@
-//! The queue of scripted replies. Each call takes the next reply.
+//! The queue of scripted replies, and the error for a call after the last reply.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A first-in, first-out queue of replies, which calls share by reference.
+/// A first-in, first-out queue of scripted replies. Concurrent calls may take replies through a shared reference.
 #[derive(Debug)]
 pub(crate) struct Queue<R>(Mutex<State<R>>);
 
 #[derive(Debug)]
 struct State<R> {
     left: VecDeque<R>,
-    /// Number of replies, including used replies.
+    /// Number of replies that were ever in the queue, including used replies.
     total: usize,
-    /// Number of calls, including calls that got no reply.
+    /// Number of calls of `take`, including calls that found no reply.
     calls: usize,
 }
 
@@ -36,7 +36,9 @@ impl<R> Queue<R> {
         state.total += 1;
     }
 
-    /// Takes the next reply. Also returns the number of the call, counted from 1.
+    /// Takes the next reply. Returns the number of the call, counted from 1, and the reply.
+    ///
+    /// Returns [`Exhausted`] if no reply is left.
     pub(crate) fn take(&self) -> Result<(usize, R), Exhausted> {
         let mut state = lock(&self.0);
         state.calls += 1;
@@ -47,11 +49,12 @@ impl<R> Queue<R> {
         }
     }
 
+    /// Returns the number of replies that are not used yet.
     pub(crate) fn remaining(&self) -> usize {
         lock(&self.0).left.len()
     }
 
-    /// Panics if replies are left.
+    /// Panics if a reply is not used yet.
     #[track_caller]
     pub(crate) fn assert_complete(&self) {
         let (left, total) = {
@@ -62,7 +65,7 @@ impl<R> Queue<R> {
     }
 }
 
-/// Locks a mutex whose data is valid even after a panic.
+/// Locks a mutex and ignores poisoning. Use only for data that is valid even after a panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -80,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gives_replies_in_order_then_says_how_many_there_were() {
+    fn take_returns_replies_in_order_then_an_error_with_the_total() {
         let queue = Queue::new(["a"]);
         queue.push("b");
         assert_eq!(queue.take(), Ok((1, "a")));
@@ -93,7 +96,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "2 of the script's 3 replies were not used")]
-    fn complains_of_replies_that_are_left() {
+    fn assert_complete_panics_if_replies_are_left() {
         let queue = Queue::new([1, 2, 3]);
         assert!(queue.take().is_ok());
         queue.assert_complete();

@@ -1,4 +1,4 @@
-//! A scripted response with its content, its pace and the point at which it breaks.
+//! A scripted response with its content, its delays, and the point at which it breaks.
 
 use std::future::pending;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use serde_json::Value;
 /// - the stop reason is [`StopReason::ToolUse`] if the response calls tools, and [`StopReason::EndTurn`] otherwise
 ///
 /// [`end_early_after`](Self::end_early_after), [`fail_after`](Self::fail_after) and [`hang_after`](Self::hang_after)
-/// break a stream. They also break a response that is not streamed, if its stream would not have been complete by then.
-/// The last of these calls counts.
+/// break a stream. They also break a response that is not streamed, if a stream of the same response would break. Only
+/// the last call of these three methods takes effect.
 ///
 /// # Example
 ///
@@ -41,7 +41,7 @@ use serde_json::Value;
 #[must_use]
 pub struct Reply {
     content: Vec<ContentBlock>,
-    /// Set if the reply fails or hangs instead of responding.
+    /// Set if the reply fails or hangs without sending any content.
     instead: Option<Cut>,
     id: Option<String>,
     model: Option<String>,
@@ -50,36 +50,42 @@ pub struct Reply {
     pace: Pace,
 }
 
-/// The pace of a response.
+/// The delays of a response, the size of its deltas, and the point at which it breaks.
 #[derive(Debug, Clone)]
 pub(crate) struct Pace {
+    /// Delay before the response or the error.
     pub(crate) delay: Duration,
+    /// Delay between two events of a stream.
     pub(crate) event_delay: Duration,
+    /// Number of characters in a delta.
     pub(crate) chunk_chars: usize,
-    /// Number of events before the stream breaks, and how it breaks.
+    /// Number of events before the stream breaks, and the way in which the stream breaks. `None` if it does not break.
     pub(crate) cut: Option<(usize, Cut)>,
 }
 
-/// The way in which a response breaks.
+/// The way in which a scripted response breaks.
 #[derive(Debug, Clone)]
 pub(crate) enum Cut {
+    /// Ends the stream without an error.
     End,
-    /// Holds a stream error, because a provider error cannot be cloned.
+    /// Fails with an error. A [`ProviderError`] cannot be cloned, so the variant stores a [`StreamError`].
     Fail(StreamError),
     Hang,
 }
 
-/// The request values that determine the defaults of a reply.
+/// The values of a request that determine the defaults of a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    /// The number of the call, from 1.
+    /// The number of the call, counted from 1.
     pub(crate) call: usize,
+    /// The model that the request names.
     pub(crate) model: &'a str,
+    /// Number of characters in the prompt, to estimate the usage.
     pub(crate) prompt_chars: usize,
 }
 
 impl Reply {
-    /// Creates a reply with a text.
+    /// Creates a reply that contains only this text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::message(vec![ContentBlock::Text(text.into())])
     }
@@ -89,10 +95,10 @@ impl Reply {
         Self::tool_calls([(id, name, input)])
     }
 
-    /// Creates a reply that calls several tools at once. Each item has the id, the name and the arguments of a call.
+    /// Creates a reply that calls several tools. Each item has the id, the name and the arguments of a call.
     ///
     /// [`ToolCall::invalid_json_input`](neuron_types::ToolCall::invalid_json_input) creates arguments that are not
-    /// valid JSON. They are streamed as raw text.
+    /// valid JSON. Such arguments are streamed as raw text.
     pub fn tool_calls(
         calls: impl IntoIterator<Item = (impl Into<String>, impl Into<String>, Value)>,
     ) -> Self {
@@ -108,7 +114,7 @@ impl Reply {
         )
     }
 
-    /// Creates a reply with any content.
+    /// Creates a reply with these content blocks.
     pub fn message(content: Vec<ContentBlock>) -> Self {
         Self {
             content,
@@ -126,7 +132,7 @@ impl Reply {
         }
     }
 
-    /// Creates a reply from a complete response.
+    /// Creates a reply that sends this response, including its id, model, usage and stop reason.
     pub fn response(response: CompletionResponse) -> Self {
         Self {
             id: Some(response.id),
@@ -137,19 +143,19 @@ impl Reply {
         }
     }
 
-    /// Creates a reply that fails with an error before the first event of a stream.
+    /// Creates a reply that fails with `error` and sends no content. A stream fails before its first event.
     ///
-    /// A server sends the HTTP status and the body that a provider converts to this error.
+    /// A loopback server sends the HTTP status and the body that a provider converts to `error`.
     pub fn error(error: ProviderError) -> Self {
         Self { instead: Some(Cut::Fail(error.into())), ..Self::message(Vec::new()) }
     }
 
-    /// Creates a reply that never responds.
+    /// Creates a reply that is never sent. The call waits forever.
     pub fn hang() -> Self {
         Self { instead: Some(Cut::Hang), ..Self::message(Vec::new()) }
     }
 
-    /// Adds a text after the present content, but before the tool calls.
+    /// Adds a text block after all other content, but before the first tool call.
     ///
     /// Has no effect on a reply that fails or hangs.
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
@@ -159,7 +165,7 @@ impl Reply {
         self
     }
 
-    /// Adds reasoning before all other content, but after present reasoning.
+    /// Adds a reasoning block before all other content, but after earlier reasoning blocks.
     ///
     /// Has no effect on a reply that fails or hangs.
     pub fn thinking(mut self, text: impl Into<String>, signature: impl Into<String>) -> Self {
@@ -170,33 +176,33 @@ impl Reply {
         self
     }
 
-    /// Sets the token usage of the call.
+    /// Sets the token usage that the response reports. Default: an estimate.
     pub fn usage(self, usage: TokenUsage) -> Self {
         Self { usage: Some(usage), ..self }
     }
 
-    /// Sets the reason why the model stopped.
+    /// Sets the stop reason of the response. The default depends on the content.
     pub fn stop_reason(self, stop_reason: StopReason) -> Self {
         Self { stop_reason: Some(stop_reason), ..self }
     }
 
-    /// Sets the model that the response names.
+    /// Sets the model that the response names. Default: the model of the request.
     pub fn model(self, model: impl Into<String>) -> Self {
         Self { model: Some(model.into()), ..self }
     }
 
-    /// Sets the id of the response.
+    /// Sets the id of the response. Default: `msg_` and the number of the call.
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { id: Some(id.into()), ..self }
     }
 
-    /// Sets the delay before the response or the error.
+    /// Sets the delay before the response or the error is sent. Default: none.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.pace.delay = delay;
         self
     }
 
-    /// Sets the delay between two events of a stream.
+    /// Sets the delay between two events of a stream. Default: none.
     pub fn event_delay(mut self, delay: Duration) -> Self {
         self.pace.event_delay = delay;
         self
@@ -208,17 +214,17 @@ impl Reply {
         self
     }
 
-    /// Ends the stream after this many events, without an error and without the remaining events.
+    /// Ends the stream after `events` events. The client gets no error and none of the remaining events.
     pub fn end_early_after(self, events: usize) -> Self {
         self.cut(events, Cut::End)
     }
 
-    /// Breaks the stream with an error after this many events.
+    /// Breaks the stream with `error` after `events` events.
     pub fn fail_after(self, events: usize, error: ProviderError) -> Self {
         self.cut(events, Cut::Fail(error.into()))
     }
 
-    /// Sends nothing more after this many events and keeps the stream open.
+    /// Sends the first `events` events, then keeps the stream open without sending more.
     pub fn hang_after(self, events: usize) -> Self {
         self.cut(events, Cut::Hang)
     }
@@ -228,7 +234,10 @@ impl Reply {
         self
     }
 
-    /// Fills in the defaults. Returns an error if the reply breaks before it begins.
+    /// Fills in the defaults of the reply.
+    ///
+    /// Returns the response and its pace. Instead of the response, returns a [`Cut`] if the reply fails or hangs
+    /// without content.
     pub(crate) fn resolve(self, asked: Asked<'_>) -> (Result<CompletionResponse, Cut>, Pace) {
         let Self { content, instead, .. } = self;
         let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());
@@ -245,7 +254,7 @@ impl Reply {
 }
 
 impl Cut {
-    /// Returns the error of a response that is not streamed. Never returns for `Hang`.
+    /// Returns the error of a call that is not streamed and whose response breaks. Never returns for [`Cut::Hang`].
     pub(crate) async fn error(self) -> ProviderError {
         match self {
             Self::End => {
@@ -257,7 +266,7 @@ impl Cut {
     }
 }
 
-/// Estimates the usage with four characters per token and a few extra tokens for the message.
+/// Estimates the usage of a call with four characters per token, plus a few tokens for each message.
 fn estimate(asked: &Asked<'_>, content: &[ContentBlock]) -> TokenUsage {
     TokenUsage {
         input_tokens: 8 + asked.prompt_chars / 4,
@@ -266,7 +275,7 @@ fn estimate(asked: &Asked<'_>, content: &[ContentBlock]) -> TokenUsage {
     }
 }
 
-/// Returns the number of characters in content.
+/// Returns the total number of characters in content blocks.
 pub(crate) fn chars<'a>(content: impl IntoIterator<Item = &'a ContentBlock>) -> usize {
     let blocks = content.into_iter().map(|block| match block {
         ContentBlock::Thinking { thinking, .. } => thinking.chars().count(),

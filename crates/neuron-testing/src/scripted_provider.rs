@@ -17,11 +17,11 @@ use crate::script::{Asked, Cut, Pace, chars};
 
 /// A provider that returns responses from a script.
 ///
-/// Each call takes the next [`Reply`] when its future is first polled. A call after the last reply fails with a
-/// [`ProviderError::InvalidRequest`] that says so. Clones share the script and the recorded requests.
+/// Each call takes the next [`Reply`] when the call's future is first polled. A call after the last reply fails with
+/// [`ProviderError::InvalidRequest`]. Clones share the script and the recorded requests.
 ///
-/// The provider spawns no tasks. Responses and streams run in the futures that the caller polls, and delays follow a
-/// paused tokio clock.
+/// The provider spawns no tasks. Responses and streams run in the futures that the caller polls. Delays use tokio's
+/// clock, which a test can pause.
 ///
 /// # Example
 ///
@@ -58,15 +58,15 @@ pub struct ScriptedProvider {
 struct Shared {
     script: Queue<Reply>,
     requests: Mutex<Vec<CompletionRequest>>,
-    /// Every open call and stream holds a clone.
+    /// Every open call and stream holds a clone, so the strong count of this `Arc` is their number plus 1.
     open: Open,
 }
 
-/// The default model if neither the reply nor the request names a model.
+/// The model of a response if neither the reply nor the request names a model.
 const MODEL: &str = "scripted-model";
 
 impl ScriptedProvider {
-    /// Creates a provider that returns these replies in order.
+    /// Creates a provider that returns `replies` in order.
     pub fn new(replies: impl IntoIterator<Item = impl Into<Reply>>) -> Self {
         Self {
             shared: Arc::new(Shared {
@@ -82,27 +82,27 @@ impl ScriptedProvider {
         self.shared.script.push(reply.into());
     }
 
-    /// Returns all requests so far, in order, including requests that got no reply.
+    /// Returns all requests that the provider received, in order. Includes requests after the last reply.
     #[must_use]
     pub fn requests(&self) -> Vec<CompletionRequest> {
         lock(&self.shared.requests).clone()
     }
 
-    /// Returns the number of requests so far.
+    /// Returns the number of requests that the provider received. Includes requests after the last reply.
     #[must_use]
     pub fn calls(&self) -> usize {
         lock(&self.shared.requests).len()
     }
 
-    /// Returns the number of replies that are left.
+    /// Returns the number of replies that are not used yet.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.shared.script.remaining()
     }
 
-    /// Returns the number of calls and streams that are neither finished nor dropped.
+    /// Returns the number of calls and streams of this provider that are neither finished nor dropped.
     ///
-    /// It is 0 after a run was cancelled, unless something still holds a stream of the provider.
+    /// After a run was cancelled, the number is 0 unless other code still holds a stream.
     #[must_use]
     pub fn open_streams(&self) -> usize {
         Arc::strong_count(&self.shared.open) - 1
@@ -112,13 +112,16 @@ impl ScriptedProvider {
     ///
     /// # Panics
     ///
-    /// Panics if replies are left.
+    /// Panics if a reply is not used yet.
     #[track_caller]
     pub fn assert_complete(&self) {
         self.shared.script.assert_complete();
     }
 
-    /// Records the request, takes its reply and waits for the reply's delay.
+    /// Records the request, takes the next reply and waits for the reply's delay.
+    ///
+    /// Returns the response, its pace, and a handle that counts the call as open. Returns an error if the reply fails
+    /// or no reply is left.
     async fn answer(
         &self,
         request: CompletionRequest,
@@ -132,12 +135,16 @@ impl ScriptedProvider {
         }
     }
 
-    /// Takes a reply and records its request under one lock, so that both have the same order.
+    /// Takes the next reply and records the request.
+    ///
+    /// Both happen under one lock, so that requests and replies have the same order. The inner result is the reply's
+    /// response, or the [`Cut`] of a reply without content.
     fn take(
         &self,
         request: CompletionRequest,
     ) -> Result<(Result<CompletionResponse, Cut>, Pace), ProviderError> {
         let mut requests = lock(&self.shared.requests);
+        // Requests after the last reply are recorded too, so the error is returned only after the push below.
         let result = match self.shared.script.take() {
             Ok((call, reply)) => Ok(reply.resolve(Asked {
                 call,
@@ -166,6 +173,7 @@ impl Provider for ScriptedProvider {
         &self,
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
+        // `_open` is held until the future ends, so that the call counts as open.
         let (response, pace, _open) = self.answer(request.to_request()).await?;
         match pace.cut {
             Some((after, cut)) if after < events(response.clone(), pace.chunk_chars).len() => {
@@ -188,9 +196,10 @@ impl Provider for ScriptedProvider {
     }
 }
 
-/// A handle that counts as one open call or stream until it is dropped.
+/// A handle that counts a call or stream as open until the handle is dropped.
 type Open = Arc<()>;
 
+/// Creates the stream of a response, with the delays of `pace` and broken at its cut.
 fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamReceiver {
     let Pace { cut, event_delay, chunk_chars, .. } = pace;
     let mut events = events(response, chunk_chars);
@@ -198,7 +207,7 @@ fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamRece
         events.truncate(*after);
     }
     let end = stream::once(async move {
-        // Held until the stream ends or is dropped.
+        // The handle moves into this future, so the stream counts as open until it ends or is dropped.
         let _open = open;
         match cut {
             None | Some((_, Cut::End)) => None,
@@ -213,17 +222,18 @@ fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamRece
         }
         event
     });
-    // Fused, because a receiver may be read after its end.
+    // A caller may call `recv` again after the end of the stream, so the stream is fused.
     StreamReceiver::new(delayed.fuse())
 }
 
-/// Waits for the duration. A duration of zero needs no tokio clock.
+/// Waits for `duration`. A duration of zero returns immediately, and then no tokio runtime is needed.
 async fn sleep(duration: Duration) {
     if !duration.is_zero() {
         tokio::time::sleep(duration).await;
     }
 }
 
+/// Returns the error for a call after the last reply. The text quotes the last message of the request.
 fn exhausted_error(exhausted: Exhausted, last: Option<&Message>) -> ProviderError {
     let last = match last {
         Some(message) => {

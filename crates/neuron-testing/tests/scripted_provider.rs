@@ -1,4 +1,4 @@
-//! Tests of the scripted provider. They check the order of replies, the streams and the scripted breaks.
+//! Tests of `ScriptedProvider`, for the order of replies, the streams and the scripted breaks.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn stream(provider: &ScriptedProvider) -> StreamHandle {
     provider.complete_stream_ref(ask("hi").view()).await.unwrap()
 }
 
-/// Returns the events of one streamed reply as texts. The last three events are one word each.
+/// Streams one reply, and returns its events as texts. The last three events are written as one word each.
 async fn script_of(reply: Reply) -> Vec<String> {
     let mut receiver = stream(&ScriptedProvider::new([reply])).await.receiver;
     let mut events = Vec::new();
@@ -44,7 +44,7 @@ async fn script_of(reply: Reply) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn answers_in_order_and_derives_what_is_not_set() {
+async fn replies_are_returned_in_order_with_defaults() {
     let provider = ScriptedProvider::new(["one", "two"]);
     provider.push(Reply::tool_call("c1", "now", json!({})));
     let first = provider.complete(ask("hi")).await.unwrap();
@@ -67,7 +67,7 @@ async fn answers_in_order_and_derives_what_is_not_set() {
 }
 
 #[tokio::test]
-async fn what_is_set_wins() {
+async fn set_values_override_the_defaults() {
     let usage = TokenUsage {
         input_tokens: 100,
         output_tokens: 7,
@@ -102,14 +102,14 @@ async fn what_is_set_wins() {
 }
 
 #[tokio::test]
-async fn the_requests_model_answers() {
+async fn model_defaults_to_the_model_of_the_request() {
     let provider = ScriptedProvider::new(["one"]);
     let request = CompletionRequest { model: "big".into(), ..ask("hi") };
     assert_eq!(provider.complete(request).await.unwrap().model, "big");
 }
 
 #[tokio::test]
-async fn an_exhausted_script_says_so() {
+async fn call_after_the_last_reply_is_an_error() {
     let provider = ScriptedProvider::new(["one", "two"]);
     for _ in 0..2 {
         provider.complete(ask("hi")).await.unwrap();
@@ -137,7 +137,7 @@ fn replies_that_are_left_are_noticed() {
 }
 
 #[tokio::test]
-async fn clones_share_script_and_record() {
+async fn clones_share_script_and_requests() {
     let provider = ScriptedProvider::new(["one", "two"]);
     let clone = provider.clone();
     clone.complete(ask("a")).await.unwrap();
@@ -146,7 +146,7 @@ async fn clones_share_script_and_record() {
 }
 
 #[tokio::test]
-async fn streams_the_events_of_a_provider() {
+async fn stream_has_the_events_of_a_provider() {
     let reply = Reply::tool_calls([("c1", "add", json!({"a": 1})), ("c2", "now", json!({}))])
         .with_text("Añade 🦀🦀")
         .thinking("hmm", "sig")
@@ -172,7 +172,7 @@ async fn streams_the_events_of_a_provider() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_are_streamed_raw_and_never_called() {
+async fn invalid_arguments_are_streamed_raw_without_tool_use() {
     let input = ToolCall::invalid_json_input("{\"a\": ");
     let reply = Reply::tool_call("c1", "add", input).chunk_chars(4);
     let expected = [
@@ -188,7 +188,7 @@ async fn arguments_that_are_no_json_are_streamed_raw_and_never_called() {
 }
 
 #[tokio::test]
-async fn streams_nothing_of_what_has_no_deltas() {
+async fn blocks_without_deltas_are_only_in_the_message() {
     let reply = Reply::message(vec![
         ContentBlock::Thinking { thinking: String::new(), signature: "sig".into() },
         ContentBlock::RedactedThinking { data: "x".into() },
@@ -204,7 +204,7 @@ async fn streams_nothing_of_what_has_no_deltas() {
 }
 
 #[tokio::test]
-async fn a_stream_gives_the_response_that_complete_gives() {
+async fn stream_ends_with_the_response_of_complete() {
     let reply = Reply::tool_call("c1", "add", json!({"a": 1})).with_text("adding");
     let provider = ScriptedProvider::new([reply.clone().id("x"), reply.id("x")]);
     let whole = provider.complete(ask("hi")).await.unwrap();
@@ -213,7 +213,7 @@ async fn a_stream_gives_the_response_that_complete_gives() {
 }
 
 #[tokio::test]
-async fn breaks_where_it_is_told_to() {
+async fn stream_breaks_after_the_scripted_event() {
     let reply = Reply::text("abcdef").chunk_chars(2);
     assert_eq!(script_of(reply.clone().end_early_after(2)).await, ["text ab", "text cd"]);
     assert_eq!(script_of(reply.clone().end_early_after(0)).await, [""; 0] as [&str; 0]);
@@ -229,7 +229,7 @@ async fn breaks_where_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_breaks_where_its_stream_would() {
+async fn complete_breaks_if_its_stream_would() {
     let reply = Reply::text("ab");
     let fail = |events| {
         let error = ProviderError::RateLimit { retry_after: Some(Duration::from_secs(2)) };
@@ -250,7 +250,7 @@ async fn an_answer_in_one_piece_breaks_where_its_stream_would() {
 }
 
 #[tokio::test]
-async fn errors_keep_their_class() {
+async fn errors_keep_their_kind() {
     let provider = ScriptedProvider::new([
         Reply::error(ProviderError::ModelNotFound("m".into())),
         ProviderError::Other("odd".into()).into(),
@@ -263,7 +263,7 @@ async fn errors_keep_their_class() {
 }
 
 #[tokio::test]
-async fn dropping_cancels_and_can_be_seen() {
+async fn dropping_a_call_decrements_open_streams() {
     let provider = ScriptedProvider::new([
         Reply::hang(),
         Reply::text("ab").hang_after(1),
@@ -288,7 +288,7 @@ async fn dropping_cancels_and_can_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_follow_the_clock() {
+async fn delays_follow_the_tokio_clock() {
     let second = Duration::from_secs(1);
     let reply = Reply::text("abcd").chunk_chars(1).delay(60 * second).event_delay(second);
     let provider = ScriptedProvider::new([reply.clone(), reply]);
@@ -300,7 +300,7 @@ async fn delays_follow_the_clock() {
     let start = Instant::now();
     let handle = stream(&provider).await;
     assert_eq!(start.elapsed(), 60 * second);
-    // Seven events, six pauses between them.
+    // The stream has seven events, so the event delay passes six times.
     handle.into_response().await.unwrap();
     assert_eq!(start.elapsed(), 66 * second);
 }

@@ -1,8 +1,8 @@
 //! An agent that survives `kill -9`.
 //!
-//! It books a train, and takes its time: kill it meanwhile, with Ctrl-C or `kill -9`, and start it again.
-//! It goes on where it was: what the journal has is not done again, and the card is charged once. A
-//! script plays the model, so that it needs no key.
+//! The agent books a train, which takes some seconds. Kill the program during this time, with Ctrl-C or `kill -9`, and
+//! start it again. The run then continues after its last journal entry. Steps with a journal entry are replayed and not
+//! executed again, and the card is charged only once. The model is a script in this program, so no API key is needed.
 //!
 //! ```sh
 //! cargo run -p neuron --example durable_agent --features durable-sqlite
@@ -47,8 +47,8 @@ async fn run() -> Result<(), Box<dyn Error>> {
     }
     tell_where_it_is(&runs).await?;
 
-    // All that it takes: a context with a journal, and what the run began with. The context holds the run, so
-    // that nobody else drives it.
+    // A durable run needs a context with a journal, and the input with which the run started. The context holds the
+    // run's lease, so no other process can drive the run.
     let tools = Arc::new(tools());
     let durable = runs.run(RUN).open(Arc::new(Script), tools.clone()).await?;
     let start = durable.start(QUESTION).await?;
@@ -63,43 +63,44 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let mut conversation = Conversation::new();
     let result = agent.run(&mut conversation, start).context(&ctx).durable(durable).await?;
     println!(
-        "\n{} calls of the model and of tools were new, the others came from the journal.",
+        "\n{} calls of the model and of tools were executed, the others were replayed from the journal.",
         done().len()
     );
     println!(
-        "The agent took {} tokens in all.",
+        "The agent used {} tokens in total.",
         result.usage.input_tokens + result.usage.output_tokens
     );
     println!("The card's statement: {}", charges(&folder));
-    println!("The run has ended: started again, this reads the journal. `--new` begins anew.");
+    println!(
+        "The run has ended. Started again, this program replays the journal. `--new` starts a new run."
+    );
     Ok(())
 }
 
+/// Prints the state of the run in the journal.
 async fn tell_where_it_is(runs: &SqliteRuns) -> Result<(), JournalError> {
     match runs.inspect(RUN).await {
-        // Opening it says so.
+        // `open` returns an error for a run that another process drives.
         Ok(run) if run.is_held => {}
         Ok(run) if run.summary.status.is_end() => {
-            println!(
-                "The run has ended already. This is what the journal knows; `--new` begins anew.\n"
-            );
+            println!("The run has ended already. This is its journal. `--new` starts a new run.\n");
         }
         Ok(run) => {
             println!(
-                "The run has {} steps so far, and goes on. Kill it again.\n",
+                "The run has {} steps so far, and continues. Kill it again.\n",
                 run.summary.steps.unwrap_or_default()
             );
         }
         Err(JournalError::NotFound { .. }) => {
             let kill = format!("Ctrl-C or `kill -9 {}`", std::process::id());
-            println!("This takes some seconds: kill it with {kill}, and start it again.\n");
+            println!("This takes some seconds. Kill it with {kill}, and start it again.\n");
         }
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// Deletes the run and its effects.
+/// Deletes the run from the journal, and deletes the bank's statement.
 async fn forget(runs: &SqliteRuns, folder: &Path) -> Result<(), Box<dyn Error>> {
     match runs.delete(RUN).await {
         Ok(()) | Err(JournalError::NotFound { .. }) => {}
@@ -123,17 +124,17 @@ impl Options {
             match arg.to_str() {
                 Some("--new") => is_new = true,
                 Some(flag) if flag.starts_with('-') => {
-                    return Err(format!("{flag} is unknown: there are `--new` and a folder").into());
+                    return Err(format!("unknown option {flag}: use `--new` or a folder").into());
                 }
-                _ if folder.is_some() => return Err("one folder is enough".into()),
+                _ if folder.is_some() => return Err("more than one folder is given".into()),
                 _ => folder = Some(PathBuf::from(arg)),
             }
         }
         let folder = match folder {
-            // Beside the program, from where `cargo clean` removes it.
+            // By default the journal is in the folder of the program, so that `cargo clean` removes it.
             None => std::env::current_exe()?.parent().unwrap_or(Path::new(".")).to_owned(),
             Some(folder) if folder.is_dir() => folder,
-            Some(other) => return Err(format!("{} is no folder", other.display()).into()),
+            Some(other) => return Err(format!("{} is not a folder", other.display()).into()),
         };
         Ok(Self { folder, is_new })
     }
@@ -149,7 +150,7 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// Returns the next train to a city. Asking twice changes nothing.
+/// Returns the next train to a city. A second call changes nothing.
 #[neuron_tool(effect = Pure)]
 async fn find_trains(
     /// The city
@@ -160,7 +161,7 @@ async fn find_trains(
     Ok(format!("to {to} at 9:04, for 42 EUR"))
 }
 
-/// Returns the weather in a city. Asking twice changes nothing.
+/// Returns the weather in a city. A second call changes nothing.
 #[neuron_tool(effect = Pure)]
 async fn get_weather(
     /// The city
@@ -171,10 +172,10 @@ async fn get_weather(
     Ok(format!("{city} is sunny, 22 °C"))
 }
 
-/// Holds a seat. The railway knows the key: a second request with it is about the same seat.
+/// Holds a seat. A second request with the same idempotency key holds the same seat, so the call may be repeated.
 #[neuron_tool(effect = Idempotent)]
 async fn hold_seat(
-    /// When the train leaves
+    /// The departure time of the train
     departure: String,
     ctx: &ToolContext,
 ) -> Result<String, ToolError> {
@@ -182,10 +183,10 @@ async fn hold_seat(
     Ok(format!("seat 14C at {departure}, under the key {}", ctx.idempotency_key))
 }
 
-/// Charges the card. Done twice it is paid twice: so it is never done again by itself.
+/// Charges the card. A second call would charge the card twice, so the call is never repeated automatically.
 #[neuron_tool(effect = AtMostOnce)]
 async fn charge_card(
-    /// How much, in euros
+    /// The amount in euros
     euros: u32,
     ctx: &ToolContext,
 ) -> Result<String, io::Error> {
@@ -204,31 +205,33 @@ async fn list_charges(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("charged so far: {}", charges(&ctx.cwd)))
 }
 
-/// Returns the path of the bank's statement.
+/// Returns the path of the file that plays the bank's statement.
 fn statement(folder: &Path) -> PathBuf {
     folder.join("durable_agent.statement.txt")
 }
 
+/// Returns all charges in the bank's statement.
 fn charges(folder: &Path) -> String {
     let text = std::fs::read_to_string(statement(folder)).unwrap_or_default();
     let charges: Vec<_> = text.lines().collect();
     if charges.is_empty() { "nothing".into() } else { charges.join(", ") }
 }
 
-/// Steps that this process ran, and did not read from the journal.
+/// The steps that this process executed. Steps that were replayed from the journal are not included.
 static DONE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn done() -> BTreeSet<String> {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Takes as long as somebody needs for an answer.
+/// Records a step as executed, and sleeps as long as a request to a real service would take. `how_long` is in units of
+/// 600 ms.
 async fn ask_the_world(what: &str, how_long: u32) {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
     tokio::time::sleep(Duration::from_millis(600) * how_long).await;
 }
 
-/// Prints each step, and whether it is new.
+/// A hook that prints each step, and marks it as new or as replayed from the journal.
 struct Steps;
 
 impl Steps {
@@ -292,7 +295,7 @@ impl Script {
         if !is_error {
             return Message::assistant("Seat 14C at 9:04 is yours, and 42 EUR are paid.");
         }
-        // It was killed while it paid. The journal cannot know whether that went through, and the bank does.
+        // The process was killed during the payment. The journal has no result of the call, so the agent asks the bank.
         let Some((charges, _)) = result(messages, "charges") else {
             return calls(vec![call("charges", "list_charges", json!({}))]);
         };

@@ -1,12 +1,12 @@
-//! One agent with the provider that the command line names.
+//! Runs the same agent with the providers that the command line names.
 //!
 //! ```sh
 //! cargo run -p neuron --features full --example providers -- openai ollama
 //! ```
 //!
-//! Without names all are asked in turn. Where the variable with a provider's key or address is set, it
-//! is the vendor's model that answers; where it is not, a server in this process plays one in the
-//! vendor's wire format.
+//! Without arguments, the example runs all providers in turn. If the environment variable with a provider's key or
+//! address is set, the example calls the vendor's model. Otherwise it calls a server in this process, which sends
+//! scripted responses in the vendor's wire format.
 
 use std::any::Any;
 use std::error::Error;
@@ -28,7 +28,7 @@ async fn get_weather(
     /// The city, for instance "Tokyo"
     city: String,
 ) -> Result<String, ToolError> {
-    // A real one would call a service here.
+    // A real tool would call a weather service here.
     Ok(format!("{city}: 22 °C, sunny"))
 }
 
@@ -47,7 +47,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Everything but the provider is the same for all.
+/// Runs the agent with the provider `name`. Only the provider depends on the name.
 async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
     let (provider, server) = provider(name).await?;
     let who = if server.is_some() { "a server in this process" } else { "the vendor" };
@@ -65,7 +65,8 @@ async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A provider chosen at run time, with the server that plays its vendor.
+/// Creates the provider `name`. Also returns the server that emulates its vendor, or `None` if the vendor itself is
+/// called.
 async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), Box<dyn Error>> {
     let is_set = |variable: &str| std::env::var(variable).is_ok_and(|text| !text.trim().is_empty());
     Ok(match name {
@@ -100,7 +101,7 @@ async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), B
     })
 }
 
-/// Returns the replies of a server.
+/// Returns the scripted replies of a server, which are a tool call and a text.
 fn script() -> [Reply; 2] {
     [
         Reply::tool_call("call_1", "get_weather", json!({ "city": "Tokyo" })),

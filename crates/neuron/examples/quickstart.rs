@@ -1,9 +1,9 @@
-//! An agent that streams its answer, calls two tools and finishes.
+//! An agent that calls two tools and streams its response.
 //!
-//! With `ANTHROPIC_API_KEY` it talks to Anthropic. Without, it starts a server in this process that
-//! plays a script in Anthropic's wire format, so that everything but the model is real.
+//! If `ANTHROPIC_API_KEY` is set, the example calls Anthropic. Otherwise it starts a server in this process, which
+//! sends scripted responses in Anthropic's wire format. Only the model is then not real.
 //!
-//! Ctrl-C cancels the run: the history stays valid, and the program says where it stopped.
+//! Ctrl-C cancels the run. The history remains valid, and the program prints how far the run got.
 
 use std::error::Error;
 use std::io::Write;
@@ -28,9 +28,9 @@ async fn get_weather(
     city: String,
 ) -> Result<Weather, ToolError> {
     match city.as_str() {
-        // The model sees the hint and calls again; the run does not end.
+        // `ModelRetry` sends the hint to the model, which calls the tool again. The run does not end.
         "" => Err(ToolError::ModelRetry("the city must not be empty".into())),
-        // A real one would call a service here.
+        // A real tool would call a weather service here.
         _ => Ok(Weather { celsius: 22.5, sky: "sunny" }),
     }
 }
@@ -88,7 +88,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let mut conversation = Conversation::new();
     let outcome = show(agent.run(&mut conversation, question).context(&ctx).stream()).await;
     if outcome.is_err() {
-        // Whatever happened, the conversation is valid and could go on.
+        // After an error or a cancellation, the conversation is valid and another run could continue it.
         let (turns, messages) = (conversation.turns(), conversation.messages().len());
         println!("\nturns finished: {turns}, messages kept: {messages}");
     }
@@ -100,7 +100,7 @@ async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints a run as it happens.
+/// Prints the events of a run as they arrive, and returns the result of the run.
 async fn show(mut events: RunStream<'_>) -> Result<RunResult, Box<dyn Error>> {
     let mut in_text = false;
     while let Some(event) = events.next().await {
@@ -132,7 +132,7 @@ async fn show(mut events: RunStream<'_>) -> Result<RunResult, Box<dyn Error>> {
     Err("the stream ended without an answer".into())
 }
 
-/// Returns the replies of the server that runs if there is no key.
+/// Returns the scripted replies of the server that runs if no key is set.
 fn script() -> Vec<Reply> {
     let pace = Duration::from_millis(40);
     vec![

@@ -18,13 +18,13 @@
 //! # }
 //! ```
 //!
-//! A run without a key: `cargo run -p neuron --example quickstart`.
+//! To run an agent without an API key, use `cargo run -p neuron --example quickstart`.
 //!
 //! # Map
 //!
-//! Each module is a crate that also stands alone.
+//! Each module re-exports a crate that you can also use alone.
 //!
-//! | module | crate | what it is |
+//! | module | crate | content |
 //! |---|---|---|
 //! | [`types`] | `neuron-types` | messages, requests, traits, errors |
 //! | [`tool`] | `neuron-tool` | the tool registry, its middleware, tools from functions and structs |
@@ -36,7 +36,7 @@
 )]
 #![cfg_attr(
     feature = "openai",
-    doc = "| [`openai`] | `neuron-provider-openai` | OpenAI's APIs, and those of compatible servers |"
+    doc = "| [`openai`] | `neuron-provider-openai` | the APIs of OpenAI and of compatible servers |"
 )]
 #![cfg_attr(
     feature = "ollama",
@@ -64,11 +64,11 @@
 )]
 #![cfg_attr(
     feature = "subagent",
-    doc = "| [`subagent`] | `neuron-subagent` | agents to which an agent gives tasks |"
+    doc = "| [`subagent`] | `neuron-subagent` | agents that run as tools of another agent |"
 )]
 #![cfg_attr(
     feature = "mcp",
-    doc = "| [`mcp`] | `neuron-mcp` | MCP: servers' tools in an agent, and a server for tools of your own |"
+    doc = "| [`mcp`] | `neuron-mcp` | the tools of MCP servers in an agent, and an MCP server for your own tools |"
 )]
 #![cfg_attr(
     feature = "otel",
@@ -76,7 +76,7 @@
 )]
 #![cfg_attr(
     feature = "tower",
-    doc = "| [`mod@tower`] | `neuron-tower` | tower's middleware around a provider |"
+    doc = "| [`mod@tower`] | `neuron-tower` | tower middleware around a provider |"
 )]
 //!
 //! # Features
@@ -98,12 +98,12 @@
 //! | `mcp-oauth` | authorization of MCP clients by OAuth 2.1 | no |
 //! | `otel` | `neuron-otel` | no |
 //! | `tower` | `neuron-tower` | no |
-//! | `signed-approvals` | signatures on calls that wait for an approval | no |
+//! | `signed-approvals` | signatures of tool calls that wait for an approval | no |
 //! | `validation` | the validators of [`tool::builtin`] | no |
-//! | `full` | all of them | no |
+//! | `full` | all features of this table | no |
 //!
-//! The adapter to Temporal, `neuron-durable-temporal`, stands beside: Temporal's SDK needs Rust 1.92, where all
-//! else is content with 1.90, and takes some minutes to build. Depend on the crate itself.
+//! The Temporal adapter `neuron-durable-temporal` is not part of this crate. Temporal's SDK takes some minutes to build
+//! and requires Rust 1.92, while all other crates require Rust 1.90. Depend on `neuron-durable-temporal` directly.
 //!
 #![doc = include_str!("../durability.md")]
 //!

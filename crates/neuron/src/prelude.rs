@@ -1,4 +1,4 @@
-//! Imports for most programs, by `use neuron::prelude::*`.
+//! The items that most programs need. Import them with `use neuron::prelude::*`.
 
 #[doc(no_inline)]
 pub use neuron_context::{SlidingWindowStrategy, TokenCounter};
@@ -22,7 +22,7 @@ pub use neuron_subagent::{SubAgentConfig, SubAgentManager};
 #[cfg(feature = "macros")]
 #[doc(no_inline)]
 pub use neuron_tool::{RunTool, neuron_tool};
-// The trait and, with the feature `macros`, the macro of this name.
+// `Tool` is the trait and, with the feature `macros`, also the derive macro of this name.
 #[doc(no_inline)]
 pub use neuron_tool::{Tool, ToolRegistry, tool_middleware_fn};
 #[doc(no_inline)]

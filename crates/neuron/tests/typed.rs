@@ -1,4 +1,5 @@
-//! Typed runs over HTTP: every vendor's server takes what each mode sends, and the value comes back.
+//! Tests of typed runs over HTTP. The server of every vendor must accept the requests of each output mode, and the run
+//! must return the typed value.
 
 #![cfg(all(feature = "anthropic", feature = "openai", feature = "ollama"))]
 
@@ -55,7 +56,8 @@ fn order() -> Order {
     }
 }
 
-/// First one that does not fit: also what goes back to the model must be taken.
+/// Returns two replies. The first value does not match the schema, so the server must also accept the request with the
+/// error. The second value matches.
 fn replies(mode: OutputMode) -> [Reply; 2] {
     let wrong = json!({ "customer": "Ada" });
     [("c1", wrong), ("c2", output())].map(|(id, output)| match mode {
@@ -79,7 +81,7 @@ async fn check(mode: OutputMode, provider: impl Provider + 'static) {
 }
 
 #[tokio::test]
-async fn anthropic_takes_every_mode() {
+async fn anthropic_accepts_every_output_mode() {
     for mode in MODES {
         let server = AnthropicServer::start(replies(mode)).await.unwrap();
         check(mode, Anthropic::new(AnthropicServer::API_KEY).base_url(server.url())).await;
@@ -92,9 +94,10 @@ async fn anthropic_takes_every_mode() {
     }
 }
 
-/// With `strict`, the server refuses a schema with an object that is open or a field that is optional.
+/// Checks both APIs of OpenAI. With `strict`, the server rejects a schema that allows additional properties or has an
+/// optional property.
 #[tokio::test]
-async fn both_apis_of_openai_take_every_mode_and_enforce_the_format() {
+async fn openai_apis_accept_every_output_mode_and_enforce_the_format() {
     for mode in MODES {
         for responses_api in [false, true] {
             let server = OpenAiServer::start(replies(mode)).await.unwrap();
@@ -120,7 +123,7 @@ async fn both_apis_of_openai_take_every_mode_and_enforce_the_format() {
 }
 
 #[tokio::test]
-async fn ollama_takes_every_mode() {
+async fn ollama_accepts_every_output_mode() {
     for mode in MODES {
         let server = OllamaServer::start(replies(mode)).await.unwrap();
         check(mode, Ollama::new().base_url(server.url())).await;

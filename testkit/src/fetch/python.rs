@@ -1,4 +1,4 @@
-//! Virtual environments with pinned Python packages.
+//! Installs pinned Python packages into a virtual environment.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,9 @@ use std::process::Command;
 
 use crate::command::quietly;
 
-/// Creates a virtual environment in a folder. The folder may be moved later, if scripts of its packages are run as
-/// modules.
+/// Creates a virtual environment in `folder` and installs the packages of `requirements`.
+///
+/// The folder can be renamed later. Its scripts contain the old path, so run them as modules with `python -m`.
 pub(super) fn install(requirements: &str, folder: &Path) -> Result<(), String> {
     let mut create = Command::new("python3");
     create.args(["-m", "venv"]).arg(folder);
@@ -16,7 +17,7 @@ pub(super) fn install(requirements: &str, folder: &Path) -> Result<(), String> {
     fs::write(&file, requirements)
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     let mut install = Command::new(folder.join("bin/python"));
-    // Only wheels, so nothing is built and no code of the packages runs during the installation.
+    // With wheels only, no package is built, so none of its code runs during the installation.
     install
         .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
         .args(["--no-input", "--retries", "1", "--timeout", "20", "--only-binary", ":all:", "-r"])

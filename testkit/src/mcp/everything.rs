@@ -1,4 +1,5 @@
-//! The reference server with every feature, over Streamable HTTP and over the HTTP of MCP 2024-11-05.
+//! MCP's reference server `server-everything`, over Streamable HTTP and over the older HTTP+SSE transport of MCP
+//! 2024-11-05.
 
 use std::io;
 use std::path::Path;
@@ -7,10 +8,10 @@ use super::Suite;
 use crate::fetch::{MCP_NODE, Program};
 use crate::server::{Recipe, Server, Service, free_ports};
 
-/// `@modelcontextprotocol/server-everything` over Streamable HTTP.
+/// The reference server `@modelcontextprotocol/server-everything`, over Streamable HTTP.
 pub type EverythingServer = Server<Everything>;
 
-/// The port of a server with every feature.
+/// The port of an [`EverythingServer`].
 #[derive(Debug)]
 pub struct Everything {
     port: u16,
@@ -32,16 +33,17 @@ impl Service for Everything {
         Ok((Self { port }, recipe))
     }
 
-    /// The server logs that it listens even if the port is taken. In this case it also logs an error.
+    /// Returns `true` if the log says that the server listens. If the port is taken, the server logs this too, but also
+    /// an error.
     fn is_ready(&self, log: &str) -> bool {
         log.contains("listening on port") && !log.contains("Failed to start")
     }
 }
 
-/// `@modelcontextprotocol/server-everything` over the HTTP of MCP 2024-11-05.
+/// The reference server `@modelcontextprotocol/server-everything`, over the HTTP+SSE transport of MCP 2024-11-05.
 pub type LegacyEverythingServer = Server<LegacyEverything>;
 
-/// The port of a server with every feature and an older transport.
+/// The port of a [`LegacyEverythingServer`].
 #[derive(Debug)]
 pub struct LegacyEverything {
     port: u16,
@@ -68,6 +70,7 @@ impl Service for LegacyEverything {
     }
 }
 
+/// Chooses a port. Returns the port and the command that starts the server with this transport.
 fn recipe(node: &Path, transport: &str) -> io::Result<(u16, Recipe)> {
     let [port] = free_ports()?;
     let mut args = Suite::new(node).server_everything().args;

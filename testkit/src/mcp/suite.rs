@@ -1,11 +1,12 @@
-//! The packages that Node.js runs.
+//! The commands of MCP's conformance suite and reference servers, which run on Node.js.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::fetch::MCP_NODE;
 
-/// A script that Node.js runs before each program.
+/// Path of a script that Node.js runs before each program. It changes the program to listen only on the loopback
+/// interface.
 const LOOPBACK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mcp/listen-on-loopback.cjs");
 
 /// The conformance suite and the reference servers of MCP, with the Node.js that runs them.
@@ -15,11 +16,12 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// Returns the suite. Returns `None` if it is not available, and reports that once on standard error.
+    /// Returns the suite. Returns `None` if the suite is not available, and prints a message about it once to standard
+    /// error.
     ///
     /// # Panics
     ///
-    /// Panics with the environment variable `CI=true` if it is not available.
+    /// Panics if the suite is not available and the environment variable `CI=true` is set.
     #[must_use]
     pub fn or_skip() -> Option<Self> {
         MCP_NODE.or_skip(|node| Ok(Self::new(node)))
@@ -29,21 +31,21 @@ impl Suite {
         Self { node: node.to_owned() }
     }
 
-    /// Returns the official conformance suite, `@modelcontextprotocol/conformance`.
+    /// Returns the command of MCP's official conformance suite, `@modelcontextprotocol/conformance`.
     #[must_use]
     pub fn conformance(&self) -> NodeProgram {
         self.program("conformance")
     }
 
-    /// Returns the server with every feature, `@modelcontextprotocol/server-everything`. Its argument is `stdio`. For
-    /// HTTP see [`EverythingServer`](super::EverythingServer).
+    /// Returns the command of the reference server with every feature, `@modelcontextprotocol/server-everything`. Add
+    /// the argument `stdio`. For HTTP use [`EverythingServer`](super::EverythingServer).
     #[must_use]
     pub fn server_everything(&self) -> NodeProgram {
         self.program("server-everything")
     }
 
-    /// Returns the server for files, `@modelcontextprotocol/server-filesystem`, which uses stdio. Its arguments are the
-    /// folders that it may use.
+    /// Returns the command of the reference server for files, `@modelcontextprotocol/server-filesystem`, which uses
+    /// stdio. Add the folders that the server may access as arguments.
     #[must_use]
     pub fn server_filesystem(&self) -> NodeProgram {
         self.program("server-filesystem")
@@ -65,7 +67,7 @@ impl Suite {
     /// Returns the folder of a package, such as `@ai-sdk/mcp`.
     #[must_use]
     pub fn package(&self, name: &str) -> PathBuf {
-        // The packages are beside Node.js, or above it if Node.js is in a package too.
+        // `node_modules` is in the folder of Node.js, or in a folder above if Node.js itself is an npm package.
         let package = Path::new("node_modules").join(name);
         let mut folders = self.node.ancestors().skip(1).map(|folder| folder.join(&package));
         folders.find(|folder| folder.is_dir()).unwrap_or(package)
@@ -79,17 +81,17 @@ impl Suite {
     }
 }
 
-/// The beginning of a command that runs a program of Node.js. The program's own arguments follow.
+/// The beginning of a command that runs a program on Node.js. The caller adds the program's own arguments.
 #[derive(Debug, Clone)]
 pub struct NodeProgram {
-    /// Path of Node.js.
+    /// Path of the Node.js executable.
     pub program: String,
-    /// The first arguments.
+    /// The arguments of Node.js, up to the program's script.
     pub args: Vec<String>,
 }
 
 impl NodeProgram {
-    /// Returns the command, to which arguments can be added.
+    /// Returns the command. The caller adds the program's own arguments.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);

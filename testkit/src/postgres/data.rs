@@ -1,4 +1,5 @@
-//! Creates the data of a server. `initdb` creates a template in the target folder once, and each server gets a copy.
+//! Creates the data folder of a PostgreSQL server. `initdb` creates a template in the target folder once, and each
+//! server gets a copy.
 
 use std::fs;
 use std::io;
@@ -12,19 +13,20 @@ use crate::command::quietly;
 use crate::fetch::{fill_once, fingerprint, target};
 use crate::server::{isolate, secret};
 
-/// Arguments of `initdb`. The data of a test need not survive a crash of the machine.
+/// Arguments of `initdb`. `--no-sync` saves time, because the template need not survive a crash of the machine.
 const INITDB: [&str; 4] = ["--auth=scram-sha-256", "--encoding=UTF8", "--locale=C", "--no-sync"];
 
-/// The id of the user `nobody`, who has no permissions, and of the group.
+/// The user id and the group id of the user `nobody`, who has no permissions.
 const NOBODY: u32 = if cfg!(target_os = "macos") { u32::MAX - 1 } else { 65534 };
 
-/// Returns the user for PostgreSQL if it may not run as the owner of the folder, and makes that user the owner of the
-/// folder.
+/// Returns the id of the user that must run PostgreSQL, and makes this user the owner of `folder`.
+///
+/// Returns `None` if the current user can run PostgreSQL. Only root cannot, and then the user is `nobody`.
 pub(super) fn user(postgres: &Path, folder: &Path) -> io::Result<Option<u32>> {
     if fs::metadata(folder)?.uid() != 0 {
         return Ok(None);
     }
-    // A folder of root may be closed to other users.
+    // The program may be in a folder that only root can read, so the user's access is tested first.
     let mut trial = Command::new(postgres);
     trial.arg("--version").current_dir("/").uid(NOBODY).gid(NOBODY);
     quietly(trial).map_err(|reason| {
@@ -35,9 +37,9 @@ pub(super) fn user(postgres: &Path, folder: &Path) -> io::Result<Option<u32>> {
     Ok(Some(NOBODY))
 }
 
-/// Creates `data` in the folder of a server, and returns the password of the user.
+/// Creates the folder `data` in the folder of a server, and returns the password of the database user.
 pub(super) fn make(postgres: &Path, folder: &Path, user: Option<u32>) -> io::Result<String> {
-    // Each version has its own template. So has a new build at the same path.
+    // A new version, or a new build at the same path, needs a new template.
     let program = fs::metadata(postgres)?;
     let version = (postgres, program.len(), program.mtime(), INITDB, USER, user);
     let template = target().join("testkit").join(format!("postgres-data-{}", fingerprint(version)));
@@ -48,7 +50,7 @@ pub(super) fn make(postgres: &Path, folder: &Path, user: Option<u32>) -> io::Res
         &template,
         |template| password(template).map(drop),
         |template| {
-            // In the server's folder, because PostgreSQL's user may have no access to the target folder.
+            // `initdb` runs in the server's folder, because PostgreSQL's user may have no access to the target folder.
             initialise(postgres, folder, user)?;
             copy(&folder.join("data"), template)
         },
@@ -58,6 +60,7 @@ pub(super) fn make(postgres: &Path, folder: &Path, user: Option<u32>) -> io::Res
     password(&template).map_err(io::Error::other)
 }
 
+/// Runs `initdb` with a new random password, and stores the password in the new data folder.
 fn initialise(postgres: &Path, folder: &Path, user: Option<u32>) -> Result<(), String> {
     let password = folder.join("password");
     fs::write(&password, secret())
@@ -70,12 +73,12 @@ fn initialise(postgres: &Path, folder: &Path, user: Option<u32>) -> Result<(), S
         initdb.uid(user).gid(user);
     }
     quietly(initdb)?;
-    // Like the server's folder, the data folder is closed to other users. The target folder is not.
+    // Other users can read the target folder, but not the data folder, so the password is stored in the data folder.
     fs::rename(&password, folder.join("data/password"))
         .map_err(|error| format!("cannot rename {}: {error}", password.display()))
 }
 
-/// Copies a folder into another, with owners and permissions, which PostgreSQL checks.
+/// Copies the folder `from` into the folder `to`. Keeps owners and permissions, because PostgreSQL checks them.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let mut copy = Command::new("cp");
     copy.arg("-Rp").arg(from).arg(to);

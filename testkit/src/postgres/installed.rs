@@ -1,12 +1,13 @@
-//! The folders in which systems install the programs of PostgreSQL.
+//! Finds PostgreSQL in the folders in which systems install it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Folders of Debian and Red Hat with one folder per version. The programs are in its `bin`.
+/// Folders in which Debian and Red Hat install one folder per version. The programs are in `bin` of the version's
+/// folder.
 const VERSIONED: [&str; 2] = ["/usr/lib/postgresql", "/usr"];
 
-/// Folders with the programs of one version.
+/// Folders with the programs of a single version.
 const PLAIN: [&str; 4] = [
     "/usr/local/pgsql/bin",
     "/opt/homebrew/opt/postgresql/bin",
@@ -14,7 +15,8 @@ const PLAIN: [&str; 4] = [
     "/usr/libexec/postgresql",
 ];
 
-/// Returns the path of the installed server, if `initdb` is in the same folder.
+/// Returns the path of an installed `postgres` program that has `initdb` in the same folder. Returns `None` if there is
+/// none.
 pub(crate) fn installed() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&path).chain(folders());
@@ -22,11 +24,11 @@ pub(crate) fn installed() -> Option<PathBuf> {
 }
 
 fn has_programs(folder: &Path) -> bool {
-    // For the shell that starts the server, a relative folder in PATH would be another folder.
+    // The server starts in its own folder, where a relative folder of PATH is another folder.
     folder.is_absolute() && ["initdb", "postgres"].iter().all(|name| folder.join(name).is_file())
 }
 
-/// Returns the usual folders. The newest version comes first.
+/// Returns the folders in which PostgreSQL may be installed. Newer versions come first.
 fn folders() -> Vec<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = VERSIONED
         .iter()
@@ -39,7 +41,7 @@ fn folders() -> Vec<PathBuf> {
     versions.into_iter().map(|(_, folder)| folder).chain(PLAIN.map(PathBuf::from)).collect()
 }
 
-/// Parses a version, which is `15` for `15` and `16` for `pgsql-16`.
+/// Parses the major version in the name of a folder, such as `15` or `pgsql-16`. Returns `None` for other names.
 fn version(name: &OsStr) -> Option<u32> {
     let name = name.to_str()?;
     name.strip_prefix("pgsql-").unwrap_or(name).parse().ok()
@@ -50,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_are_known_by_their_version() {
+    fn version_parses_the_names_of_folders() {
         assert_eq!(version(OsStr::new("15")), Some(15));
         assert_eq!(version(OsStr::new("pgsql-16")), Some(16));
         assert_eq!(version(OsStr::new("lib")), None);

@@ -11,52 +11,55 @@ use std::time::{Duration, Instant};
 
 use super::{Recipe, isolate};
 
-/// Script of the shell that guards a server.
+/// Script of the guard shell, which ends the server and removes its folder when this process exits.
 const GUARD: &str = include_str!("guard.sh");
 
-/// Script of the shell that becomes the server once the guard knows its process id.
+/// Script of the shell that becomes the server. It waits for a line, which this process sends after the guard has the
+/// process id.
 const LAUNCH: &str = r#"read -r _ && exec "$@" </dev/null"#;
 
-/// Parts of the servers' logs in lower case. They mean that a port is taken, or that PostgreSQL's memory is not
-/// released yet.
+/// Texts in a server's log, in lower case, after which a start is repeated. A port is taken, or PostgreSQL's shared
+/// memory is not released yet.
 const PORT_TAKEN: [&str; 4] =
     ["address in use", "address already in use", "is already in use", "shared memory block"];
 
-/// Maximum time for a start or an end.
+/// Maximum time until a server is ready, or until it has ended.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Pause between two checks of a process.
+/// Pause between two checks if a server is ready or has ended.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Number of lines of a log that are shown with an error.
+/// Number of lines at the end of a log that an error contains.
 const SHOWN: usize = 60;
 
-/// The outcome of a start.
+/// The result of a start.
 pub(super) enum Launch {
+    /// The server accepts requests.
     Ready,
-    /// Another process listens on a port.
+    /// The server ended because another process listens on one of its ports.
     PortTaken,
 }
 
-/// A folder, and the server that runs in it, if there is one.
+/// The folder and the process of a server, and the shell that guards both.
 #[derive(Debug)]
 pub(super) struct Process {
     folder: PathBuf,
     server: Option<Child>,
     guard: Child,
-    /// Closed on drop, or with this process. The guard then cleans up.
+    /// Standard input of the guard. When it is closed, by drop or by the exit of this process, the guard ends the
+    /// server and removes the folder.
     guard_input: Option<ChildStdin>,
-    /// The signal that ends the server on drop.
+    /// Name of the signal that ends the server on drop.
     end: &'static str,
 }
 
 impl Process {
-    /// Creates the folder, and the shell that will remove it.
+    /// Starts the guard shell, which creates the folder. `end` is the name of the signal that ends the server.
     pub(super) fn new(end: &'static str) -> io::Result<Self> {
         let folder = std::env::temp_dir().join(format!("neuron-server-{}", secret()));
         let mut command = Command::new("/bin/sh");
         command.args(["-c", GUARD, "server-guard"]).arg(&folder).arg(end);
-        // A separate process group, so that Ctrl-C does not reach the shell. The shell ends when the tests have ended.
+        // In a separate process group, Ctrl-C does not reach the guard. The guard must outlive the tests to clean up.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut guard = command.spawn()?;
         let (guard_input, output) = (guard.stdin.take(), guard.stdout.take());
@@ -75,7 +78,9 @@ impl Process {
         &self.folder
     }
 
-    /// Starts the server, and waits until it is ready or has ended.
+    /// Starts the server, and waits until `is_ready` returns `true` for its log or until the server has ended.
+    ///
+    /// Returns an error with the end of the log if the server ends, or is not ready within [`LIMIT`].
     pub(super) fn start(
         &mut self,
         recipe: &Recipe,
@@ -86,7 +91,8 @@ impl Process {
         self.spawn(recipe)?;
         let deadline = Instant::now() + LIMIT;
         loop {
-            // The order matters. If this server has ended, another server may be the one that is ready.
+            // The order of the two checks matters. If this server has ended, the ready server at its port is another
+            // process.
             let ready = is_ready(&self.log(earlier));
             let ended = self.has_ended()?;
             if ready && !ended {
@@ -106,6 +112,7 @@ impl Process {
         }
     }
 
+    /// Spawns the server's process, and sends its id to the guard before the server program starts.
     fn spawn(&mut self, recipe: &Recipe) -> io::Result<()> {
         let log = File::options().create(true).append(true).open(self.log_file())?;
         let mut command = Command::new("/bin/sh");
@@ -120,7 +127,8 @@ impl Process {
         let launch = server.stdin.take();
         let id = server.id();
         self.server = Some(server);
-        // The guard gets the id first, so that it can end the server. The server starts only after the second line.
+        // The guard must have the id before the server runs, or a crash of this process would leave the server running.
+        // The launch shell waits for the line.
         self.report(&id.to_string())?;
         launch.map_or(Ok(()), |mut launch| writeln!(launch))
     }
@@ -131,11 +139,11 @@ impl Process {
             return Ok(());
         };
         let mut children = String::new();
-        // After a wait, the id may belong to another process.
+        // If `try_wait` returns a status, the process is reaped and its id may belong to another process.
         if server.try_wait()?.is_none() {
             let id = server.id().to_string();
-            // Linux lists the child processes. On other systems the processes of PostgreSQL end by themselves a moment
-            // later.
+            // Only Linux lists the child processes. On other systems, the child processes of PostgreSQL end by
+            // themselves shortly after.
             let list = fs::read_to_string(format!("/proc/{id}/task/{id}/children"));
             children = list.unwrap_or_default();
             signal("KILL", std::iter::once(&*id).chain(children.split_whitespace()))?;
@@ -146,16 +154,16 @@ impl Process {
         while children.split_whitespace().any(is_running) && Instant::now() < deadline {
             std::thread::sleep(PAUSE);
         }
-        // The guard must not end a later process with the same id.
+        // An empty line makes the guard forget the id. A later process with the same id must not be killed.
         self.report("")
     }
 
-    /// Sends a signal that ends the server, and kills the server if it does not end.
+    /// Sends the signal `with` to the server, and kills the server if it has not ended after [`LIMIT`].
     pub(super) fn stop(&mut self, with: &str) -> io::Result<()> {
         if !self.has_ended()?
             && let Some(id) = self.id()
         {
-            // The process has not been waited for, so the id is still its own.
+            // The process has not been reaped, so the id cannot belong to another process.
             signal(with, [&*id.to_string()])?;
         }
         let deadline = Instant::now() + LIMIT;
@@ -172,6 +180,7 @@ impl Process {
         }
     }
 
+    /// Sends a line to the guard, which is the process id of the server or empty.
     fn report(&mut self, line: &str) -> io::Result<()> {
         match &mut self.guard_input {
             Some(input) => writeln!(input, "{line}"),
@@ -183,7 +192,7 @@ impl Process {
         self.server.as_ref().map(Child::id)
     }
 
-    /// Returns the log from a byte position to the end.
+    /// Returns the server's log from the byte offset `from` to the end.
     pub(super) fn log(&self, from: u64) -> String {
         let log = fs::read(self.log_file()).unwrap_or_default();
         let from = usize::try_from(from).unwrap_or(usize::MAX);
@@ -201,35 +210,36 @@ impl Drop for Process {
             // `eprintln!` may panic. An error is ignored, because a log that cannot be written has no reader.
             let _ = writeln!(io::stderr(), "the server's log:\n{}", last_lines(&self.log(0)));
         }
-        // If the server cannot be ended here, the guard ends it.
+        // An error is ignored, because the guard also ends the server.
         let _ = match self.end {
             "KILL" => self.kill(),
             end => self.stop(end),
         };
         self.guard_input = None;
-        // An error means that the shell has ended.
+        // An error is ignored. It means that the guard has already ended.
         let _ = self.guard.wait();
     }
 }
 
-/// Returns sixteen digits that cannot be guessed.
+/// Returns 16 random hexadecimal digits that other processes cannot guess.
 pub(crate) fn secret() -> String {
-    // The standard library seeds its hash tables with random numbers of the system.
+    // `RandomState` has random keys from the operating system.
     format!("{:016x}", RandomState::new().hash_one(std::process::id()))
 }
 
-/// Sends a signal to processes, of which some may have ended.
+/// Sends a signal to processes. Processes that have ended are ignored.
 fn signal<'a>(name: &str, ids: impl IntoIterator<Item = &'a str>) -> io::Result<()> {
     let mut kill = Command::new("/bin/sh");
     kill.args(["-c", r#"kill "$@""#, "kill", &format!("-{name}")]).args(ids);
     kill.stderr(Stdio::null()).status().map(drop)
 }
 
-/// Returns `true` if Linux lists a process that has not ended. A zombie has ended.
+/// Returns `true` if Linux lists the process `id` as running. A zombie counts as ended.
 fn is_running(id: &str) -> bool {
     fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
 }
 
+/// Returns the last [`SHOWN`] lines of a log.
 fn last_lines(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let skipped = lines.len().saturating_sub(SHOWN);

@@ -1,4 +1,4 @@
-//! Tests with programs that are not available.
+//! Tests of programs that are not available.
 
 use std::process::{Command, Output};
 
@@ -8,7 +8,7 @@ use neuron_testkit::postgres::PostgresServer;
 
 use super::CHILD;
 
-/// Starts this test again, with these variables.
+/// Runs the test `test` again in a child process with these environment variables, and returns its output.
 fn run(test: &str, variables: &[(&str, &str)]) -> Output {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--nocapture"]).env_remove("CI").env(CHILD, "1");
@@ -20,8 +20,8 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn what_cannot_be_tested_is_said_in_one_line_and_fails_ci() {
-    const TEST: &str = "finding::what_cannot_be_tested_is_said_in_one_line_and_fails_ci";
+fn missing_program_is_reported_in_one_line_and_fails_on_ci() {
+    const TEST: &str = "finding::missing_program_is_reported_in_one_line_and_fails_on_ci";
     if std::env::var_os(CHILD).is_some() {
         for _ in 0..2 {
             assert!(RestateServer::or_skip().is_none());
@@ -58,8 +58,8 @@ fn what_cannot_be_tested_is_said_in_one_line_and_fails_ci() {
 }
 
 #[test]
-fn a_program_that_is_no_server_is_an_error_with_its_last_words() {
-    const TEST: &str = "finding::a_program_that_is_no_server_is_an_error_with_its_last_words";
+fn program_that_is_no_server_returns_its_last_output() {
+    const TEST: &str = "finding::program_that_is_no_server_returns_its_last_output";
     if std::env::var_os(CHILD).is_some() {
         eprintln!("{}", RestateServer::start().unwrap_err());
         eprintln!("{}", TemporalServer::start().unwrap_err());
@@ -68,16 +68,17 @@ fn a_program_that_is_no_server_is_an_error_with_its_last_words() {
     let shell = [("NEURON_RESTATE_SERVER", "/bin/sh"), ("NEURON_TEMPORAL_SERVER", "/bin/sh")];
     let output = run(TEST, &shell);
     assert!(output.status.success(), "{output:?}");
-    // A shell without commands prints nothing. For `server` it prints that the program is not found.
+    // `/bin/sh` takes the place of the servers. Without arguments it prints nothing. With Temporal's arguments it
+    // reports that `server` is not found.
     let said = said(&output);
     assert!(said.starts_with("it ended; its log:\n\nit ended; its log:\n"), "{said}");
     assert!(said.contains("server"), "{said}");
 }
 
-/// The child process has its own target folder, and no npm and no Python.
+/// Runs the download in a child process that has its own target folder, and neither npm nor Python.
 #[test]
-fn a_failed_download_is_not_tried_again_soon() {
-    const TEST: &str = "finding::a_failed_download_is_not_tried_again_soon";
+fn failed_download_is_not_repeated_soon() {
+    const TEST: &str = "finding::failed_download_is_not_repeated_soon";
     if std::env::var_os(CHILD).is_some() {
         for _ in 0..2 {
             assert!(RestateServer::or_skip().is_none());
@@ -88,8 +89,8 @@ fn a_failed_download_is_not_tried_again_soon() {
     let target = tempfile::tempdir().unwrap();
     std::fs::write(target.path().join("CACHEDIR.TAG"), "").unwrap();
     let program = target.path().join("test");
-    // Copied by another process. Otherwise a process that another test starts would inherit the open file, and the
-    // program could not be started.
+    // Another process copies the program. If this process wrote the file, a child process of a concurrent test could
+    // inherit the open file, and the program could not be started.
     let mut copy = Command::new("cp");
     let copied = copy.arg(std::env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
@@ -113,7 +114,7 @@ fn a_failed_download_is_not_tried_again_soon() {
         assert_eq!(lines.len(), expected.len(), "{said}");
         assert!(lines.iter().zip(expected).all(|(line, start)| line.starts_with(start)), "{said}");
     }
-    // No folder has its final name.
+    // A failed download must not leave a folder with its final name.
     for entry in std::fs::read_dir(target.path().join("testkit")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let endings = [".lock", ".partial", ".failed"];

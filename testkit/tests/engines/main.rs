@@ -1,5 +1,5 @@
-//! Tests of the servers of engines and of MCP. They keep their data, do not affect other processes, and end with their
-//! process.
+//! Tests of the servers of the durable engines and of MCP. A server must keep its data, must not affect other
+//! processes, and must end when its owner ends.
 #![cfg(unix)]
 
 mod finding;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Marks a process as the child of a test.
+/// Environment variable that is set in the child processes of these tests.
 const CHILD: &str = "NEURON_ENGINE_TEST_CHILD";
 
 /// Returns the port at the end of an address.
@@ -24,7 +24,7 @@ fn listens(address: &str) -> bool {
     TcpStream::connect(("127.0.0.1", port(address))).is_ok()
 }
 
-/// Returns a command that starts this test again. The child process owns a server and has its own temporary folder.
+/// Returns a command that runs the test `test` again in a child process, whose temporary folder is `folder`.
 fn child(test: &str, folder: &Path) -> Command {
     let mut child = Command::new(std::env::current_exe().unwrap());
     child.args(["--exact", test, "--nocapture"]).env(CHILD, "1").env("TMPDIR", folder);
@@ -36,7 +36,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
-/// Waits for a condition that can only be polled.
+/// Polls a condition until it is `true`. Panics with `what` after a time limit.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !condition() {
@@ -45,7 +45,8 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// Returns the addresses at which a process listens, in Linux's format. It is hexadecimal and includes the port.
+/// Returns the addresses at which a process listens, in the format of `/proc/net/tcp`, which is hexadecimal and
+/// includes the port.
 #[cfg(target_os = "linux")]
 fn listening(process: u32) -> Vec<String> {
     let links = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();
@@ -62,7 +63,8 @@ fn listening(process: u32) -> Vec<String> {
             std::fs::read_to_string(format!("/proc/{process}/net/{table}")).unwrap_or_default();
         for line in table.lines().skip(1) {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            // 0A means listening. The tenth field is the socket.
+            // In `/proc/net/tcp`, the fourth field is the state, where 0A is listening. The tenth field is the inode of
+            // the socket.
             if fields[3] == "0A" && sockets.iter().any(|socket| socket == fields[9]) {
                 found.push(fields[1].to_owned());
             }
@@ -71,7 +73,7 @@ fn listening(process: u32) -> Vec<String> {
     found
 }
 
-/// Asserts that a process listens only at 127.0.0.1.
+/// Asserts that a process listens only on 127.0.0.1.
 #[cfg(target_os = "linux")]
 fn assert_only_loopback(process: u32) {
     let addresses = listening(process);

@@ -7,13 +7,13 @@ use neuron_testkit::mcp::{self, EverythingServer, Suite};
 
 use super::listens;
 
-/// Returns the address of the server at a URL.
+/// Returns the host and the port of a URL.
 fn address(url: &str) -> String {
     url.trim_end_matches("/mcp").to_owned()
 }
 
 #[test]
-fn a_dropped_server_leaves_nothing_behind() {
+fn dropped_server_leaves_no_process_and_folder() {
     let (Some(one), Some(other)) = (EverythingServer::or_skip(), EverythingServer::or_skip())
     else {
         return;
@@ -26,7 +26,7 @@ fn a_dropped_server_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_server_can_be_killed() {
+fn killed_server_does_not_listen() {
     let Some(server) = EverythingServer::or_skip() else {
         return;
     };
@@ -39,17 +39,18 @@ fn a_server_can_be_killed() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_server_listens_on_the_loopback_interface_alone() {
+fn server_listens_only_on_loopback() {
     let Some(server) = EverythingServer::or_skip() else {
         return;
     };
     super::assert_only_loopback(server.process_id().unwrap());
 }
 
-/// Checks each way in which a program of Node.js can listen on all interfaces, and that its address is known at once.
+/// Checks each call with which a Node.js program can listen on all interfaces, and that the address is known
+/// immediately after the call.
 #[cfg(target_os = "linux")]
 #[test]
-fn every_program_of_node_listens_on_the_loopback_interface_alone() {
+fn node_programs_listen_only_on_loopback() {
     const SCRIPT: &str = "
         const net = require('net');
         const servers = [[0], [{ port: 0 }], [0, '0.0.0.0'], [0, '::'], []].map(args => {
@@ -63,7 +64,7 @@ fn every_program_of_node_listens_on_the_loopback_interface_alone() {
     };
     let program = suite.conformance();
     let mut command = Command::new(&program.program);
-    // All arguments except the script.
+    // The script of the program, which is the last argument, is replaced by the test's own script.
     command.args(program.args.split_last().unwrap().1).args(["-e", SCRIPT]).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -71,14 +72,14 @@ fn every_program_of_node_listens_on_the_loopback_interface_alone() {
     let addresses = super::listening(child.id());
     child.kill().unwrap();
     child.wait().unwrap();
-    // A server without an address has its address at once.
+    // Each call reports the loopback address of its server immediately.
     assert_eq!(said, ["127.0.0.1"; 3]);
     assert_eq!(addresses.len(), 5, "{addresses:?}");
     assert!(addresses.iter().all(|address| address.starts_with("0100007F:")), "{addresses:?}");
 }
 
 #[test]
-fn the_suite_names_the_scenarios_of_both_versions() {
+fn suite_lists_the_scenarios_of_both_versions() {
     let Some(suite) = Suite::or_skip() else {
         return;
     };
@@ -91,7 +92,7 @@ fn the_suite_names_the_scenarios_of_both_versions() {
 }
 
 #[test]
-fn the_python_has_the_sdk() {
+fn python_imports_the_sdk() {
     let Some(python) = mcp::python_or_skip() else {
         return;
     };

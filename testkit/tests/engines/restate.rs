@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{CHILD, child, entries, listens, wait_until};
 
 #[test]
-fn a_dropped_server_leaves_nothing_behind() {
+fn dropped_server_leaves_no_process_and_folder() {
     let Some(server) = RestateServer::or_skip() else {
         return;
     };
@@ -23,7 +23,7 @@ fn a_dropped_server_leaves_nothing_behind() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_server_listens_on_three_ports_of_the_loopback_interface() {
+fn server_listens_on_three_loopback_ports() {
     let Some(server) = RestateServer::or_skip() else {
         return;
     };
@@ -33,7 +33,7 @@ fn a_server_listens_on_three_ports_of_the_loopback_interface() {
 }
 
 #[tokio::test]
-async fn a_server_goes_on_after_it_was_killed_or_stopped() {
+async fn killed_or_stopped_server_restarts_at_its_address() {
     let Some(server) = RestateServer::or_skip() else {
         return;
     };
@@ -58,7 +58,7 @@ async fn a_server_goes_on_after_it_was_killed_or_stopped() {
 }
 
 #[test]
-fn a_port_that_another_has_taken_is_an_error() {
+fn restart_fails_if_a_port_is_taken() {
     let Some(server) = RestateServer::or_skip() else {
         return;
     };
@@ -67,7 +67,7 @@ fn a_port_that_another_has_taken_is_an_error() {
         let other = TcpListener::bind(("127.0.0.1", super::port(&url))).unwrap();
         let error = server.restart().unwrap_err().to_string();
         assert_eq!(error, "another process listens on a port that the server had");
-        // The failed server is not left running either.
+        // The process of the failed start must have ended.
         assert_eq!(server.process_id(), None);
         drop(other);
         server.restart().unwrap();
@@ -76,7 +76,7 @@ fn a_port_that_another_has_taken_is_an_error() {
 }
 
 #[tokio::test]
-async fn two_servers_stand_side_by_side() {
+async fn two_servers_run_independently() {
     let (Some(one), Some(other)) = (RestateServer::or_skip(), RestateServer::or_skip()) else {
         return;
     };
@@ -86,13 +86,13 @@ async fn two_servers_stand_side_by_side() {
 }
 
 #[tokio::test]
-async fn what_the_server_refuses_is_an_error_in_its_words() {
+async fn rejected_requests_return_the_text_of_the_server() {
     let Some(server) = RestateServer::shared() else {
         return;
     };
     let error = server.query("select nothing from nowhere").await.unwrap_err().to_string();
     assert!(error.contains("nowhere"), "{error}");
-    // No process listens on this port.
+    // The server of this port is already dropped, so no process listens on it.
     let [port] = [super::port(&RestateServer::start().unwrap().admin_url())];
     let error = server.register(&format!("http://127.0.0.1:{port}")).await.unwrap_err().to_string();
     assert!(error.starts_with("status "), "{error}");
@@ -100,7 +100,7 @@ async fn what_the_server_refuses_is_an_error_in_its_words() {
 }
 
 #[tokio::test]
-async fn requests_to_a_server_that_is_gone_are_errors() {
+async fn requests_to_a_killed_server_fail() {
     let Some(server) = RestateServer::or_skip() else {
         return;
     };
@@ -110,7 +110,7 @@ async fn requests_to_a_server_that_is_gone_are_errors() {
 }
 
 #[test]
-fn data_in_a_folder_of_ours_outlive_the_server() {
+fn start_in_keeps_the_data_after_the_server() {
     if RestateServer::shared().is_none() {
         return;
     }
@@ -120,7 +120,7 @@ fn data_in_a_folder_of_ours_outlive_the_server() {
     drop(server);
     let before = entries(&data);
     assert!(!before.is_empty());
-    // The new server has other ports.
+    // The second server has other ports but the same data.
     let server = RestateServer::start_in(&data).unwrap();
     server.stop().unwrap();
     drop(server);
@@ -128,7 +128,7 @@ fn data_in_a_folder_of_ours_outlive_the_server() {
 }
 
 #[test]
-fn a_server_that_cannot_start_shows_its_log() {
+fn failed_start_returns_the_log() {
     if RestateServer::shared().is_none() {
         return;
     }
@@ -142,8 +142,8 @@ fn a_server_that_cannot_start_shows_its_log() {
 }
 
 #[test]
-fn a_server_ends_with_a_process_that_is_killed() {
-    const TEST: &str = "restate::a_server_ends_with_a_process_that_is_killed";
+fn server_ends_if_its_process_is_killed() {
+    const TEST: &str = "restate::server_ends_if_its_process_is_killed";
     if std::env::var_os(CHILD).is_some() {
         return hold();
     }
@@ -163,8 +163,8 @@ fn a_server_ends_with_a_process_that_is_killed() {
 }
 
 #[test]
-fn a_server_that_starts_ends_with_a_process_that_is_killed() {
-    const TEST: &str = "restate::a_server_that_starts_ends_with_a_process_that_is_killed";
+fn starting_server_ends_if_its_process_is_killed() {
+    const TEST: &str = "restate::starting_server_ends_if_its_process_is_killed";
     if std::env::var_os(CHILD).is_some() {
         return hold();
     }
@@ -173,21 +173,21 @@ fn a_server_that_starts_ends_with_a_process_that_is_killed() {
     }
     for milliseconds in (0..120).step_by(10) {
         let folder = tempfile::tempdir().unwrap();
-        // Its shell may find that the temporary folder does not exist any more.
+        // Standard error is hidden, because a shell may report that the temporary folder does not exist any more.
         let mut child = child(TEST, folder.path()).stderr(Stdio::null()).spawn().unwrap();
-        // The test must pass for any moment of the kill.
+        // The child is killed at different moments of its start.
         std::thread::sleep(Duration::from_millis(milliseconds));
         child.kill().unwrap();
         child.wait().unwrap();
         wait_until("the folder is gone", || entries(folder.path()).is_empty());
         let path = folder.path().to_owned();
         drop(folder);
-        // The shell that would become the server finds no folder and ends after a while.
+        // The launch shell may outlive the guard. It ends when it finds no folder.
         wait_until(&format!("ended, killed after {milliseconds} ms"), || !is_used(&path));
     }
 }
 
-/// Returns `true` if `/proc` has a process whose working folder is in the folder.
+/// Returns `true` if a process has its working folder inside `folder`. Reads `/proc`.
 fn is_used(folder: &std::path::Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes
@@ -195,7 +195,7 @@ fn is_used(folder: &std::path::Path) -> bool {
         .any(|place| place.starts_with(folder))
 }
 
-/// Holds a server until this process is killed.
+/// Starts a server, and sleeps until this process is killed.
 fn hold() {
     let server = RestateServer::start().unwrap();
     println!("at {}", server.admin_url());

@@ -8,7 +8,7 @@ use neuron_testkit::engines::TemporalServer;
 use super::{CHILD, child, entries, listens, wait_until};
 
 #[test]
-fn a_dropped_server_leaves_nothing_behind() {
+fn dropped_server_leaves_no_process_and_folder() {
     let Some(server) = TemporalServer::or_skip() else {
         return;
     };
@@ -20,7 +20,7 @@ fn a_dropped_server_leaves_nothing_behind() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_server_listens_on_the_loopback_interface_alone() {
+fn server_listens_only_on_loopback() {
     let Some(server) = TemporalServer::or_skip() else {
         return;
     };
@@ -28,7 +28,7 @@ fn a_server_listens_on_the_loopback_interface_alone() {
 }
 
 #[test]
-fn a_server_goes_on_after_it_was_killed_or_stopped() {
+fn killed_or_stopped_server_restarts_at_its_address() {
     let Some(server) = TemporalServer::or_skip() else {
         return;
     };
@@ -47,7 +47,7 @@ fn a_server_goes_on_after_it_was_killed_or_stopped() {
 }
 
 #[test]
-fn a_port_that_another_has_taken_is_an_error() {
+fn restart_fails_if_a_port_is_taken() {
     let Some(server) = TemporalServer::or_skip() else {
         return;
     };
@@ -62,7 +62,7 @@ fn a_port_that_another_has_taken_is_an_error() {
 }
 
 #[test]
-fn two_servers_stand_side_by_side() {
+fn two_servers_run_independently() {
     let (Some(one), Some(other)) = (TemporalServer::or_skip(), TemporalServer::or_skip()) else {
         return;
     };
@@ -72,7 +72,7 @@ fn two_servers_stand_side_by_side() {
 }
 
 #[test]
-fn data_in_a_file_of_ours_outlive_the_server() {
+fn start_in_keeps_the_data_after_the_server() {
     if TemporalServer::shared().is_none() {
         return;
     }
@@ -85,7 +85,7 @@ fn data_in_a_file_of_ours_outlive_the_server() {
 }
 
 #[test]
-fn a_server_that_cannot_start_shows_its_log() {
+fn failed_start_returns_the_log() {
     if TemporalServer::shared().is_none() {
         return;
     }
@@ -98,8 +98,8 @@ fn a_server_that_cannot_start_shows_its_log() {
 }
 
 #[test]
-fn a_server_ends_with_a_process_that_is_killed() {
-    const TEST: &str = "temporal::a_server_ends_with_a_process_that_is_killed";
+fn server_ends_if_its_process_is_killed() {
+    const TEST: &str = "temporal::server_ends_if_its_process_is_killed";
     if std::env::var_os(CHILD).is_some() {
         let server = TemporalServer::start().unwrap();
         println!("at {}", server.address());

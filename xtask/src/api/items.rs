@@ -1,4 +1,4 @@
-//! The lines of one item, which are its declaration, fields, variants, associated items and derived traits.
+//! Creates the lines of one item, for its declaration, fields, variants, associated items and derived traits.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -12,7 +12,7 @@ use syn::{
 use super::line::{self, Line};
 use super::source::{is_hidden, is_public, with_gates};
 
-/// Returns the lines of an item in a module. There are none if the item is private or hidden.
+/// Returns the lines of an item in the module `module`. A private or hidden item has no lines.
 pub(super) fn lines(item: &Item, module: &str, gates: &[String]) -> Vec<Line> {
     let Some(own) = Declaration::of(item).filter(Declaration::is_listed) else {
         return Vec::new();
@@ -34,10 +34,11 @@ pub(super) fn lines(item: &Item, module: &str, gates: &[String]) -> Vec<Line> {
     lines
 }
 
-/// Returns the lines of an `impl` block for a type that is written as `ty`.
+/// Returns the lines of an `impl` block.
 ///
-/// They are the public items, and the head if it has a trait or generics. For the `impl` of a trait, only the
-/// associated types appear.
+/// `owner` is the path of the type or trait under which the lines are sorted. `ty` is the type as it is printed. The
+/// lines are the public items, and the head of the block if it has a trait or generics. The `impl` of a trait lists
+/// only its associated types.
 pub(super) fn implementation(
     block: &ItemImpl,
     owner: &str,
@@ -65,7 +66,8 @@ pub(super) fn implementation(
     let mut lines: Vec<Line> = members.map(|member| member.line(owner, ty, gates)).collect();
     let ItemImpl { unsafety, generics, .. } = block;
     let bounds = &generics.where_clause;
-    // Only the trait's name, as for derived traits, so that the import in the source makes no difference.
+    // Only the last segment of the trait's path is printed, as for derived traits. How the source imports the trait
+    // makes no difference.
     let of = block.trait_.as_ref().and_then(|(path, _)| path.segments.last());
     let of = of.map(|name| quote!(#name for));
     if of.is_some() || !generics.params.is_empty() {
@@ -81,13 +83,14 @@ pub(super) fn spelled(path: &str) -> TokenStream {
     path.parse().unwrap_or_else(|_| path.to_token_stream())
 }
 
-/// The parts of the line of an item, a field, a variant or an associated item.
+/// The declaration of an item, a field, a variant or an associated item, split into the parts of its line.
 pub(super) struct Declaration<'a> {
     attributes: &'a [Attribute],
     is_public: bool,
     pub(super) name: String,
-    /// The words between `pub` and the name.
+    /// The tokens between `pub` and the name, such as `async fn`.
     keyword: TokenStream,
+    /// The tokens after the name.
     rest: TokenStream,
 }
 
@@ -122,7 +125,7 @@ impl<'a> Declaration<'a> {
             }
             Item::Struct(ItemStruct { attrs, vis, ident, generics, fields: all, .. }) => {
                 let bounds = &generics.where_clause;
-                // `{ .. }`: users cannot build the struct by its fields.
+                // `{ .. }` marks a struct that users cannot create with a struct literal.
                 let rest = match all {
                     Fields::Unit => quote!(;),
                     _ if fields(all).iter().all(Self::is_listed) => quote!(),
@@ -148,7 +151,7 @@ impl<'a> Declaration<'a> {
             signature;
         let inputs = signature.inputs.iter().map(|input| match input {
             FnArg::Receiver(receiver) => {
-                // `mut self` is the same as `self` to a caller.
+                // `mut self` is printed as `self`, because callers see no difference.
                 let mut receiver = receiver.clone();
                 receiver.mutability = None;
                 receiver.to_token_stream()
@@ -171,7 +174,8 @@ impl<'a> Declaration<'a> {
         self.is_public && !is_hidden(self.attributes)
     }
 
-    /// Returns the line in the module or type `owner`, which is written as `shown`.
+    /// Returns the line of the declaration. `owner` is the path of its module or type, for sorting. `shown` is this
+    /// path as it is printed.
     fn line(&self, owner: &str, shown: &TokenStream, gates: &[String]) -> Line {
         const KEPT: [&str; 4] =
             ["non_exhaustive", "proc_macro", "proc_macro_attribute", "proc_macro_derive"];
@@ -204,8 +208,8 @@ fn variant(variant: &Variant) -> Declaration<'_> {
     Declaration::new(&variant.attrs, true, &variant.ident, quote!(), quote!(#fields))
 }
 
-/// Returns the declaration of an associated item. `..` marks an item with a default, which
-/// implementers may omit.
+/// Returns the declaration of an associated item of a trait. `..` marks an item with a default, which implementers may
+/// omit.
 fn trait_item(item: &TraitItem) -> Option<Declaration<'_>> {
     Some(match item {
         TraitItem::Fn(TraitItemFn { attrs, sig, default, .. }) => {
@@ -227,7 +231,7 @@ fn trait_item(item: &TraitItem) -> Option<Declaration<'_>> {
     })
 }
 
-/// Adds the lines of derived traits, in the form of written `impl` blocks.
+/// Adds a line for each trait in a `derive` attribute, in the form of an `impl` block.
 fn add_derived(attribute: &Meta, path: &str, gates: &[String], lines: &mut Vec<Line>) {
     let arguments = Punctuated::<Meta, Token![,]>::parse_terminated;
     let arguments = attribute.require_list().and_then(|list| list.parse_args_with(arguments));

@@ -1,8 +1,8 @@
-//! A line of a listing, with its sort key. The text does not depend on the layout of the source.
+//! A line of a listing, with its sort key. The text does not depend on the formatting of the source.
 
 use quote::ToTokens;
 
-/// A line. Lines are sorted by the segments of their path, then by their text.
+/// A line of a listing. Lines are sorted by the segments of their path, then by their text.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
     segments: Vec<String>,
@@ -10,20 +10,21 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Creates the line of an item with this path.
+    /// Creates the line of the item at `path`. The gates precede the text.
     pub(super) fn new(path: &str, gates: &[String], text: String) -> Self {
         let mut words = gates.to_vec();
         words.push(text);
         Self { segments: path.split("::").map(str::to_owned).collect(), text: words.join(" ") }
     }
 
-    /// Creates the line of an `impl`, which is sorted between its type or trait and their items.
+    /// Creates the line of an `impl` block with this head. The line is sorted after the line of `owner` and before the
+    /// items of `owner`.
     pub(super) fn of_impl(owner: &str, gates: &[String], head: impl ToTokens) -> Self {
         Self::new(&format!("{owner}:: impl"), gates, layout(head))
     }
 }
 
-/// Formats tokens in the usual style. A comma before a closing bracket is dropped.
+/// Formats tokens as rustfmt would on one line. A comma before a closing bracket is removed.
 pub(super) fn layout(tokens: impl ToTokens) -> String {
     let text = tokens.to_token_stream().to_string();
     let mut line = String::new();
@@ -39,6 +40,7 @@ pub(super) fn layout(tokens: impl ToTokens) -> String {
     line.trim_end_matches(',').replace(",)", ")")
 }
 
+/// Returns `true` if a blank is necessary between the line so far and the next word.
 fn wants_blank(line: &str, word: &str) -> bool {
     if line.is_empty()
         || line.ends_with(['(', '[', '<', '&', '?', '!', '*', '#'])
@@ -52,8 +54,9 @@ fn wants_blank(line: &str, word: &str) -> bool {
     !(may_attach && ends_with_name(line, word))
 }
 
-/// Returns `true` if the line ends with a name or with generics, so that `(`, `<` or `::` follows without a blank.
-/// Keywords and lifetimes are not names.
+/// Returns `true` if the line ends with a name or with generics. A following `(`, `<` or `::` then needs no blank.
+///
+/// Keywords and lifetimes are not names. `next` is the next word.
 fn ends_with_name(line: &str, next: &str) -> bool {
     const KEYWORDS: [&str; 7] = ["as", "const", "dyn", "in", "mut", "unsafe", "where"];
     let is_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
@@ -75,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn blanks_are_where_a_reader_expects_them() {
+    fn layout_sets_blanks_like_rustfmt() {
         check("fn f<T>(&self, name: impl Into<String>) -> Result<Vec<Vec<T>>, E> where T: A + B;");
         check("fn f<'a, T: ?Sized>(a: &'a mut T, b: &'static [u8; 4], c: *const T) -> &'a T;");
         check("fn f(g: Box<dyn for<'a> Fn(&'a str) -> Pin<Box<dyn Future<Output = ()> + 'a>>>);");
@@ -87,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn layout_makes_no_difference() {
+    fn layout_ignores_the_formatting_of_the_source() {
         let item: syn::Item =
             syn::parse_str("fn f(\n    a: A,\n    b: B<\nC,>,\n) where A: B, {\n}").unwrap();
         assert_eq!(layout(item), "fn f(a: A, b: B<C>) where A: B { }");

@@ -7,23 +7,23 @@ use syn::{Attribute, Item, Meta, Visibility};
 
 use super::line;
 
-/// An item outside of hidden modules and modules for tests.
+/// An item of a crate. Items in hidden modules and in test modules are not included.
 pub(super) struct SourceItem {
-    /// Path of the nearest module that is `pub`, with the crate's name first.
+    /// Path of the innermost `pub` module around the item. The first segment is the crate's name.
     pub(super) module: String,
-    /// `cfg` attributes of the modules around the item, the outermost first.
+    /// `cfg` attributes of the modules around the item, from the outermost to the innermost.
     pub(super) gates: Vec<String>,
     pub(super) item: Item,
 }
 
-/// Reads a crate from its root file, usually `lib.rs`.
+/// Reads all items of a crate. `root` is the crate's root file, usually `lib.rs`.
 pub(super) fn read(root: &Path, crate_name: &str) -> Result<Vec<SourceItem>, String> {
     let mut found = Vec::new();
     add(parse_file(root)?, crate_name, &[], root.parent().unwrap_or(root), &mut found)?;
     Ok(found)
 }
 
-/// Adds the items of a module whose child modules are in `folder`.
+/// Adds the items of a module and of its child modules to `found`. The files of the child modules are in `folder`.
 fn add(
     items: Vec<Item>,
     module: &str,
@@ -57,7 +57,7 @@ pub(super) fn is_public(visibility: &Visibility) -> bool {
 
 /// Returns `true` if the attributes contain `#[doc(hidden)]`, or a `cfg` for tests only.
 pub(super) fn is_hidden(attributes: &[Attribute]) -> bool {
-    // Doc comments are the most frequent attributes, and are not lists.
+    // Most attributes are doc comments, which are not lists. Skipping them saves time.
     let lists = attributes.iter().filter(|attribute| matches!(attribute.meta, Meta::List(_)));
     lists.map(line::layout).any(|list| {
         matches!(list.as_str(), "#[doc(hidden)]" | "#[cfg(test)]")
@@ -65,7 +65,7 @@ pub(super) fn is_hidden(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns the outer gates and the `cfg` attributes of an item, without duplicates.
+/// Returns the gates in `outer`, followed by the `cfg` attributes in `attributes` that are not among them.
 pub(super) fn with_gates(outer: &[String], attributes: &[Attribute]) -> Vec<String> {
     let mut gates = outer.to_vec();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")) {
@@ -77,7 +77,7 @@ pub(super) fn with_gates(outer: &[String], attributes: &[Attribute]) -> Vec<Stri
     gates
 }
 
-/// Replaces the call of a macro such as `pin_project!` by the items in it.
+/// Returns the items in the call of a macro such as `pin_project!`. Every other item is returned unchanged.
 fn written_out(item: Item) -> Vec<Item> {
     if let Item::Macro(call) = &item
         && call.ident.is_none()
@@ -88,7 +88,7 @@ fn written_out(item: Item) -> Vec<Item> {
     vec![item]
 }
 
-/// Reads the module `folder`, which is `folder.rs` or `folder/mod.rs`.
+/// Parses the file of a module. For the path `folder`, the file is `folder.rs` or `folder/mod.rs`.
 fn parse_module(folder: &Path) -> Result<Vec<Item>, String> {
     let inside = folder.join("mod.rs");
     parse_file(&if inside.exists() { inside } else { folder.with_extension("rs") })
@@ -102,7 +102,7 @@ fn parse_file(path: &Path) -> Result<Vec<Item>, String> {
     Ok(file.items)
 }
 
-/// Reads the items of a crate `c` from one string, with all modules inline.
+/// Reads the items of a crate with the name `c` from a source text. All modules must be inline.
 #[cfg(test)]
 pub(super) fn from_text(text: &str) -> Vec<SourceItem> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! The lines of a crate in their order. This module decides which `impl` blocks and re-exports are listed, and at which
+//! Creates the sorted lines of a crate. This module decides which `impl` blocks and re-exports are listed, and at which
 //! path.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,7 @@ pub(super) fn list(crate_name: &str, items: &[SourceItem]) -> Vec<String> {
     lines.into_iter().map(|line| line.text).collect()
 }
 
+/// Returns the line of a macro with `#[macro_export]`, or `None` for every other macro.
 fn exported_macro(call: &ItemMacro, crate_name: &str, gates: &[String]) -> Option<Line> {
     let is_exported = call.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"));
     let name = call.ident.as_ref().filter(|_| is_exported && !is_hidden(&call.attrs))?;
@@ -32,7 +33,7 @@ fn exported_macro(call: &ItemMacro, crate_name: &str, gates: &[String]) -> Optio
     Some(Line::new(&path, &with_gates(gates, &call.attrs), format!("pub macro {path}!")))
 }
 
-/// The names that a crate gives to its own modules, types and traits.
+/// The names of a crate's own modules, types and traits.
 #[derive(Default)]
 struct Names {
     modules: Paths,
@@ -57,8 +58,8 @@ impl Names {
         names
     }
 
-    /// Returns the lines of an `impl` that has a public type or trait of this crate in its head.
-    /// There are none if its type or its trait is private.
+    /// Returns the lines of an `impl` block. A block has lines if its head contains a public type or trait of this
+    /// crate, and neither a private type nor a private trait.
     fn implementation(&self, block: &ItemImpl, module: &str, gates: &[String]) -> Vec<Line> {
         if is_hidden(&block.attrs) {
             return Vec::new();
@@ -87,7 +88,7 @@ impl Names {
         owner.map_or(Vec::new(), |owner| items::implementation(block, owner, &ty, &gates))
     }
 
-    /// Returns the lines of a `pub use`, one for each name.
+    /// Returns the lines of a `pub use`, one per imported name.
     fn re_exports(&self, import: &ItemUse, module: &str, gates: &[String]) -> Vec<Line> {
         if !is_public(&import.vis) || is_hidden(&import.attrs) {
             return Vec::new();
@@ -102,7 +103,7 @@ impl Names {
             let is_own =
                 self.modules.0.contains_key(first) || matches!(first, "crate" | "self" | "super");
             let text = match segments.last() {
-                // The modules of a local item may be private.
+                // The modules in the path of a local item may be private, so the path is not printed.
                 Some(last) if is_own && last == name && name != "*" => format!("pub use {path}"),
                 Some(last) if is_own && name != "*" => format!("pub use {path} = {last}"),
                 _ => format!("pub use {path} = {origin}"),
@@ -113,21 +114,23 @@ impl Names {
     }
 }
 
-/// The paths of public items by their last segment. A private item has an entry without a path.
+/// A map from the name of an item to the paths of all public items with this name. The name of a private item has an
+/// empty set.
 #[derive(Default)]
 struct Paths(BTreeMap<String, BTreeSet<String>>);
 
-/// A name in the head of an `impl`.
+/// The result of looking up a name in the head of an `impl` block.
 enum Subject<'a> {
-    /// The path of a public item of this crate.
+    /// A public item of this crate, with its path.
     Public(&'a str),
     /// A private item of this crate.
     Private,
+    /// An item of another crate.
     Foreign,
 }
 
 impl Paths {
-    /// Looks up the last segment of a path. Prefers the item in `module` if several have this name.
+    /// Looks up the last segment of `path`. If several items have this name, prefers the item in the module `module`.
     fn find(&self, path: &syn::Path, module: &str) -> Subject<'_> {
         let name = path.segments.last().map(|segment| segment.ident.to_string());
         let Some((name, paths)) = name.and_then(|name| self.0.get_key_value(&name)) else {
@@ -137,14 +140,15 @@ impl Paths {
         near.or_else(|| paths.first()).map_or(Subject::Private, |path| Subject::Public(path))
     }
 
-    /// Returns the path of the first public item that the text names.
+    /// Returns the path of the first public item whose name occurs in `text` as a word. Returns `None` if there is
+    /// none.
     fn first_in(&self, text: &str) -> Option<&str> {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         words.find_map(|word| self.0.get(word)?.first()).map(String::as_str)
     }
 }
 
-/// Collects the names of a `use` declaration, each after the path of the imported item.
+/// Adds the imports of a `use` declaration to `found`, as pairs of the imported path and the new name.
 fn flatten(tree: &UseTree, prefix: &str, found: &mut Vec<(String, String)>) {
     match tree {
         UseTree::Path(tree) => flatten(&tree.tree, &format!("{prefix}{}::", tree.ident), found),

@@ -1,10 +1,10 @@
-//! The allowed dependencies between our crates. Dev-dependencies are not restricted.
+//! Checks the dependencies between our crates. Dev-dependencies are not restricted.
 
 use super::{assert_none, tree};
 use crate::process;
 use crate::workspace;
 
-/// Each package, with the packages of ours that it may depend on.
+/// The allowed dependencies of each package on other packages of this workspace, one package per line.
 const ARROWS: &str = "
     neuron-types:
     neuron-tool-macros:
@@ -33,7 +33,7 @@ const ARROWS: &str = "
     xtask: neuron-testkit
 ";
 
-/// Packages that may depend on all others, and that no other package may depend on.
+/// Packages that may depend on every package. Only packages in this list may depend on them.
 const OUTSIDE: [&str; 7] = [
     "neuron",
     "neuron-benches",
@@ -72,7 +72,7 @@ fn dependency_arrows_point_up_only() {
     assert_none(&problems);
 }
 
-/// Packages whose tests are not rebuilt when the loop changes.
+/// Packages whose tests must not be rebuilt when the loop changes.
 const WITHOUT_LOOP: [&str; 8] = [
     "neuron-testing",
     "neuron-conformance",
@@ -86,7 +86,7 @@ const WITHOUT_LOOP: [&str; 8] = [
 
 #[test]
 fn tests_of_providers_and_storages_do_not_need_the_loop() {
-    // Dev-dependencies of dependencies are not built, so they are not included.
+    // `cargo tree` includes the dev-dependencies of these packages, but not those of their dependencies.
     let built = tree(&WITHOUT_LOOP, &["--edges", "all", "--all-features", "--target", "all"]);
     assert!(
         !built.iter().any(|line| line.starts_with("neuron-loop ")),
@@ -96,7 +96,7 @@ fn tests_of_providers_and_storages_do_not_need_the_loop() {
 
 #[test]
 fn crates_with_our_name_are_ours() {
-    // In the registry the name `neuron` belongs to another project.
+    // In the registry, the name `neuron` belongs to another project.
     let graph = workspace::graph().unwrap();
     let foreign = graph.packages.iter().filter(|package| {
         let is_here = package.source.is_none() && package.folder().starts_with(process::root());

@@ -1,10 +1,10 @@
-//! Checks that the committed listings of the public surface match the present source.
+//! Checks that the committed listings of the public API, the `api.txt` files, match the current source.
 
 use std::collections::BTreeSet;
 
 use crate::api;
 
-/// Maximum number of lines of a difference that are shown.
+/// Maximum number of lines of a difference in the error.
 const SHOWN: usize = 20;
 
 #[test]
@@ -28,7 +28,8 @@ fn listings_match_the_source() {
     );
 }
 
-/// Returns the lines that only one side has, or a message if only their order differs.
+/// Returns the removed lines with `-` and the added lines with `+`. Returns a message if only the order of the lines
+/// differs.
 fn difference(committed: &str, present: &str) -> Vec<String> {
     let [old, new] = [committed, present].map(|text| text.lines().collect::<BTreeSet<_>>());
     let gone = old.difference(&new).map(|line| format!("- {line}"));
@@ -41,7 +42,7 @@ fn difference(committed: &str, present: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_difference_names_the_lines_of_each_side() {
+fn difference_lists_removed_and_added_lines() {
     assert_eq!(difference("a\nb\n", "b\nc\n"), ["- a", "+ c"]);
     assert_eq!(difference("a\nb\n", "b\na\n"), ["the same lines in another order"]);
     assert_eq!(difference("", "a\n"), ["+ a"]);

@@ -1,4 +1,4 @@
-//! Checks that no dependency requires a newer compiler than we do.
+//! Checks that no dependency requires a newer compiler than this workspace.
 
 use super::assert_none;
 use crate::compiler::numbers;
@@ -6,7 +6,7 @@ use crate::workspace;
 
 /// Packages that may require a newer compiler, each with a reason.
 const EXCEPTIONS: &[&str] = &[
-    // Temporal's SDK needs 1.92, and there is no other SDK. Only users of this crate get it.
+    // Temporal's SDK needs Rust 1.92, and there is no other SDK. Only users of `neuron-durable-temporal` depend on it.
     "temporalio-sdk",
     "neuron-durable-temporal",
 ];
@@ -27,9 +27,9 @@ fn no_dependency_needs_a_newer_compiler() {
     assert_none(&problems);
 }
 
-/// Checks that plain `cargo build` and `cargo test` use all packages that our compiler can build.
+/// Checks that plain `cargo build` and `cargo test` include exactly the packages that our minimum compiler can build.
 #[test]
-fn only_what_needs_a_newer_compiler_is_no_default_member() {
+fn default_members_are_the_packages_for_our_compiler() {
     let ours = numbers(env!("CARGO_PKG_RUST_VERSION"));
     let workspace = workspace::members().unwrap();
     let mut problems = Vec::new();

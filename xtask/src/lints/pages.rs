@@ -1,16 +1,17 @@
-//! Checks the commands on the pages for users.
+//! Checks the commands in the README and the guide.
 
 use super::assert_none;
 use crate::{process, workspace};
 
-/// The step `examples` runs every example, so a command that names one is run.
+/// Checks that every `cargo run` command on the pages runs an example of the workspace. The step `examples` runs all of
+/// these examples.
 #[test]
 fn commands_of_the_pages_name_examples_that_run() {
     let members = workspace::members().unwrap();
     let (mut problems, mut found) = (Vec::new(), 0);
     for page in ["README.md", "docs/guide.md"] {
         let text = std::fs::read_to_string(process::root().join(page)).unwrap();
-        // A command may continue on the next line.
+        // Joins all lines, because a command may continue on the next line.
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for command in text.split("cargo run ").skip(1) {
             let command = command.split('`').next().unwrap_or_default();

@@ -1,11 +1,15 @@
-//! Limits habits in the summaries of the documentation that make them slow to read.
+//! Limits habits that make the summaries of the documentation slow to read.
 //!
-//! A summary is the first sentence of a doc comment. The limits are shares of all summaries in the sources of the crates.
+//! A summary is the first sentence of a doc comment. Each limit is a share of all summaries in the sources of the
+//! crates.
 
 use super::assert_none;
 use super::sources::files;
 
-/// A habit, with its maximum share of the summaries in per cent, and the check of a summary.
+/// The limit for a habit, as a tuple of three fields.
+///
+/// They are a description, the maximum share of all summaries in per cent, and a function that returns `true` if a
+/// summary has the habit.
 type Habit = (&'static str, f64, fn(&Summary) -> bool);
 
 const HABITS: [Habit; 4] = [
@@ -15,11 +19,13 @@ const HABITS: [Habit; 4] = [
     ("says `one that`, `those of` or the like: name the thing", 1.0, names_nothing),
 ];
 
+/// First words of summaries that begin with a clause instead of a noun or a verb.
 const CLAUSES: [&str; 13] = [
     "What", "Who", "How", "Whether", "Whose", "Where", "One", "That", "Those", "Such", "Nothing",
     "Nobody", "Which",
 ];
 
+/// Phrases in which a pronoun replaces the name of a thing.
 const BARE: [&str; 14] = [
     "one that",
     "ones that",
@@ -62,9 +68,11 @@ fn summaries_of_the_documentation_are_plain() {
     assert_none(&problems);
 }
 
-/// A summary, with its words without code and links.
+/// A summary of a doc comment.
 struct Summary {
+    /// The summary as written.
     text: String,
+    /// The summary with all code and links replaced by `x`.
     plain: String,
 }
 
@@ -94,13 +102,13 @@ fn names_nothing(summary: &Summary) -> bool {
     BARE.iter().any(|bare| words.contains(&format!(" {bare} ")))
 }
 
-/// Replaces code between backticks by `x`.
+/// Returns the text with all code between backticks replaced by `x`.
 fn without_code(text: &str) -> String {
     let parts = text.split('`').enumerate();
     parts.map(|(number, part)| if number % 2 == 0 { part } else { "x" }).collect()
 }
 
-/// Replaces links by `x`.
+/// Returns the text with all Markdown links replaced by `x`.
 fn without_links(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
@@ -115,13 +123,13 @@ fn without_links(text: &str) -> String {
     plain + rest
 }
 
-/// Returns the summaries of a file, with the number of their first line.
+/// Returns the summaries in a source file, each with the number of its first line.
 fn summaries_of(text: &str) -> Vec<(usize, String)> {
     let mut summaries = Vec::new();
     let mut block: Vec<&str> = Vec::new();
     let mut kind = "";
     let mut start = 0;
-    // A last line ends the last block.
+    // The additional empty line ends a block at the end of the file.
     for (number, line) in text.lines().chain([""]).enumerate() {
         let line = line.trim_start();
         let mark = ["///", "//!"].into_iter().find(|mark| line.starts_with(mark));
@@ -139,7 +147,8 @@ fn summaries_of(text: &str) -> Vec<(usize, String)> {
     summaries
 }
 
-/// Returns the first sentence of a doc comment. `None` if it starts with code, a heading, a table or a list.
+/// Returns the first sentence of a doc comment. Returns `None` if the comment starts with code, a heading, a table or a
+/// list.
 fn summary(block: &[&str]) -> Option<String> {
     let ends = |line: &&&str| {
         let line = line.trim_start();

@@ -1,12 +1,15 @@
-//! Rules for every source file and page. Clippy's lints for ignored tests and unfinished code do not check examples in
-//! documentation, nor tests that are ignored with a reason.
+//! Checks every source file and page of the workspace.
+//!
+//! Clippy has lints for ignored tests, but they check neither examples in documentation nor tests that are ignored with
+//! a reason.
 
 use std::fs;
 
 use super::assert_none;
 use crate::{changes, process};
 
-/// Assembled from parts, so that this file does not match itself.
+/// The beginning of the attribute of an ignored test. It is assembled from parts, so that this file does not match
+/// itself.
 const IGNORED: &str = concat!("#[", "ignore");
 
 #[test]
@@ -34,19 +37,19 @@ fn no_example_and_no_test_is_ignored() {
     assert_none(&problems);
 }
 
-/// Returns the problem of a line.
+/// Returns a message if a line ignores an example or a test, and `None` otherwise.
 fn problem(line: &str) -> Option<&'static str> {
     if is_ignored_fence(line) {
         Some("an example that is not compiled: use `no_run`, `compile_fail` or `text`")
     } else if line.match_indices(IGNORED).any(|(at, _)| !line[..at].ends_with('`')) {
-        // Prose may contain the attribute between backticks.
+        // Documentation may mention the attribute between backticks.
         Some("an ignored test: run it or remove it")
     } else {
         None
     }
 }
 
-/// Returns `true` if the line opens a code block that rustdoc does not compile.
+/// Returns `true` if the line opens a code block with `ignore`, which rustdoc does not compile.
 fn is_ignored_fence(line: &str) -> bool {
     let text = line.trim_start().trim_start_matches(['/', '!', '*', '>', ' ']);
     let Some(info) = text.strip_prefix("```") else {
@@ -57,7 +60,7 @@ fn is_ignored_fence(line: &str) -> bool {
         .any(|word| word == "ignore" || word.starts_with("ignore-"))
 }
 
-/// Returns the Rust and Markdown files of the workspace, with their text.
+/// Returns the path and the text of every Rust and Markdown file of the workspace.
 pub(super) fn files() -> impl Iterator<Item = (String, String)> {
     let files = changes::files().unwrap().into_iter();
     let files = files.filter(|path| path.ends_with(".rs") || path.ends_with(".md"));

@@ -1,4 +1,4 @@
-//! Limits the number of crates that a user of a package has to build.
+//! Limits the number of crates that a user of a package must build.
 
 use super::{assert_none, tree};
 
@@ -44,6 +44,7 @@ fn combined_features_need_few_crates() {
     check(&FEATURES, count);
 }
 
+/// Panics if `count` returns more than the limit for one of the names.
 fn check(limits: &[(&str, usize)], count: impl Fn(&str) -> usize) {
     let mut problems = Vec::new();
     for &(name, most) in limits {

@@ -1,5 +1,6 @@
-//! A compiler with the sources of its standard library from Debian's packages. It is for machines on which rustup
-//! cannot add a target. Nothing is installed, and the system's own package lists are not changed.
+//! Provides a compiler with the sources of its standard library from Debian's packages, for machines on which rustup
+//! cannot add a target. The packages are unpacked into the target folder. The system and its package lists are not
+//! changed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,12 +11,14 @@ use neuron_testkit::fetch::fill_once;
 
 use crate::{compiler, process};
 
-/// The package of the compiler. Libraries with a version in their name are found through its dependencies.
+/// Debian's package of the compiler. The libraries have versions in their package names, so they are found through its
+/// dependencies.
 const COMPILER: &str = "rustc-web";
 const SOURCES: &str = "rust-web-src";
 const LIBRARY_PREFIXES: [&str; 2] = ["libstd-rust-web", "libllvm"];
 
-/// Runs the unpacked compiler with the unpacked libraries. The folder can be moved.
+/// A shell script that runs the unpacked compiler with the unpacked libraries. It uses relative paths, so the folder
+/// can be renamed.
 const WRAPPER: &str = r#"#!/bin/sh
 root=$(dirname "$0")/root
 libraries=
@@ -26,10 +29,10 @@ export LD_LIBRARY_PATH="${libraries#:}"
 exec "$root/usr/bin/rustc" "$@"
 "#;
 
-/// Arguments that make `apt-cache` list the dependencies of a package, and their dependencies.
+/// Arguments of `apt-cache` that list all direct and indirect dependencies of a package.
 const DEPENDS: &str = "depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances";
 
-/// Returns the compiler's path. Fetches the compiler if this target folder has no working compiler.
+/// Returns the path of the compiler. Downloads the compiler if the target folder has no working one.
 pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     let folder = target_directory.join("wasm-toolchain");
     fill_once(&folder, |folder| verify(&folder.join("rustc")), fetch).map_err(|reason| {
@@ -38,7 +41,7 @@ pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     Ok(folder.join("rustc"))
 }
 
-/// Returns an error unless the compiler starts and is new enough for the workspace.
+/// Returns an error if the compiler does not start, or is too old for the workspace.
 fn verify(rustc: &Path) -> Result<(), String> {
     let version = compiler::version(process::program(rustc))?;
     if compiler::numbers(&version) < compiler::numbers(env!("CARGO_PKG_RUST_VERSION")) {
@@ -47,6 +50,7 @@ fn verify(rustc: &Path) -> Result<(), String> {
     Ok(())
 }
 
+/// Downloads the compiler, its libraries and its sources, and unpacks them into `folder`.
 fn fetch(folder: &Path) -> Result<(), String> {
     println!("fetching a compiler with sources for wasm32 (some 150 MB, once per target folder)");
     let in_folder = |error| format!("cannot write in {}: {error}", folder.display());
@@ -80,7 +84,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
             fs::remove_file(&archive).map_err(in_folder)?;
         }
     }
-    // The standard library's sources are enough, and less than a quarter of all.
+    // Only the standard library's sources are needed. They are less than a quarter of all sources.
     for sources in root.join("usr/src").read_dir().map_err(in_folder)?.flatten() {
         for unused in ["compiler", "src"].map(|name| sources.path().join(name)) {
             if unused.is_dir() {
@@ -88,7 +92,7 @@ fn fetch(folder: &Path) -> Result<(), String> {
             }
         }
     }
-    // Apt may not have created both.
+    // Apt may have created only one of the two folders.
     for leftover in [lists, cache].iter().filter(|leftover| leftover.exists()) {
         fs::remove_dir_all(leftover).map_err(in_folder)?;
     }
@@ -97,17 +101,19 @@ fn fetch(folder: &Path) -> Result<(), String> {
     fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).map_err(in_folder)
 }
 
-/// Makes apt use our own lists. The machine's lists may be missing or old, and only root may renew them.
+/// Returns an apt configuration with our own folders for package lists and downloads. The machine's lists may be
+/// missing or old, and only root can update them.
 fn apt_settings(lists: &Path, cache: &Path) -> String {
     let (lists, cache) = (lists.display(), cache.display());
-    // Apt's unprivileged user cannot write into our folder.
+    // By default apt downloads as an unprivileged user, who cannot write into our folder.
     format!(
         "Dir::State::lists \"{lists}\";\nDir::Cache \"{cache}\";\n\
          APT::Sandbox::User \"root\";\nAPT::Update::Error-Mode \"any\";\n"
     )
 }
 
-/// Returns the packages to fetch from the compiler's dependencies. The C library and the linker are the machine's own.
+/// Returns the packages to download, from the output of `apt-cache depends`. The C library and the linker are not
+/// included, because the machine has them.
 fn packages(depends: &str) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = depends
         .lines()

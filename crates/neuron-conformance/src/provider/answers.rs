@@ -1,4 +1,4 @@
-//! The fields of a response, which are reasoning, token counts, and the stop reason.
+//! Checks the reasoning, the token counts and the stop reason of responses.
 
 use neuron_types::{Message, StopReason, TokenUsage};
 use serde_json::json;
@@ -40,7 +40,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
         let reply = reply.thinking(thought, if signed { SIGNATURE } else { "" });
         let message = ctx.both(&case, request.view(), reply).await.message;
         case.equal("the reasoning", meaning::thinking(&message), thought);
-        // A raw block may keep it in a form that only its own provider reads.
+        // A provider may store the signature in a raw block that has no portable signature.
         if let Some(signature) = meaning::signature(&message) {
             case.holds(signed, "a signature came from nowhere");
             case.equal("the signature", signature, SIGNATURE);
@@ -63,7 +63,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks the token counts of whole responses and of streams. The count of the prompt includes cached tokens.
+/// Checks the token counts of whole responses and of streams. `input_tokens` must include cached tokens.
 ///
 /// # Panics
 ///
@@ -102,7 +102,7 @@ pub async fn usage<H: ProviderHarness>(harness: &H) {
             ),
             (can.reasoning_tokens, "reasoning_tokens", usage.reasoning_tokens, reasoning),
         ] {
-            // `None` and 0 cost the same.
+            // A provider may report a count of 0 as `None`.
             if can {
                 case.equal(name, actual.unwrap_or(0), expected.unwrap_or(0));
             }
@@ -110,7 +110,8 @@ pub async fn usage<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks every stop reason that the vendor has a word for, in whole responses and in streams.
+/// Checks every stop reason in [`Capabilities::stop_reasons`](super::Capabilities::stop_reasons), in whole responses
+/// and in streams.
 ///
 /// # Panics
 ///

@@ -1,11 +1,11 @@
-//! The capabilities of a provider and its vendor.
+//! The features of a provider and its vendor that the suite checks.
 
 use neuron_types::StopReason;
 
-/// The capabilities of a provider and its vendor.
+/// The features of a provider and its vendor that the suite checks.
 ///
-/// By default every capability is required. Turn off the capabilities that the wire format does not have. They are not
-/// checked.
+/// By default every feature is required. Turn off the features that the vendor's wire format does not have. The suite
+/// then does not check them.
 ///
 /// # Example
 ///
@@ -23,73 +23,75 @@ use neuron_types::StopReason;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The provider sends a key, and the server can reject it.
+    /// Set if the provider sends a key, which the server can reject.
     pub api_key: bool,
-    /// The name of the field in a request's body that holds the conversation as a list.
+    /// Name of the top-level field of a request body that contains the conversation as a list.
     pub conversation_field: &'static str,
-    /// Maximum number of frames that may be missing at the end of a stream. These frames, such as `data: [DONE]`,
-    /// follow the frame that ends the response.
+    /// Maximum number of encoded events that may be missing at the end of a stream. Such events, for example
+    /// `data: [DONE]`, follow the event that completes the response.
     ///
-    /// A stream that is cut there may return an error or a response with the same message.
+    /// If a stream is cut within these events, the provider may return an error or a response with the same message.
     pub optional_frames: usize,
-    /// Responses have ids.
+    /// Set if responses have ids.
     pub response_ids: bool,
-    /// Tool calls have ids.
+    /// Set if tool calls have ids.
     pub tool_call_ids: bool,
-    /// A response may have several tool calls.
+    /// Set if a response may have several tool calls.
     pub parallel_tools: bool,
-    /// Arguments are sent as text, so they may be invalid JSON.
+    /// Set if the vendor sends the arguments of a tool call as text, which may be invalid JSON.
     pub invalid_arguments: bool,
-    /// [`ToolChoice`](neuron_types::ToolChoice) is sent.
+    /// Set if the provider sends [`ToolChoice`](neuron_types::ToolChoice).
     pub tool_choice: bool,
-    /// Responses may have reasoning.
+    /// Set if responses may have reasoning.
     pub thinking: bool,
-    /// Reasoning is sent back with the conversation.
+    /// Set if the provider sends the reasoning of earlier responses in the next request.
     pub thinking_returns: bool,
-    /// Reasoning has a signature or encrypted content, which is sent back.
+    /// Set if reasoning has a signature or encrypted content, which the provider sends in the next request.
     pub signatures: bool,
-    /// Images are sent as base64.
+    /// Set if the provider sends images as base64.
     pub images: bool,
-    /// Images are sent as URLs.
+    /// Set if the provider sends images as URLs.
     pub image_urls: bool,
-    /// PDFs are sent as base64.
+    /// Set if the provider sends PDFs as base64.
     pub documents: bool,
-    /// Documents of plain text are sent.
+    /// Set if the provider sends plain-text documents.
     pub text_documents: bool,
-    /// A JSON Schema for the response is sent.
+    /// Set if the provider sends a JSON Schema for the response.
     pub structured_output: bool,
-    /// `temperature` and `top_p` are sent.
+    /// Set if the provider sends `temperature` and `top_p`.
     pub sampling: bool,
-    /// Stop sequences are sent.
+    /// Set if the provider sends stop sequences.
     pub stop_sequences: bool,
-    /// Tokens that were read from a cache are counted.
+    /// Set if the vendor reports the number of tokens that were read from a cache.
     pub cache_read_tokens: bool,
-    /// Tokens that were written to a cache are counted.
+    /// Set if the vendor reports the number of tokens that were written to a cache.
     pub cache_creation_tokens: bool,
-    /// Tokens of reasoning are counted.
+    /// Set if the vendor reports the number of reasoning tokens.
     pub reasoning_tokens: bool,
-    /// The stop reasons that the provider distinguishes.
+    /// The stop reasons that the provider must distinguish.
     pub stop_reasons: Vec<StopReason>,
-    /// The errors before a response that the provider distinguishes, by
-    /// [`ProviderError::kind`](neuron_types::ProviderError::kind).
+    /// The kinds of errors that the provider must distinguish if they are sent instead of a response. The values are
+    /// those of [`ProviderError::kind`](neuron_types::ProviderError::kind).
     pub errors: Vec<&'static str>,
-    /// The errors within a stream that the provider distinguishes.
+    /// The kinds of errors that the provider must distinguish within a stream. The values are like those of
+    /// [`errors`](Self::errors).
     pub stream_errors: Vec<&'static str>,
-    /// The error for a rate limit has the delay before a retry.
+    /// Set if the error for a rate limit contains the delay before a retry.
     pub retry_after: bool,
-    /// The response header with the id for the vendor's support, in lower case.
+    /// Name, in lower case, of the response header with the request id. Errors must contain this id. `None` if there is
+    /// no such header.
     pub request_id_header: Option<&'static str>,
 }
 
 impl Capabilities {
-    /// Removes stop reasons.
+    /// Removes `reasons` from [`stop_reasons`](Self::stop_reasons).
     #[must_use]
     pub fn without_stop_reasons(mut self, reasons: &[StopReason]) -> Self {
         self.stop_reasons.retain(|reason| !reasons.contains(reason));
         self
     }
 
-    /// Removes errors, before a response and within a stream.
+    /// Removes `kinds` from [`errors`](Self::errors) and [`stream_errors`](Self::stream_errors).
     #[must_use]
     pub fn without_errors(mut self, kinds: &[&str]) -> Self {
         self.errors.retain(|kind| !kinds.contains(kind));
@@ -97,7 +99,7 @@ impl Capabilities {
         self
     }
 
-    /// Removes errors within a stream only.
+    /// Removes `kinds` from [`stream_errors`](Self::stream_errors).
     #[must_use]
     pub fn without_stream_errors(mut self, kinds: &[&str]) -> Self {
         self.stream_errors.retain(|kind| !kinds.contains(kind));
@@ -105,7 +107,7 @@ impl Capabilities {
     }
 }
 
-/// Returns all capabilities, with the conversation in `messages` and without a header for the request id, whose name
+/// Returns all features. The conversation is in `messages`, and there is no header for the request id, because its name
 /// depends on the vendor.
 impl Default for Capabilities {
     fn default() -> Self {

@@ -1,4 +1,4 @@
-//! The connections of a provider, which are reused, replaced if closed, and closed if a call is dropped.
+//! Checks that a provider reuses connections, replaces closed connections, and closes the connection of a dropped call.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use super::events::first_text;
 use neuron_testing::Reply;
 use neuron_testing::vendor::VendorServerBuilder;
 
-/// Number of calls at the same time.
+/// Number of concurrent calls in [`concurrency`].
 const CALLS: usize = 12;
 
-/// Number of tasks that call at the same time.
+/// Number of concurrent tasks in [`reused_by_tasks`].
 const TASKS: usize = 100;
 
-/// Checks that calls reuse the connection after a whole response, a stream or an error, and replace a closed
-/// connection.
+/// Checks that a connection is reused after a whole response, a stream or an error, and that a closed connection is
+/// replaced.
 ///
-/// A stream is complete after its last event, even if the server does not end the body.
+/// A stream must be complete after its last event, even if the server does not end the body.
 ///
 /// # Panics
 ///
@@ -62,7 +62,7 @@ pub async fn connections<H: ProviderHarness>(harness: &H) {
     case.equal("the text", case.ok(response).message.text(), "hello");
 }
 
-/// Checks that a task finds the connection of its first call if it calls again at once.
+/// Checks that each of many tasks reuses the connection of its first call for a second call that follows immediately.
 async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
     let gather = |builder: VendorServerBuilder<_>| builder.gather(TASKS);
     let ctx = TestContext::start_with(harness, "connections", gather).await;
@@ -71,7 +71,8 @@ async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
     let provider = Arc::new(ctx.provider);
     let tasks = (0..TASKS).map(|_| {
         let provider = Arc::clone(&provider);
-        // Each task of the runtime has its own place in the queue.
+        // Each pair of calls runs in its own task, so the runtime schedules it separately from the task that returns
+        // the connection to the pool.
         tokio::spawn(async move {
             way.answer(&*provider).await?;
             way.answer(&*provider).await
@@ -83,7 +84,7 @@ async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
     case.equal("the number of connections", ctx.server.connections(), TASKS);
 }
 
-/// Checks that each of several simultaneous calls gets its own response, whole or streamed.
+/// Checks that each of several concurrent calls gets its own response, for whole responses and for streams.
 ///
 /// # Panics
 ///
@@ -104,7 +105,7 @@ pub async fn concurrency<H: ProviderHarness>(harness: &H) {
     case.equal("the texts", answers, texts);
 }
 
-/// Checks that dropping a call or a stream cancels the request. The server then sees that the connection is closed.
+/// Checks that dropping a call or a stream cancels the request and closes its connection.
 ///
 /// # Panics
 ///
@@ -120,7 +121,7 @@ pub async fn dropping<H: ProviderHarness>(harness: &H) {
                 if let Way::Whole = way {
                     return format!("{:?}", ctx.provider.complete_ref(request.view()).await);
                 }
-                // A provider may return the handle at once, but no event.
+                // A provider may return the stream handle immediately, but no event, because the server sends none.
                 let mut handle = case.ok(ctx.provider.complete_stream_ref(request.view()).await);
                 format!("{:?}", handle.receiver.recv().await)
             });

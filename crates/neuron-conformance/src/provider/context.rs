@@ -1,4 +1,4 @@
-//! The server, the provider and the calls of one part.
+//! The server and the provider that a part of the suite uses, with methods that send requests.
 
 use futures_util::StreamExt;
 use neuron_types::{
@@ -14,20 +14,22 @@ use crate::case::Case;
 use neuron_testing::vendor::{Answer, Call, Rules, Vendor, VendorServer, VendorServerBuilder};
 use neuron_testing::{RawServer, RecordedRequest, Reply, ServerReply, Wire};
 
-/// The key that every server accepts. Its slash may be escaped in JSON.
+/// The key that every server of the suite accepts. It has a slash because some servers escape `/` in JSON.
 pub(super) const API_KEY: &str = "sk-4c1f-conformance/1";
 
 /// The two kinds of calls of a provider.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
+    /// A call that returns a whole response.
     Whole,
+    /// A call that returns a stream.
     Streamed,
 }
 
 impl Way {
     pub(super) const BOTH: [Self; 2] = [Self::Whole, Self::Streamed];
 
-    /// Sends [`ask`] and reads the response to its end.
+    /// Sends the request [`ask`], and returns the whole response. A stream is read to its end.
     pub(super) async fn answer(
         self,
         provider: &impl Provider,
@@ -40,7 +42,7 @@ impl Way {
         }
     }
 
-    /// Sends [`ask`] and waits for a whole response, or for the beginning of a stream.
+    /// Sends the request [`ask`], and waits until the provider returns a whole response or a stream handle.
     pub(super) async fn begin(self, provider: &impl Provider) -> Result<(), ProviderError> {
         match self {
             Self::Whole => provider.complete_ref(ask().view()).await.map(drop),
@@ -49,7 +51,7 @@ impl Way {
     }
 }
 
-/// A provider with its own server.
+/// A part's provider and the loopback server that it calls.
 pub(super) struct TestContext<'h, H: ProviderHarness> {
     pub(super) harness: &'h H,
     part: &'static str,
@@ -59,11 +61,12 @@ pub(super) struct TestContext<'h, H: ProviderHarness> {
 }
 
 impl<'h, H: ProviderHarness> TestContext<'h, H> {
+    /// Starts a server and creates a provider for it. Panics if the server cannot start.
     pub(super) async fn start(harness: &'h H, part: &'static str) -> Self {
         Self::start_with(harness, part, |builder| builder).await
     }
 
-    /// Like [`start`](Self::start), with other settings of the server.
+    /// Starts a server like [`start`](Self::start). `settings` changes the builder of the server.
     pub(super) async fn start_with(
         harness: &'h H,
         part: &'static str,
@@ -81,18 +84,19 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Self { harness, part, can, server, provider }
     }
 
-    /// Starts a server of raw connections, and a provider for it.
+    /// Starts a [`RawServer`], and creates a provider for it.
     pub(super) async fn raw(&self) -> (RawServer, H::Provider) {
         let server = RawServer::bind().await;
         let provider = self.harness.provider(&server.url(), key(&self.can));
         (server, provider)
     }
 
+    /// Creates a case of this part.
     pub(super) fn case(&self, name: impl std::fmt::Display) -> Case {
         Case::new("provider", self.part, name)
     }
 
-    /// Requests a whole response.
+    /// Adds `reply` to the server's script, sends `request`, and returns the whole response.
     pub(super) async fn whole(
         &self,
         case: &Case,
@@ -103,7 +107,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         case.soon(self.provider.complete_ref(request)).await
     }
 
-    /// Requests a stream and reads it to its end.
+    /// Adds `reply` to the server's script, sends `request`, and returns all events of the stream. Returns an error if
+    /// the stream does not begin.
     pub(super) async fn streamed(
         &self,
         case: &Case,
@@ -115,7 +120,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Ok(case.soon(handle.receiver.collect()).await)
     }
 
-    /// Requests a whole response and a stream, which must have the same meaning. Returns the response.
+    /// Requests a whole response and a stream of the same reply, and checks that both have the same meaning. Returns
+    /// the whole response.
     pub(super) async fn both(
         &self,
         case: &Case,
@@ -125,7 +131,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.both_of(case, request, steady(reply).into()).await
     }
 
-    /// Like [`both`](Self::both), with any reply.
+    /// Requests a whole response and a stream like [`both`](Self::both). Accepts any [`ServerReply`], and sends it
+    /// unchanged.
     pub(super) async fn both_of(
         &self,
         case: &Case,
@@ -142,16 +149,18 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         whole
     }
 
+    /// Returns the parts of a response that the suite compares.
     pub(super) fn meaning(&self, response: &CompletionResponse) -> Meaning {
         Meaning::of(response, &self.can)
     }
 
-    /// Returns the last request that arrived.
+    /// Returns the last request that the server received. Panics if there is none.
     pub(super) fn last_request(&self, case: &Case) -> RecordedRequest {
         case.some("nothing was sent", self.server.requests().pop())
     }
 
-    /// Returns the last two requests, for a whole response and for a stream.
+    /// Returns the last two requests that the server received. After [`both`](Self::both), these are the requests for a
+    /// whole response and for a stream.
     pub(super) fn last_requests(&self, case: &Case) -> [RecordedRequest; 2] {
         match &self.server.requests()[..] {
             [.., whole, streamed] => [whole.clone(), streamed.clone()],
@@ -159,7 +168,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         }
     }
 
-    /// Sends a request for a whole response and one for a stream. Returns both bodies.
+    /// Sends a request for a whole response and for a stream, and returns both request bodies.
     pub(super) async fn sent(&self, case: &Case, request: RequestRef<'_>) -> [Value; 2] {
         self.both(case, request, Reply::text("well")).await;
         let body =
@@ -167,7 +176,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.last_requests(case).map(body)
     }
 
-    /// Sends both kinds of requests, which must fail, and returns both errors.
+    /// Requests a whole response and a stream, checks that both fail with this reply, and returns both errors.
     pub(super) async fn failed(
         &self,
         case: &Case,
@@ -188,7 +197,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         [whole, streamed]
     }
 
-    /// Returns the frames of the stream that the server sends for this request.
+    /// Sends a request for a stream, and returns the encoded events that the server sent.
     pub(super) async fn frames(
         &self,
         case: &Case,
@@ -200,12 +209,12 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.answering(case, response, |vendor, answer| vendor.frames(&answer))
     }
 
-    /// Returns the bytes of the stream that the server sends for [`ask`].
+    /// Sends the request [`ask`] for a stream, and returns all bytes that the server sent.
     pub(super) async fn stream_bytes(&self, case: &Case, response: &CompletionResponse) -> Vec<u8> {
         self.frames(case, ask().view(), response).await.concat()
     }
 
-    /// Returns the body that the server sends for this request.
+    /// Sends a request for a whole response, and returns the body that the server sent.
     pub(super) async fn body(
         &self,
         case: &Case,
@@ -224,7 +233,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.server.vendor().stream_type()
     }
 
-    /// Writes the vendor's response to the last request.
+    /// Encodes a response to the last request. Returns the result of `write`, which gets the vendor and the values to
+    /// encode.
     pub(super) fn answering<T>(
         &self,
         case: &Case,
@@ -240,18 +250,18 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     }
 }
 
-/// Returns the key of the provider, which is empty if the vendor has no keys.
+/// Returns the key for a provider. The key is empty if the vendor has no keys.
 pub(super) fn key(can: &Capabilities) -> &'static str {
     if can.api_key { API_KEY } else { "" }
 }
 
-/// Returns the errors of both calls of a provider that cannot succeed.
+/// Requests a whole response and a stream, checks that both calls fail, and returns both errors.
 pub(super) async fn both_errors(case: &Case, provider: &impl Provider) -> [ProviderError; 2] {
     let [whole, streamed] = Way::BOTH.map(|way| way.begin(provider));
     [case.err(case.soon(whole).await), case.err(case.soon(streamed).await)]
 }
 
-/// Returns a response with this text.
+/// Returns a response that contains only this text.
 pub(super) fn text_answer(text: impl Into<String>) -> CompletionResponse {
     CompletionResponse {
         id: "answer_1".into(),
@@ -262,13 +272,13 @@ pub(super) fn text_answer(text: impl Into<String>) -> CompletionResponse {
     }
 }
 
-/// Makes a reply the same for every request.
+/// Sets the id, the model and the usage of a reply, which otherwise depend on the request.
 pub(super) fn steady(reply: Reply) -> Reply {
     let usage = TokenUsage { input_tokens: 50, output_tokens: 9, ..TokenUsage::default() };
     reply.id("answer_1").model("model-of-the-answer").usage(usage)
 }
 
-/// Returns a minimal request.
+/// Returns a minimal request with one user message.
 pub(super) fn ask() -> CompletionRequest {
     CompletionRequest {
         messages: vec![Message::user("hello")],

@@ -1,4 +1,4 @@
-//! The environment of a provider, which is its runtime and its environment variables.
+//! Checks calls outside of a tokio runtime, and with proxy variables in the environment.
 
 use futures_util::FutureExt;
 use neuron_types::Provider;
@@ -8,16 +8,18 @@ use super::context::{TestContext, ask, key};
 use super::errors::check_network;
 use crate::child_process::run_with_environment;
 
-/// Labels of a host name that is too long, so that the resolver rejects it without a query.
+/// Parts of a host name. Joined, they have 64 characters, and a DNS label has at most 63. The resolver rejects the name
+/// without a query.
 const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 
-/// Checks the errors of calls that depend on the environment.
+/// Checks calls whose result depends on the environment of the process.
 ///
-/// A call outside of a tokio runtime is an error. No proxy of the environment is used for this machine. A host without
-/// an address is a network error.
+/// A call outside of a tokio runtime must return an error and not panic. A call to a loopback address must not use the
+/// proxy in the environment. A host name without an address must be a network error.
 ///
-/// `test` is the path of the calling test: `concat!(module_path!(), "::environment")`. That test runs once more, in a
-/// process with other environment variables. [`provider_tests`](crate::provider_tests) passes the path for you.
+/// `test` is the path of the calling test, such as `concat!(module_path!(), "::environment")`. The calling test runs
+/// once more, in a child process with other environment variables. The macro [`provider_tests`](crate::provider_tests)
+/// passes this path.
 ///
 /// # Panics
 ///
@@ -25,7 +27,7 @@ const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 pub async fn environment<H: ProviderHarness>(harness: &H, test: &str) {
     let ctx = TestContext::start(harness, "environment").await;
     let host = UNKNOWN_HOST.concat();
-    // Nothing listens on this port.
+    // Port 9 (discard) has no listener, so a call over this proxy is refused.
     let proxy = "http://127.0.0.1:9";
     let mut variables = Vec::new();
     for (name, value) in [

@@ -1,4 +1,4 @@
-//! The errors of the vendor, of redirects, of connections, and of endless bodies.
+//! Checks the errors for the vendor's own errors, redirects, broken connections, and endless bodies.
 
 use std::iter::once;
 use std::time::Duration;
@@ -13,14 +13,14 @@ use super::events::{Broken, check_broken, first_text};
 use crate::case::Case;
 use neuron_testing::{RawServer, Reply, ServerReply};
 
-/// The vendor's text in the errors of the suite.
+/// The error text that the server sends. The provider's error must contain it.
 const MESSAGE: &str = "because-of-the-conformance-suite";
 
-/// Maximum length of an error's text, in bytes.
+/// Maximum length of the text of an error, in bytes.
 const SHOWN: usize = 1000;
 
-/// Checks that each error before the response has its class, its text and its delay, for whole responses and for
-/// streams.
+/// Checks the kind, the text and the retry delay of each error that is sent instead of a response, for whole responses
+/// and for streams.
 ///
 /// # Panics
 ///
@@ -37,7 +37,7 @@ pub async fn errors<H: ProviderHarness>(harness: &H) {
         delays(&ctx).await;
     }
     foreign_pages(&ctx).await;
-    // A status of 200 is not sufficient for a response.
+    // A proxy or a login page may send status 200 with another body. The provider must not return it as a response.
     for content_type in ["application/json", "text/html", ctx.stream_type()] {
         for body in ["", "{}", "null", "[]", "<html>ok</html>", "data: {}\n\n", "\n\n"] {
             let case = ctx.case(format_args!("status 200, {content_type}, {body:?}"));
@@ -51,9 +51,10 @@ pub async fn errors<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks that each error within a stream has its class and its text.
+/// Checks the kind and the text of each error that the vendor sends within a stream.
 ///
-/// An error about a broken connection must not be retryable.
+/// A connection that breaks within a stream must be a [`StreamError`](neuron_types::ProviderError::StreamError), which
+/// is not retryable.
 ///
 /// # Panics
 ///
@@ -71,7 +72,10 @@ pub async fn stream_errors<H: ProviderHarness>(harness: &H) {
     case.equal("the error's kind", broken.error.kind(), "StreamError");
 }
 
-/// Checks that a redirect is not followed. It is an invalid request, and the text has the status and the location.
+/// Checks that the provider does not follow redirects.
+///
+/// A redirect must be an [`InvalidRequest`](neuron_types::ProviderError::InvalidRequest) error whose text contains the
+/// status and the location.
 ///
 /// # Panics
 ///
@@ -93,10 +97,10 @@ pub async fn redirects<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks that an unreachable server and a reset connection are network errors, which can be retried.
+/// Checks that an unreachable server and a connection reset before the response are network errors.
 ///
-/// A reset connection within a stream is an error that cannot be retried. The text names the server, and never shows a
-/// key in its address.
+/// A connection reset within a stream must be a stream error. The text of each error must contain the server's URL, but
+/// not a key in this URL.
 ///
 /// # Panics
 ///
@@ -144,7 +148,7 @@ pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
     check_network(&case, &check_broken(&case, events).error, "StreamError", &server.url());
 }
 
-/// Checks that the endless body of an error or of a response is read only in part.
+/// Checks that the provider stops reading an endless body, for an error and for a whole response.
 ///
 /// # Panics
 ///
@@ -153,7 +157,7 @@ pub async fn body_limits<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "body limits").await;
     for (name, status, letter, kind) in [
         ("an error", 500, "x", "ServiceUnavailable"),
-        // Not retryable, because the next response would not end either.
+        // `Other` is not retryable. A retry would get an endless body again.
         ("an answer", 200, " ", "Other"),
     ] {
         let case = ctx.case(name);
@@ -172,7 +176,7 @@ pub async fn body_limits<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Returns an error of any kind that a vendor can send, with this text.
+/// Returns an error of the kind `kind` with the text `text`. Panics if no vendor can send an error of this kind.
 pub(super) fn sample(case: &Case, kind: &str, text: &str) -> ProviderError {
     use ProviderError as E;
     let text = || text.to_owned();
@@ -192,7 +196,8 @@ pub(super) fn sample(case: &Case, kind: &str, text: &str) -> ProviderError {
     }
 }
 
-/// Checks the kind of an error, and the vendor's text if errors of that kind have a text.
+/// Checks the kind of an error. Checks also that the error contains [`MESSAGE`], unless errors of this kind have no
+/// text.
 fn check(case: &Case, kind: &str, error: &ProviderError) {
     case.equal("the error's kind", error.kind(), kind);
     if !["Network", "RateLimit", "Timeout"].contains(&kind) {
@@ -200,12 +205,13 @@ fn check(case: &Case, kind: &str, error: &ProviderError) {
     }
 }
 
-/// Checks the kind of an error, and that its text names the server.
+/// Checks the kind of an error, and that its text contains the server's URL.
 pub(super) fn check_network(case: &Case, error: &ProviderError, kind: &str, url: &str) {
     case.equal("the error's kind", error.kind(), kind);
     case.mentions(error, url);
 }
 
+/// Checks the retry delay of rate limits, for each form of the `retry-after` headers.
 async fn delays<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     for retry_after in [None, Some(Duration::from_secs(7)), Some(Duration::from_secs(3600))] {
         let case = ctx.case(format_args!("a rate limit with the delay {retry_after:?}"));
@@ -232,7 +238,7 @@ async fn delays<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     }
 }
 
-/// Checks errors whose body does not come from the vendor, as from proxies and gateways.
+/// Checks errors whose body is not in the vendor's format, as proxies and gateways send them.
 async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let page = format!("<html>{MESSAGE}</html>");
     for status in [400, 401, 403, 429, 500, 502, 503] {
@@ -247,7 +253,7 @@ async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
                 case.equal("whether it is retryable", error.is_retryable(), is_retryable);
                 let is_refused = matches!(error, ProviderError::Authentication(_));
                 case.equal("whether the key is at fault", is_refused, matches!(status, 401 | 403));
-                // A rate limit has no text of its own.
+                // `ProviderError::RateLimit` has no field for the text of the server.
                 if !matches!(error, ProviderError::RateLimit { .. }) {
                     case.mentions(&error, status);
                     case.mentions(&error, body);
@@ -259,9 +265,9 @@ async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Returns the end of a stream that breaks after some text.
+    /// Streams a reply that breaks with `error` after some text, and returns the end of the stream.
     pub(super) async fn broken(&self, case: &Case, error: ProviderError) -> Broken {
-        // With deltas of one character, some of these events are text.
+        // Deltas have one character, so several of the first 12 events are text for every vendor.
         const EVENTS: usize = 12;
         let reply = Reply::text("0123456789".repeat(10)).chunk_chars(1).fail_after(EVENTS, error);
         let events = case.ok(self.streamed(case, ask().view(), reply).await);

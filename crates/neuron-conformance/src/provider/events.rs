@@ -1,4 +1,4 @@
-//! The order of a stream's events, and the equality of its deltas and its final response.
+//! Checks the order of a stream's events, and that its deltas add up to its final response.
 
 use neuron_types::{
     CompletionResponse, ProviderError, Role, StreamError, StreamEvent, StreamHandle, ToolCall,
@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::meaning::{signature, thinking};
 use crate::case::{Case, shown};
 
-/// Checks a stream that came to its end, and returns its response.
+/// Checks the events of a complete stream, and returns its response.
 ///
-/// The stream consists of deltas, followed by one usage, one message and one response.
+/// The events must be deltas, followed by `Usage`, `MessageComplete` and `ResponseComplete`.
 pub(super) fn check_events(case: &Case, mut events: Vec<StreamEvent>) -> CompletionResponse {
     let ends = events.split_off(events.len().saturating_sub(3));
     let response = match <[StreamEvent; 3]>::try_from(ends) {
@@ -41,7 +41,7 @@ pub(super) fn check_events(case: &Case, mut events: Vec<StreamEvent>) -> Complet
     response
 }
 
-/// Waits for the first event, which must be text.
+/// Waits for the first event of a stream. Panics if it is not a text delta.
 pub(super) async fn first_text(case: &Case, handle: &mut StreamHandle) {
     match case.soon(handle.receiver.recv()).await {
         Some(StreamEvent::TextDelta(_)) => {}
@@ -49,15 +49,15 @@ pub(super) async fn first_text(case: &Case, handle: &mut StreamHandle) {
     }
 }
 
-/// The end of a broken stream.
+/// The error at the end of a broken stream.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) error: ProviderError,
-    /// Set if deltas came before the error.
+    /// Set if the stream had deltas before the error.
     pub(super) was_shown: bool,
 }
 
-/// Checks a broken stream. An error is its last event, and there is no response before it.
+/// Checks the events of a broken stream, which must be deltas followed by an error. Returns the end of the stream.
 pub(super) fn check_broken(case: &Case, mut events: Vec<StreamEvent>) -> Broken {
     let error: StreamError = match events.pop() {
         Some(StreamEvent::Error(error)) => error,
@@ -76,7 +76,7 @@ pub(super) fn check_broken(case: &Case, mut events: Vec<StreamEvent>) -> Broken 
     Broken { error: error.into(), was_shown: !events.is_empty() }
 }
 
-/// A response that is built from deltas.
+/// A response that is assembled from the deltas of a stream.
 #[derive(Debug, Default)]
 struct Grown {
     text: String,
@@ -95,11 +95,12 @@ struct GrownCall {
 }
 
 impl Grown {
+    /// Adds an event to the response. Panics if the event must not come at this point.
     fn take(&mut self, case: &Case, event: StreamEvent) {
         match event {
             StreamEvent::TextDelta(piece) => self.text.push_str(&piece),
             StreamEvent::ThinkingDelta(piece) => self.thinking.push_str(&piece),
-            // The event has the whole signature.
+            // Unlike other deltas, this event has the whole signature and not a part of it.
             StreamEvent::SignatureDelta(signature) => self.signature = Some(signature),
             StreamEvent::ToolUseStart { id, name } => {
                 case.holds(!id.is_empty(), "a tool call has no id");
@@ -132,6 +133,7 @@ impl Grown {
         }
     }
 
+    /// Returns the tool call with this id. Panics if it has not started.
     fn call(&mut self, case: &Case, id: &str) -> &mut GrownCall {
         let call = self.calls.iter_mut().find(|call| call.id == id);
         match call {
@@ -140,6 +142,7 @@ impl Grown {
         }
     }
 
+    /// Checks that the assembled response equals the final response.
     fn check(&self, case: &Case, response: &CompletionResponse) {
         let message = &response.message;
         case.equal("the text of all deltas", &self.text, &message.text());
@@ -158,6 +161,7 @@ impl Grown {
 }
 
 impl GrownCall {
+    /// Checks that the assembled tool call equals the call in the final response.
     fn check(&self, case: &Case, call: ToolUseRef<'_>) {
         let id = &self.id;
         case.equal("the name in ToolUseStart", self.name.as_str(), call.name);

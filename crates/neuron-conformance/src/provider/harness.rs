@@ -1,4 +1,4 @@
-//! The description of a provider, and its time limits.
+//! The trait that describes a provider to the suite, and the provider's time limits.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use neuron_types::Provider;
 use super::Capabilities;
 use neuron_testing::vendor::Vendor;
 
-/// Describes a provider to the suite.
+/// Creates a provider and its vendor for the suite.
 ///
 /// Implement this trait on a unit struct in your tests. [The module's page](super) has an example.
 #[diagnostic::on_unimplemented(
@@ -16,22 +16,24 @@ use neuron_testing::vendor::Vendor;
     note = "implement `ProviderHarness` on a struct of your tests, and pass that"
 )]
 pub trait ProviderHarness: Sync {
-    /// The provider. The suite checks that its `Debug` output does not contain the key.
+    /// The type of the provider. The suite checks that its `Debug` output does not contain the key.
     type Provider: Provider + fmt::Debug + 'static;
 
-    /// The vendor of the provider, which a loopback server emulates.
+    /// The type of the vendor whose API the provider calls. A loopback server emulates this vendor.
     type Vendor: Vendor;
 
-    /// Creates the vendor.
+    /// Creates the vendor that the loopback server emulates.
     fn vendor(&self) -> Self::Vendor;
 
-    /// Creates a provider for the server at `url`. `url` is a base URL without a trailing slash.
+    /// Creates a provider that sends its requests to `url`, a base URL without a trailing slash.
     ///
-    /// The key is empty if [`Capabilities::api_key`] is `false`. Requests of the suite name no model, so set a model if
-    /// the provider has no default.
+    /// `api_key` is empty if [`Capabilities::api_key`] is `false`. The requests of the suite name no model, so set a
+    /// model if the provider has no default.
     fn provider(&self, url: &str, api_key: &str) -> Self::Provider;
 
-    /// Creates a provider with these time limits. Default: `None`, and [`timeouts`](super::timeouts) checks nothing.
+    /// Creates a provider like [`provider`](Self::provider), with these time limits.
+    ///
+    /// Returns `None` if the limits cannot be set. [`timeouts`](super::timeouts) then checks nothing. Default: `None`.
     fn provider_with_timeouts(
         &self,
         url: &str,
@@ -42,19 +44,19 @@ pub trait ProviderHarness: Sync {
         None
     }
 
-    /// Returns the capabilities of the provider and the vendor. Default: all.
+    /// Returns the capabilities of the provider and the vendor. Default: [`Capabilities::default`].
     fn capabilities(&self) -> Capabilities {
         Capabilities::default()
     }
 }
 
-/// Time limits of a provider.
+/// The time limits of a provider's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Maximum wait for a connection.
+    /// Maximum time to open a connection.
     pub connect: Duration,
-    /// Maximum wait for a whole response, and for a stream to begin.
+    /// Maximum time until a whole response has arrived, or until a stream begins.
     pub whole: Duration,
-    /// Maximum wait between two pieces of a stream.
+    /// Maximum time between two chunks of a stream.
     pub idle: Duration,
 }

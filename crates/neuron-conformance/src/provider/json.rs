@@ -1,23 +1,24 @@
-//! Searches in a request's body, independent of the vendor's format.
+//! Searches the JSON body of a request for values, whatever the vendor's format is.
 
 use std::collections::HashMap;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Returns `true` if a string of a body contains a text.
+/// Returns `true` if a string in `body`, at any depth, contains `text`. Keys are not searched.
 pub(super) fn has_text(body: &Value, text: &str) -> bool {
     any(body, &mut |value| value.as_str().is_some_and(|found| found.contains(text)))
 }
 
-/// Returns `true` if a body contains a number.
+/// Returns `true` if `body` contains exactly this number, at any depth.
 pub(super) fn has_number(body: &Value, number: f64) -> bool {
     any(body, &mut |value| value.as_f64() == Some(number))
 }
 
-/// Returns `true` if a body contains a value with this order of fields, as JSON or as the text of a string.
+/// Returns `true` if `body` contains the value `wanted` with the same order of fields, at any depth. The value may be
+/// JSON, or a string that contains it as JSON.
 pub(super) fn has_value(body: &Value, wanted: &Value) -> bool {
-    // Values are equal in any order of their fields, but their texts are not.
+    // Equal JSON values may have different orders of fields, so the texts are compared.
     let wanted = wanted.to_string();
     let is_wanted = |found: &Value| {
         let found = found.to_string();
@@ -29,6 +30,7 @@ pub(super) fn has_value(body: &Value, wanted: &Value) -> bool {
     })
 }
 
+/// Returns `true` if `wanted` returns `true` for `value` or for a value inside it.
 fn any(value: &Value, wanted: &mut impl FnMut(&Value) -> bool) -> bool {
     wanted(value)
         || match value {
@@ -38,7 +40,8 @@ fn any(value: &Value, wanted: &mut impl FnMut(&Value) -> bool) -> bool {
         }
 }
 
-/// Returns the bytes of a field of a body, as sent.
+/// Returns the value of a top-level field as the exact text that was sent. Returns `None` if the field is missing or
+/// the body is not JSON.
 pub(super) fn field_text<'b>(body: &'b [u8], field: &str) -> Option<&'b str> {
     let fields: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
     fields.get(field).map(|value| value.get())
@@ -51,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_at_any_depth() {
+    fn searches_find_values_at_any_depth() {
         let body = json!({"a": [{"b": "the text"}, 0.7], "c": "{\"y\":1,\"x\":2}"});
         assert!(has_text(&body, "text"));
         assert!(!has_text(&body, "b"));
@@ -63,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_keeps_its_bytes() {
+    fn field_text_returns_the_sent_bytes() {
         let body = br#"{"a": [1,  2], "b":"\u0041"}"#;
         assert_eq!(field_text(body, "a"), Some("[1,  2]"));
         assert_eq!(field_text(body, "b"), Some(r#""\u0041""#));

@@ -1,4 +1,4 @@
-//! Checks that wrong keys are rejected, and that no key is shown.
+//! Checks that wrong keys are rejected, and that no error and no `Debug` output contains a key.
 
 use std::error::Error;
 use std::iter::once;
@@ -13,12 +13,13 @@ use crate::case::Case;
 use neuron_testing::ServerReply;
 use neuron_testing::vendor::Vendor;
 
-/// A part of [`API_KEY`] that no text contains by chance.
+/// A part of [`API_KEY`] that no other text of the suite contains.
 const KEY_PART: &str = "4c1f";
 
-/// Checks that a wrong key is an authentication error, and that a key is sent only in a header.
+/// Checks that a wrong key is an authentication error, and that the provider sends its key only in a header.
 ///
-/// A key must not be in `Debug`, nor in an error, even if a server echoes it.
+/// The `Debug` output of the provider must not contain the key. Errors must not contain the key even if the server
+/// echoes it.
 ///
 /// # Panics
 ///
@@ -35,7 +36,7 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
         case.equal("the error's kind", error.kind(), "Authentication");
         case.holds(!all_texts(&error).contains(wrong), "the error shows it");
     }
-    // A key that cannot be sent is rejected before a connection is opened.
+    // These keys are not valid in a header. The provider must reject them before it opens a connection.
     let connections = ctx.server.connections();
     for key in ["sk\n4c1f", "sk-4c1f\n", "sk-4c1f\0"] {
         let case = ctx.case(format_args!("the key {key:?}"));
@@ -63,7 +64,7 @@ pub async fn keys<H: ProviderHarness>(harness: &H) {
     echoes(&ctx).await;
 }
 
-/// Checks errors of servers that echo the key.
+/// Checks that errors do not contain the key if the server echoes it in headers, bodies and streams.
 async fn echoes<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     for status in [302, 307, 400, 401, 402, 404, 418, 429, 499, 500, 503, 529] {
         for body in bodies() {
@@ -101,7 +102,7 @@ async fn echoes<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     }
 }
 
-/// Returns bodies that contain the key. Some are errors, and some are invalid responses.
+/// Returns bodies that contain the key. Some are errors, some are invalid responses, and the last one is empty.
 fn bodies() -> Vec<String> {
     let error = json!({"message": API_KEY, "type": API_KEY, "code": API_KEY});
     vec![
@@ -113,9 +114,9 @@ fn bodies() -> Vec<String> {
         json!({"content": API_KEY, "choices": API_KEY, "output": API_KEY}).to_string(),
         json!({"message": API_KEY}).to_string(),
         format!("<html>{API_KEY}</html>"),
-        // The body is escaped as some servers escape JSON, and is not valid JSON.
+        // Some servers escape `/` in JSON. The missing brace also makes the body invalid JSON.
         json!({"message": API_KEY}).to_string().replace('/', "\\/").replace('}', ""),
-        // The key is near the position where an error cuts the body.
+        // Errors quote a limited part of the body. The key is near the position where the quote is cut.
         format!("{}{API_KEY}", "x".repeat(190)),
         format!("{}{API_KEY}", "x".repeat(290)),
         String::new(),
@@ -123,7 +124,7 @@ fn bodies() -> Vec<String> {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Checks that both calls fail, and that neither error shows the key.
+    /// Checks that a whole response and a stream fail with this reply, and that neither error contains the key.
     async fn check_hidden(&self, case: &Case, reply: ServerReply) {
         for error in self.failed(case, reply).await {
             check(case, &error);
@@ -131,11 +132,13 @@ impl<H: ProviderHarness> TestContext<'_, H> {
     }
 }
 
+/// Checks that an error, its `Debug` output and its sources do not contain the key.
 pub(super) fn check(case: &Case, error: &ProviderError) {
     let is_hidden = !all_texts(error).contains(KEY_PART);
     case.holds(is_hidden, "the error, its Debug or one of its sources shows the key");
 }
 
+/// Returns every text of an error and of its sources.
 fn all_texts(error: &ProviderError) -> String {
     let mut texts = format!("{error} {error:?} {error:#?}");
     let mut source = error.source();

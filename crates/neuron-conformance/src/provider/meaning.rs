@@ -1,25 +1,27 @@
-//! The meaning of a response, independent of the form in which a provider keeps it.
+//! The parts of a response that the suite compares, whatever blocks a provider stores them in.
 
 use neuron_types::{CompletionResponse, ContentBlock, Message, StopReason, TokenUsage};
 
 use super::Capabilities;
 
-/// The meaning of a response. Two responses with the same meaning are equal.
+/// The parts of a response that the suite compares.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meaning {
     pub(super) message: MessageMeaning,
-    /// Empty if responses have no id.
+    /// The id of the response. Empty if the vendor's responses have no ids.
     id: String,
     model: String,
     stop_reason: StopReason,
     usage: TokenUsage,
 }
 
+/// The parts of a message that the suite compares.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct MessageMeaning {
     text: String,
     thinking: String,
-    /// Id, name and arguments. The arguments are text, so their order is compared.
+    /// The id, the name and the arguments of each tool call. The arguments are text, so that the order of their fields
+    /// is compared.
     calls: Vec<(String, String, String)>,
 }
 
@@ -45,17 +47,19 @@ impl MessageMeaning {
     }
 }
 
-/// Returns the reasoning of all blocks, joined.
+/// Returns the reasoning texts of all blocks, joined.
 pub(super) fn thinking(message: &Message) -> String {
     thoughts(message).map(|(thinking, _)| thinking).collect()
 }
 
-/// Returns the signature of the last reasoning, unless only its own provider can read it.
+/// Returns the signature of the last reasoning block. Returns `None` if it has none, or only in a raw block that is not
+/// portable.
 pub(super) fn signature(message: &Message) -> Option<&str> {
     let last = thoughts(message).last();
     last.map(|(_, signature)| signature).filter(|signature| !signature.is_empty())
 }
 
+/// Returns the text and the signature of each reasoning block.
 fn thoughts(message: &Message) -> impl Iterator<Item = (&str, &str)> {
     message.content.iter().filter_map(|block| match block.portable()? {
         ContentBlock::Thinking { thinking, signature } => {

@@ -1,11 +1,11 @@
-//! Conformance suite for a [`Provider`](neuron_types::Provider) over HTTP.
+//! The conformance suite for a [`Provider`](neuron_types::Provider) that uses HTTP.
 //!
-//! Describe your provider with a [`ProviderHarness`]. [`provider_tests`](crate::provider_tests) writes one test per
-//! part, so the test runner shows which part fails. The panic message names the case. A part can also be called alone,
-//! and [`check_provider`] calls all parts except [`environment`].
+//! Describe your provider with a [`ProviderHarness`]. The macro [`provider_tests`](crate::provider_tests) generates one
+//! test per part, so the test runner shows which part fails. The panic message names the case. You can also call a part
+//! directly, or call [`check_provider`], which runs all parts except [`environment`].
 //!
-//! The suite starts loopback servers and calls your provider. It compares the responses with the script of the server,
-//! and the received requests with the calls.
+//! The suite starts loopback servers and calls your provider. It compares the provider's responses with the script of
+//! the server, and the requests that the server received with the calls.
 //!
 //! | part | checks that |
 //! |---|---|
@@ -31,18 +31,19 @@
 //! | [`timeouts`] | every wait has a limit |
 //! | [`environment`] | a call outside of a runtime fails, and no proxy is used for this machine |
 //!
-//! Responses are compared by their meaning, which is [`Message::text`](neuron_types::Message::text), the tool calls,
-//! and the portable form of raw blocks. A provider may keep anything in
-//! [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw).
+//! The suite compares [`Message::text`](neuron_types::Message::text), the tool calls, and the portable form of raw
+//! blocks of two responses. The content of a [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) is not compared
+//! otherwise.
 //!
-//! Turn off in [`Capabilities`] the features that the vendor does not have. By default all are required. A part needs a
-//! tokio runtime with a running clock. [`timeouts`] and [`streaming`] pause the clock and need a current-thread
-//! runtime, which is the default of `#[tokio::test]`.
+//! By default all features are required. Turn off the features that the vendor does not have in [`Capabilities`]. A
+//! part needs a tokio runtime whose clock is not paused. [`timeouts`] and [`streaming`] pause the clock themselves and
+//! need a current-thread runtime, which is the default of `#[tokio::test]`.
 //!
 //! # Example: a provider of your own
 //!
-//! This provider applies a company's rules to the requests for a vendor, and the server emulates this vendor. If the
-//! vendor is your own, implement [`Vendor`](neuron_testing::vendor::Vendor) first.
+//! This provider wraps another provider and limits the tokens of each request. The loopback server emulates the vendor
+//! of the inner provider. For a vendor that `neuron-testing` does not emulate, implement
+//! [`Vendor`](neuron_testing::vendor::Vendor) first.
 //!
 //! ```
 //! use neuron_provider_anthropic::Anthropic;
@@ -142,11 +143,11 @@ pub use text::text;
 pub use timeouts::timeouts;
 pub use tools::tools;
 
-/// Writes one `#[tokio::test]` per part of the provider suite, named after the part.
+/// Generates one `#[tokio::test]` per part of the provider suite, named after the part.
 ///
 /// The argument is a [`ProviderHarness`](crate::provider::ProviderHarness). `provider_tests!(Harness, text tools)`
-/// writes the tests of two parts. For several harnesses, call the macro once per module. The page of
-/// [`provider`](crate::provider) has an example.
+/// generates only the tests of the parts `text` and `tools`. For several harnesses, call the macro in a separate module
+/// for each. The module [`provider`](crate::provider) has an example.
 #[macro_export]
 macro_rules! provider_tests {
     ($harness:expr) => {
@@ -168,9 +169,9 @@ macro_rules! provider_tests {
     )+};
 }
 
-/// Checks every part except [`environment`], which needs a test of its own.
+/// Runs every part of the suite except [`environment`], which must be called from its own test.
 ///
-/// The check takes some seconds, because bytes are split and cut at every position.
+/// The check takes some seconds, because [`splits`] and [`cuts`] split and cut a response at every byte.
 ///
 /// # Panics
 ///

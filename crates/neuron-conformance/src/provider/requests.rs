@@ -1,4 +1,4 @@
-//! Checks that the fields of a request are in its body, and that equal requests have equal bytes.
+//! Checks the bodies of requests. Every field must be in the body, and equal requests must have equal bytes.
 
 use neuron_types::{
     CompletionRequest, ContentBlock, DocumentSource, ImageSource, Message, ResponseFormat, Role,
@@ -18,11 +18,11 @@ use neuron_testing::{RecordedRequest, Reply};
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const MODEL: &str = "a-model-of-the-request";
 const IMAGE_URL: &str = "https://pictures.example/a.png?size=1&x=%20";
-/// Base64 of the beginning of a PDF.
+/// Base64 of the first bytes of a PDF.
 const PDF: &str = "JVBERi0xLjcKJcOkw7zDtsOfCg==";
 const DOCUMENT: &str = "Line one.\nZeile zwei: ß.";
 
-/// Checks that every part of a request is in the body, and that equal requests have equal bytes.
+/// Checks that every field of a request is in the body, and that equal requests have bodies with equal bytes.
 ///
 /// # Panics
 ///
@@ -31,7 +31,7 @@ pub async fn requests<H: ProviderHarness>(harness: &H) {
     let ctx = TestContext::start(harness, "requests").await;
     for (name, text) in TEXTS.into_iter().filter(|(_, text)| !text.trim().is_empty()) {
         let mut answered = ask();
-        // Not at the end, where some vendors reject white space.
+        // The text must not be at the end, because some vendors reject trailing white space there.
         answered.messages.extend([Message::assistant(text), Message::user("go on")]);
         for (role, request) in [
             ("user", CompletionRequest { messages: vec![Message::user(text)], ..ask() }),
@@ -63,8 +63,10 @@ pub async fn requests<H: ProviderHarness>(harness: &H) {
     equal_requests(&ctx).await;
 }
 
-/// Returns requests with one additional field each. An item has a flag that is `true` if the vendor has the field, the
-/// name of the field, the request, and the expected values.
+/// Returns requests that each set one additional field.
+///
+/// An item has a flag, the name of the field, the request, and the values that its body must contain. The flag is
+/// `true` if the vendor has the field.
 fn fields(can: &Capabilities) -> [(bool, &'static str, CompletionRequest, Vec<Value>); 11] {
     let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
     let system = Some(SystemPrompt::Blocks(vec![block("be kind"), block("be brief")]));
@@ -87,7 +89,7 @@ fn fields(can: &Capabilities) -> [(bool, &'static str, CompletionRequest, Vec<Va
     let image = |source| about(ContentBlock::Image { source });
     let document = |source| about(ContentBlock::Document { source });
     let png = ImageSource::Base64 { media_type: "image/png".into(), data: PNG.into() };
-    // The default model of a provider may reject `temperature`.
+    // The default model of a provider may reject `temperature`, so these requests name a model.
     let named = || CompletionRequest { model: MODEL.into(), ..ask() };
     let texts = |texts: &[&str]| texts.iter().map(|text| json!(text)).collect();
     [
@@ -150,6 +152,7 @@ fn fields(can: &Capabilities) -> [(bool, &'static str, CompletionRequest, Vec<Va
     ]
 }
 
+/// Checks that each tool choice has a different body.
 async fn tool_choices<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let mut bodies: Vec<(ToolChoice, Value)> = Vec::new();
     for choice in [
@@ -169,11 +172,12 @@ async fn tool_choices<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     }
 }
 
+/// Checks that two equal requests have the same bytes.
 async fn equal_requests<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("equal requests");
     let mut bodies = Vec::new();
     for _ in 0..2 {
-        // Created again, so that an address or a hash cannot make a difference.
+        // Each round creates the request anew. Otherwise both rounds would have the same addresses and hash seeds.
         let request = CompletionRequest { system: Some("be kind".into()), ..ask_with_tools() };
         ctx.both(&case, request.view(), Reply::text("well")).await;
         let text = |sent: RecordedRequest| String::from_utf8_lossy(&sent.body).into_owned();
@@ -185,7 +189,7 @@ async fn equal_requests<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Checks that both bodies of a request contain these texts, numbers and values.
+    /// Sends a request for a whole response and for a stream. Checks that both bodies contain the `expected` values.
     async fn is_sent(&self, case: &Case, request: CompletionRequest, expected: &[Value]) {
         for body in self.sent(case, request.view()).await {
             for part in expected {
@@ -200,9 +204,10 @@ impl<H: ProviderHarness> TestContext<'_, H> {
     }
 }
 
-/// Checks that the conversation of a turn begins with the bytes of the turn before.
+/// Checks that the conversation in each request begins with the bytes of the conversation in the previous request.
 ///
-/// The tools must have the same bytes in every turn, and a streamed request must have the same bytes as a whole one.
+/// The tools must have the same bytes in every request. The conversation and the tools must also have the same bytes in
+/// a request for a stream and in a request for a whole response. Vendors cache prompts by such prefixes.
 ///
 /// # Panics
 ///
@@ -232,7 +237,7 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
         if let Some(before) = &before {
             case.equal("the tools", &sent.tools, &before.tools);
             let (now, begins) = (&sent.conversation, &before.conversation);
-            // Compares without the end of the list.
+            // The closing bracket of the earlier list is not a prefix of the longer list.
             let is_prefix = now.starts_with(begins.strip_suffix(']').unwrap_or(begins).trim_end());
             let (now, begins) = (shown(now), shown(begins));
             let what = format_args!("the conversation {now}\n  does not begin with {begins}");
@@ -248,7 +253,7 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// The bytes that prompt caches compare.
+/// The parts of a request body that prompt caches compare byte by byte.
 #[derive(Debug, PartialEq)]
 struct Sent {
     conversation: String,

@@ -1,5 +1,4 @@
-//! Responses whose bytes are split anywhere, and responses that are cut. A cut is an error, and never a shorter
-//! response.
+//! Checks responses whose bytes are split at every position, and responses that are cut at every position.
 
 use neuron_types::{
     CompletionResponse, ContentBlock, Message, Role, StopReason, StreamEvent, TokenUsage,
@@ -12,9 +11,9 @@ use super::tools::ask_with_tools;
 use super::{Capabilities, ProviderHarness};
 use neuron_testing::{Reply, Wire};
 
-/// Checks that a response is the same however its bytes are encoded and split.
+/// Checks that the response does not depend on the line format and the chunk boundaries of its bytes.
 ///
-/// Streams are split at every byte, and sent in single bytes.
+/// Streams are split in two at every byte, and are also sent in chunks of 1, 2, 3 and 7 bytes.
 ///
 /// # Panics
 ///
@@ -59,10 +58,10 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks that a response that is cut at any byte is an error, whole or streamed.
+/// Checks that a response that is cut at any byte is an error, for whole responses and for streams.
 ///
-/// At the cut the connection breaks, or the response ends as if it were complete. Only a whole response whose
-/// connection broke may be retried.
+/// At the cut, either the connection breaks or the body ends normally. Only the error for a whole response whose
+/// connection broke may be retryable.
 ///
 /// # Panics
 ///
@@ -76,7 +75,7 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     let expected = ctx.meaning(&expected);
 
     let body = ctx.body(&case, request.view(), &answer).await;
-    // White space at the end has no meaning.
+    // A body without its trailing white space is complete.
     let needed = body.trim_ascii_end().len();
     for bytes in 0..needed {
         for ((how, wire), kind) in cuts_at(bytes).into_iter().zip(["Network", "Other"]) {
@@ -98,7 +97,7 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     for bytes in positions(length) {
         for (how, wire) in cuts_at(bytes) {
             let case = ctx.case(format_args!("a stream {how} after {bytes} of {length} bytes"));
-            // A provider may wait for the first event before it returns a stream.
+            // A provider may wait for the first event before it returns a stream, and then returns the error itself.
             let Ok(events) = ctx.streamed(&case, request.view(), reply(wire)).await else {
                 continue;
             };
@@ -107,7 +106,7 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
                 let meaning = ctx.meaning(&check_events(&case, events));
                 case.equal("the message", &meaning.message, &expected.message);
             } else {
-                // Not retryable, because text may have been shown.
+                // A stream error is not retryable, because the user may have seen text already.
                 let error = check_broken(&case, events).error;
                 case.equal("the error's kind", error.kind(), "StreamError");
             }
@@ -119,14 +118,15 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     case.equal("the answer", ctx.meaning(&check_events(&case, events)), expected);
 }
 
-/// Returns both ways to cut at a byte, with their names.
+/// Returns the two ways to cut a body after `bytes` bytes, each with a name for the case.
 fn cuts_at(bytes: usize) -> [(&'static str, Wire); 2] {
     [("broken off", Wire::default().cut_at(bytes)), ("ended", Wire::default().end_at(bytes))]
 }
 
-/// Returns the positions at which to split or cut a body of `length` bytes. In the middle of a long stream only every
-/// fifth position is used, because some vendors repeat the request there. The step is a prime, so that no part of the
-/// format is always skipped.
+/// Returns the positions at which to split or cut a body of `length` bytes.
+///
+/// In the middle of a body of 5000 bytes or more, only every fifth position is used to save time. Some vendors repeat
+/// the request there. The step is a prime, so that no part of a repeating format is always skipped.
 fn positions(length: usize) -> impl Iterator<Item = usize> {
     const EDGE: usize = 1000;
     const STEP: usize = 5;
@@ -134,7 +134,8 @@ fn positions(length: usize) -> impl Iterator<Item = usize> {
     (0..length).filter(move |at| length < 5 * EDGE || is_edge(*at) || at % STEP == 0)
 }
 
-/// Returns a small response with every kind of block. It is small because every byte costs a call.
+/// Returns a response with reasoning, a text and a tool call. The response is small because every byte costs several
+/// calls.
 fn small_answer(can: &Capabilities) -> CompletionResponse {
     let signature = if can.signatures { "c2ln" } else { "" };
     let thinking = ContentBlock::Thinking { thinking: "hm é".into(), signature: signature.into() };

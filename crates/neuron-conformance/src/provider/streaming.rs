@@ -1,4 +1,4 @@
-//! The arrival of events, their number and their pace.
+//! Checks the events of a stream, when they arrive, and that a slow reader slows the server down.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use super::events::check_events;
 use neuron_testing::vendor::Vendor;
 use neuron_testing::{Reply, ServerReply};
 
-/// Number of pieces of a long stream.
+/// Number of text deltas in the long stream.
 const EVENTS: usize = 10_000;
 
-/// Checks that a stream returns all events, each when it arrives, and reads no faster than its reader.
+/// Checks that a stream returns every event as soon as the event arrives, and that it reads no faster than its reader.
 ///
-/// Dropping a wait for an event loses no event. The content type may have parameters and any case, and may be missing.
+/// Dropping the future of [`recv`](neuron_types::StreamReceiver::recv) must lose no event. The content type of a
+/// response may have parameters, may have any case, and may be missing.
 ///
 /// The check needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
@@ -68,7 +69,7 @@ pub async fn streaming<H: ProviderHarness>(harness: &H) {
     slow_reader(&ctx).await;
 }
 
-/// Checks that the first text arrives before the server sends the rest.
+/// Checks that the provider returns the first text before the server sends the remaining events.
 async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     const FIRST: &str = "the first text, ";
     let case = ctx.case("the first text");
@@ -95,9 +96,11 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     case.equal("the text", response.message.text(), answer.message.text());
 }
 
+/// Checks that the server cannot send a stream of 48 MiB while its reader takes only one event. The provider must not
+/// buffer the whole response.
 async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("a slow reader");
-    // More than the buffers of both sides and of the kernel can hold.
+    // Larger than the buffers of client, server and kernel together.
     let answer = text_answer("x".repeat(48 * 1024 * 1024));
     ctx.stream_bytes(&case, &text_answer("hello")).await;
     let bytes = ctx.answering(&case, &answer, |vendor, mut answer| {
@@ -111,7 +114,7 @@ async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let mut handle = case.ok(case.soon(provider.complete_stream(ask())).await);
     super::events::first_text(&case, &mut handle).await;
 
-    // With a paused clock, time passes when every task waits.
+    // A paused clock advances only when every task waits, so a slow machine does not fail the test.
     tokio::time::pause();
     let written = tokio::time::timeout(Duration::from_secs(1), &mut writing).await;
     case.holds(written.is_err(), "everything was read, and the reader took one event");

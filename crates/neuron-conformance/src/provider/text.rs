@@ -1,4 +1,4 @@
-//! Texts of every kind and length.
+//! Checks texts of every kind and length, in requests and responses.
 
 use neuron_types::{BoxedProvider, CompletionRequest, Message, Provider};
 
@@ -8,7 +8,7 @@ use super::events::check_events;
 use super::json::has_text;
 use neuron_testing::Reply;
 
-/// Texts that break careless encoders and decoders.
+/// Texts that incorrect encoders and decoders change, each with a name for the case.
 pub(super) const TEXTS: [(&str, &str); 8] = [
     ("a short text", "Hello."),
     ("an empty text", ""),
@@ -20,8 +20,8 @@ pub(super) const TEXTS: [(&str, &str); 8] = [
     ("a text like the wire's", "data: [DONE]\n\nevent: error\ndata: {\"error\":{}}\n\n: x\n"),
 ];
 
-/// Checks that texts arrive unchanged, whole and streamed, and that a request by value has the same effect as a request
-/// by reference.
+/// Checks that texts arrive unchanged in whole responses and in streams. Checks also that a call with a request by
+/// value has the same effect as a call with a request by reference.
 ///
 /// # Panics
 ///
@@ -68,6 +68,8 @@ pub async fn text<H: ProviderHarness>(harness: &H) {
     }
 }
 
+/// Checks that [`Provider::complete`] and [`Provider::complete_stream`] send the same body and return the same response
+/// as their `_ref` variants.
 async fn by_value<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("a request by value");
     let reply = steady(Reply::text("Hello."));

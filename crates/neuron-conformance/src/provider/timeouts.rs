@@ -1,7 +1,7 @@
-//! The time limits for a whole response, and for the wait between two pieces of a stream.
+//! Checks the time limits for a whole response, for the beginning of a stream, and between two chunks of a stream.
 //!
-//! The limits are minutes, and the clock is paused once the server has sent its part. A slow machine therefore fails no
-//! test.
+//! The limits are minutes long, and the clock is paused after the server has sent its part. A slow machine therefore
+//! does not fail a test.
 
 use std::future::Future;
 use std::time::Duration;
@@ -22,16 +22,16 @@ const WHOLE: Duration = Duration::from_secs(600);
 const IDLE: Duration = Duration::from_secs(300);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Maximum wait for the body of an error.
+/// Maximum time that a provider may wait for the body of an error.
 const EXPLANATION: Duration = Duration::from_secs(10);
 
-/// Time limit of a call with a paused clock.
+/// Time limit of a call while the clock is paused. Longer than every limit of the provider.
 const HANGING: Duration = Duration::from_secs(24 * 3600);
 
-/// Checks the limits of [`ProviderHarness::provider_with_timeouts`].
+/// Checks that a provider keeps the limits of [`ProviderHarness::provider_with_timeouts`].
 ///
-/// One limit is for a whole response, and for the beginning of a stream. The other limit is for the wait between two
-/// pieces of a stream. The check does nothing if the harness returns `None`.
+/// [`Timeouts::whole`] applies to a whole response and to the beginning of a stream. [`Timeouts::idle`] applies between
+/// two chunks of a stream. [`Timeouts::connect`] is not checked. The check does nothing if the harness returns `None`.
 ///
 /// The check needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
@@ -56,7 +56,7 @@ pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     let server = RawServer::bind().await;
     let Some(limited) = provider(server.url(), TIMEOUTS) else { return };
     half_answers(&ctx, &server, &limited).await;
-    // This case is last, because the server keeps its connection in the queue.
+    // This case is the last one of this server. Its connection is never accepted and would stay in the accept queue.
     let case = ctx.case("a server that only listens");
     let result = paused(&case, limited.complete(ask()), async {}).await;
     check_timeout(&case, &case.err(result), WHOLE);
@@ -70,13 +70,13 @@ pub async fn timeouts<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Pauses the clock until it is dropped. Time then passes only when every task waits.
+/// A guard that pauses tokio's clock until it is dropped. A paused clock advances only when every task waits.
 struct PausedClock {
     since: Instant,
 }
 
 impl PausedClock {
-    /// Pauses the clock once the tasks have received the sent bytes.
+    /// Yields until the other tasks have received the sent bytes, then pauses the clock.
     async fn start() -> Self {
         for _ in 0..20 {
             tokio::task::yield_now().await;
@@ -97,7 +97,9 @@ fn check_timeout(case: &Case, error: &ProviderError, limit: Duration) {
     case.holds(is_timeout, format_args!("the error is {error:?} and not a timeout of {limit:?}"));
 }
 
-/// Waits for a call, and pauses the clock once `ready` is done. The value of `ready` is kept until the call ends.
+/// Runs `call` and `ready` concurrently, and pauses the clock when `ready` completes. Returns the output of `call`.
+///
+/// The output of `ready`, such as an open connection, is kept until `call` completes.
 async fn paused<T, R>(
     case: &Case,
     call: impl Future<Output = T>,
@@ -111,6 +113,7 @@ async fn paused<T, R>(
     result
 }
 
+/// Checks that a stream that stops fails after the idle limit, and that a slow stream is not limited as a whole.
 async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Provider) {
     let case = ctx.case("a stream that stops");
     ctx.server.push(Reply::text("0123456789".repeat(10)).chunk_chars(1).hang_after(12));
@@ -121,7 +124,7 @@ async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Pro
     check_timeout(&case, &check_broken(&case, events).error, IDLE);
     drop(clock);
 
-    // Each wait is shorter than the idle limit, but all together are longer than the limit of a whole response.
+    // Each pause between events is shorter than the idle limit. Together they exceed the limit of a whole response.
     let case = ctx.case("a stream that takes longer than a whole answer may");
     ctx.server.push(Reply::text("hello").chunk_chars(1).event_delay(WHOLE / 3));
     let handle = case.ok(case.soon(provider.complete_stream_ref(ask().view())).await);
@@ -131,6 +134,7 @@ async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Pro
     drop(clock);
 }
 
+/// Checks the time limits for responses that the server begins and does not finish.
 async fn half_answers<H: ProviderHarness>(
     ctx: &TestContext<'_, H>,
     server: &RawServer,
@@ -161,7 +165,8 @@ async fn half_answers<H: ProviderHarness>(
     let result = paused(&case, provider.complete_stream(ask()), half).await;
     case.mentions(case.err(result), "<title>half");
 
-    // The wait for the body of an error is shorter: a retry must not wait for a server that has stopped.
+    // The status of an error is known, so the provider waits only briefly for its body. A retry must not wait for a
+    // server that has stopped.
     let case = ctx.case("an error whose body stops");
     let half = server.respond(401, "text/plain", 100, "who are");
     let error = case.err(paused(&case, provider.complete(ask()), half).await);

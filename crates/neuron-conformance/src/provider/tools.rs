@@ -1,4 +1,4 @@
-//! Tool calls, their arguments, and their results.
+//! Checks tool calls, their arguments, and their results.
 
 use neuron_types::{
     CompletionRequest, CompletionResponse, ContentBlock, ContentItem, Message, Role, StopReason,
@@ -12,7 +12,7 @@ use super::json::{has_text, has_value};
 use crate::case::Case;
 use neuron_testing::Reply;
 
-/// Checks one and several tool calls, arguments of every kind, and results in the next request.
+/// Checks responses with one and with several tool calls, arguments of every kind, and the results in the next request.
 ///
 /// # Panics
 ///
@@ -56,6 +56,7 @@ pub async fn tools<H: ProviderHarness>(harness: &H) {
     }
 }
 
+/// Returns arguments of every kind, each with a name for the case.
 fn arguments() -> [(&'static str, Value); 6] {
     [
         ("one argument", json!({"city": "Paris"})),
@@ -73,7 +74,7 @@ fn arguments() -> [(&'static str, Value); 6] {
     ]
 }
 
-/// Returns a request with tools.
+/// Returns a minimal request that defines the tools `look` and `find`.
 pub(super) fn ask_with_tools() -> CompletionRequest {
     CompletionRequest { tools: vec![tool("look"), tool("find")], ..ask() }
 }
@@ -94,7 +95,9 @@ fn tool(name: &str) -> ToolDefinition {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Receives calls (id, name, arguments), sends their results back, and returns the response with the calls.
+    /// Requests a response that contains tool calls, checks the calls, and sends their results in the next request.
+    ///
+    /// `expected` has the id, the name and the arguments of each call. Returns the response with the calls.
     async fn there_and_back(
         &self,
         case: &Case,
@@ -107,7 +110,7 @@ impl<H: ProviderHarness> TestContext<'_, H> {
         case.equal("the number of tool calls", calls.len(), expected.len());
         for (call, (id, name, input)) in calls.iter().zip(expected) {
             case.equal("the tool's name", call.name, *name);
-            // Compared as text, which includes the order of fields.
+            // The text is compared, because equal JSON values may have different orders of fields.
             case.equal("the arguments", call.input.to_string(), input.to_string());
             match self.can.tool_call_ids {
                 true => case.equal("the call's id", call.id, *id),
@@ -128,7 +131,7 @@ impl<H: ProviderHarness> TestContext<'_, H> {
             for (index, (call, (_, name, input))) in calls.iter().zip(expected).enumerate() {
                 is_there(&result_text(index));
                 is_there(name);
-                // The result names its call.
+                // The result refers to its call by id.
                 is_there(if self.can.tool_call_ids { call.id } else { "" });
                 let is_there = is_invalid || has_value(&body, input);
                 case.holds(is_there, "the arguments, in their order, are not in the body");
@@ -138,7 +141,7 @@ impl<H: ProviderHarness> TestContext<'_, H> {
     }
 }
 
-/// Appends a result for every call of the last message.
+/// Appends a message with a result for every tool call in the last message of `request`.
 pub(super) fn answer_calls(request: &mut CompletionRequest, is_error: bool) {
     let calls = request.messages.last().into_iter().flat_map(Message::tool_uses).enumerate();
     let results = calls.map(|(index, call)| ContentBlock::ToolResult {

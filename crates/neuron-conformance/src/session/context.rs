@@ -1,4 +1,4 @@
-//! The storage under test, and the sessions that it must hold.
+//! The storage under test, and the sessions that it must contain.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{Debug, Display};
@@ -14,19 +14,20 @@ use super::sample;
 use crate::case::Case;
 use crate::random::unique;
 
-/// The run of a part, with the sessions that the storage must hold.
+/// A run of a part. Tracks the sessions that the storage must contain.
 ///
-/// After every write it checks the session and the list.
+/// The methods that write also check the written session and the list of sessions.
 pub(super) struct TestContext<'s, S> {
+    /// The storage under test.
     pub(super) storage: &'s S,
-    /// The current case.
+    /// The current case, for panic messages.
     pub(super) case: Case,
     part: &'static str,
-    /// Prefix of the ids of this run.
+    /// Prefix of all session ids of this run. No other run has the same prefix.
     prefix: String,
-    /// Sessions that must be stored, by id.
+    /// The sessions that the storage must contain, by id.
     stored: BTreeMap<String, Session>,
-    /// Revision of every write so far, with the session's id.
+    /// The session id and the revision of every write of this run.
     revisions: HashSet<(String, SessionRevision)>,
 }
 
@@ -42,34 +43,34 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         }
     }
 
-    /// Begins a case.
+    /// Begins a new case with this name.
     pub(super) fn begin(&mut self, name: impl Display) {
         self.case = Case::new("session storage", self.part, name);
     }
 
-    /// Returns an id that no other run uses.
+    /// Returns the prefix of this run followed by `name`. No other run uses this id.
     pub(super) fn id(&self, name: impl Display) -> String {
         format!("{}{name}", self.prefix)
     }
 
-    /// Returns a small session with an id of its own.
+    /// Returns a small session with the id that [`id`](Self::id) returns for `name`.
     pub(super) fn session(&self, name: impl Display) -> Session {
         sample::small(self.id(name))
     }
 
-    /// Awaits a call and returns its value. Panics if the call fails.
+    /// Waits for a call and returns its value. Panics if the call fails or hangs.
     pub(super) async fn ok<T>(&self, call: impl Future<Output = Result<T, StorageError>>) -> T {
         self.case.ok(self.case.soon(call).await)
     }
 
-    /// Saves a session, and checks it.
+    /// Saves a session, then checks the stored session and the list.
     pub(super) async fn save(&mut self, session: &Session) {
         self.ok(self.storage.save(session)).await;
         self.must_hold(session);
         self.check(&session.id).await;
     }
 
-    /// Deletes a session, and checks that the session is gone.
+    /// Deletes a session, then checks that the storage no longer contains it.
     pub(super) async fn delete(&mut self, id: &str) {
         self.ok(self.storage.delete(id)).await;
         self.stored.remove(id);
@@ -77,32 +78,32 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         self.check_list().await;
     }
 
-    /// Records that a session is stored.
+    /// Records that the storage must contain this session.
     pub(super) fn must_hold(&mut self, session: &Session) {
         self.stored.insert(session.id.clone(), session.clone());
     }
 
-    /// Checks a stored session, and the list.
+    /// Checks that the storage contains the expected session under `id`, and checks the list.
     pub(super) async fn check(&self, id: &str) {
         let loaded = self.ok(self.storage.load(id)).await;
         same(&self.case, &loaded, self.stored(id));
         self.check_list().await;
     }
 
-    /// Checks that the list has the stored sessions and no others.
+    /// Checks that the storage lists exactly the sessions of this run that it must contain.
     pub(super) async fn check_list(&self) {
         let expected: Vec<_> = self.stored.values().map(Session::summary).collect();
         self.case.equal("what is listed", self.listed().await, expected);
     }
 
-    /// Returns the summaries of this run's sessions.
+    /// Returns the summaries of all sessions of this run that the storage lists.
     pub(super) async fn listed(&self) -> Vec<SessionSummary> {
         let mut all = self.ok(self.storage.list()).await;
         all.retain(|summary| summary.id.starts_with(&self.prefix));
         all
     }
 
-    /// Checks that a call fails with an error that names a session.
+    /// Checks that a call fails with an error of this kind that contains the session id `id`.
     pub(super) async fn fails<T: Debug>(
         &self,
         kind: Kind,
@@ -112,9 +113,10 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         is_error(&self.case, kind, id, self.case.err(self.case.soon(call).await));
     }
 
-    /// Checks all sessions once more, and deletes them.
+    /// Checks all sessions a last time, then deletes them.
     ///
-    /// A save that was dropped may still be under way, so the sessions are deleted until none is left.
+    /// A dropped save may still write its session later. The sessions are therefore deleted again until the list is
+    /// empty.
     pub(super) async fn finish(mut self) {
         self.begin("the end");
         for (id, session) in &self.stored {
@@ -136,20 +138,20 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         self.case.fail(format_args!("{left:?} cannot be deleted"));
     }
 
-    /// Returns the session that must be stored under an id.
+    /// Returns the session that the storage must contain under `id`.
     pub(super) fn stored(&self, id: &str) -> &Session {
         self.case.some("the session is not stored", self.stored.get(id))
     }
 }
 
 impl<S: VersionedSessionStorage> TestContext<'_, S> {
-    /// Creates a session, and checks it.
+    /// Creates a session, checks the stored session, and returns its revision.
     pub(super) async fn create(&mut self, session: &Session) -> SessionRevision {
         let revision = self.ok(self.storage.create(session)).await;
         self.written("create", session, revision).await
     }
 
-    /// Updates a session, and checks it.
+    /// Updates a session, checks the stored session, and returns its revision.
     pub(super) async fn update(
         &mut self,
         session: &Session,
@@ -159,7 +161,7 @@ impl<S: VersionedSessionStorage> TestContext<'_, S> {
         self.written("update", session, revision).await
     }
 
-    /// Appends to a session, and checks it.
+    /// Appends to a session, checks the stored session, and returns its revision.
     pub(super) async fn append(
         &mut self,
         id: &str,
@@ -173,20 +175,21 @@ impl<S: VersionedSessionStorage> TestContext<'_, S> {
         session.messages.extend_from_slice(messages);
         session.state = state.unwrap_or(&session.state).clone();
         session.updated_at = self.ok(self.storage.load(id)).await.updated_at;
-        // A database may have a clock of its own, and cut the time.
+        // The clock of a database may differ from this machine's clock, and the database may truncate the time.
         let is_now = (session.updated_at - begin).num_minutes().abs() <= 10;
         self.case.holds(is_now, format_args!("updated_at is {}", session.updated_at));
         self.written("append", &session, revision).await
     }
 
-    /// Saves a session, checks it, and returns its revision.
+    /// Saves a session, checks the stored session, and returns its revision.
     pub(super) async fn save_versioned(&mut self, session: &Session) -> SessionRevision {
         self.save(session).await;
         let revision = self.ok(self.storage.revision(&session.id)).await;
         self.written("save", session, revision).await
     }
 
-    /// Checks a session after a write, and that no earlier write gave its revision.
+    /// Checks a session after a write, and that no earlier write returned the same revision. `write` is the name of the
+    /// method.
     async fn written(
         &mut self,
         write: &str,
@@ -201,7 +204,7 @@ impl<S: VersionedSessionStorage> TestContext<'_, S> {
         revision
     }
 
-    /// Checks a stored session with its revision.
+    /// Checks that the storage contains the expected session under `id`, with this revision.
     pub(super) async fn check_versioned(&self, id: &str, expected: &SessionRevision) {
         let (loaded, revision) = self.ok(self.storage.load_versioned(id)).await;
         same(&self.case, &loaded, self.stored(id));
@@ -209,7 +212,7 @@ impl<S: VersionedSessionStorage> TestContext<'_, S> {
         self.case.equal("the revision", &self.ok(self.storage.revision(id)).await, expected);
     }
 
-    /// Checks that a write fails with [`StorageError::Conflict`], and changes nothing.
+    /// Checks that a write fails with [`StorageError::Conflict`], and does not change the session.
     pub(super) async fn conflict(
         &self,
         id: &str,
@@ -220,7 +223,7 @@ impl<S: VersionedSessionStorage> TestContext<'_, S> {
     }
 }
 
-/// A variant of [`StorageError`] that names a session.
+/// A variant of [`StorageError`] that contains a session id.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     NotFound,
@@ -228,7 +231,7 @@ pub(super) enum Kind {
     InvalidId,
 }
 
-/// Checks the variant of an error, and the session that it names.
+/// Checks that an error is of this kind, and contains the session id `id`.
 #[track_caller]
 pub(super) fn is_error(case: &Case, kind: Kind, id: &str, error: StorageError) {
     let (actual, named) = match &error {
@@ -240,7 +243,7 @@ pub(super) fn is_error(case: &Case, kind: Kind, id: &str, error: StorageError) {
         _ => case.fail(format_args!("failed with {error:?} and not with {kind:?}")),
     };
     case.holds(actual == kind, format_args!("failed with {error:?} and not with {kind:?}"));
-    // A long invalid id is cut.
+    // The error contains only the beginning of a long invalid id, followed by an ellipsis.
     let is_named = match named.strip_suffix('…') {
         Some(beginning) if kind == Kind::InvalidId => id.starts_with(beginning),
         _ => named == id,
@@ -248,7 +251,7 @@ pub(super) fn is_error(case: &Case, kind: Kind, id: &str, error: StorageError) {
     case.holds(is_named, format_args!("the error names {named:?}"));
 }
 
-/// Checks that two sessions are equal, with the bytes of their messages.
+/// Checks that two sessions are equal, and that the JSON of their messages has the same bytes.
 #[track_caller]
 pub(super) fn same(case: &Case, actual: &Session, expected: &Session) {
     case.equal("the id", &actual.id, &expected.id);
@@ -257,13 +260,15 @@ pub(super) fn same(case: &Case, actual: &Session, expected: &Session) {
     case.equal("updated_at", actual.updated_at, expected.updated_at);
 }
 
-/// Checks that two sessions have the same messages and state.
+/// Checks that two sessions have the same state and the same messages, and that the JSON of the messages has the same
+/// bytes. Does not compare times.
 #[track_caller]
 pub(super) fn same_content(case: &Case, actual: &Session, expected: &Session) {
     case.equal("the number of messages", actual.messages.len(), expected.messages.len());
     for (index, (actual, expected)) in actual.messages.iter().zip(&expected.messages).enumerate() {
         case.equal(&format!("message {index}"), actual, expected);
-        // Equal objects may differ in the order of their keys, which changes what providers cache.
+        // Equal objects may have different orders of keys. Vendors cache prompts by their bytes, so the order must not
+        // change.
         let json = |message| case.ok(serde_json::to_string(message));
         case.equal(&format!("the bytes of message {index}"), json(actual), json(expected));
     }

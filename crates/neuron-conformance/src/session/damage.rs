@@ -1,10 +1,11 @@
-//! Storages whose files are changed, cut or removed at random.
+//! Checks a storage whose files are changed, cut or removed at random.
 //!
-//! [`check_damage`] copies the files of a storage while it is open, as a killed process leaves them, and after it was
-//! closed. Each trial damages one file of such a copy. Every session must then be loaded exactly as it was, or its load
-//! must fail. An earlier state of a session is a violation, and so is a session that is missing without an error.
+//! [`check_damage`] copies the files of a storage twice. The first copy is made while the storage is open, as a killed
+//! process would leave the files. The second copy is made after the storage was closed. Each trial damages one file of
+//! one copy. The load of every session must then return exactly the stored session, or fail. The suite fails if a load
+//! returns an earlier state of a session, or if a session is missing without an error.
 //!
-//! The seed of a trial decides everything. A failure prints the seed.
+//! The seed of a trial determines the copy, the file and the damage. A failure prints the seed.
 //!
 //! # Example
 //!
@@ -32,26 +33,27 @@ use crate::case::Case;
 use crate::damaged_files::Files;
 use crate::random::Random;
 
-/// Result of the trials.
+/// The result of all trials.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Number of sessions that were loaded exactly as they were.
+    /// Number of loads that returned exactly the stored session.
     pub exact: u64,
-    /// Number of sessions whose load failed.
+    /// Number of loads that failed. If the storage cannot be opened, all its sessions are counted here.
     pub refused: u64,
 }
 
-/// Sessions that must be stored, by id.
+/// The sessions that the storage must contain, by id.
 type Stored = BTreeMap<String, Session>;
 
 /// Checks a storage whose files are in one folder, with a trial for each seed.
 ///
-/// `folder` is created, and removed at the end. A file that is named after one session may be its only witness: if such
-/// a file is removed, the session may be missing.
+/// `folder` is created, and removed at the end. If a trial removes a file whose name contains a session's id, this
+/// session may be missing, because no other file may mention it.
 ///
 /// # Panics
 ///
-/// Panics at the first violation. The message names the seed and the damage. Panics if the folder cannot be written.
+/// Panics at the first violation. The message contains the seed and the damage. Panics also if the folder cannot be
+/// written.
 pub async fn check_damage<S, O>(folder: &Path, open: O, seeds: Range<u64>) -> Tally
 where
     S: SessionStorage,
@@ -63,7 +65,7 @@ where
     let storage = case.ok(open(folder.to_owned()).await);
     write(&case, &storage, &mut stored).await;
     drop(storage);
-    // Some of the history is in the main files now, and some will be in a log.
+    // Closing the storage moved this history into its main files. The next writes may stay in a log.
     let storage = case.ok(open(folder.to_owned()).await);
     write_more(&case, &storage, &mut stored).await;
     let killed = Files::read(&case, folder);
@@ -92,7 +94,7 @@ where
     tally
 }
 
-/// Saves sessions that grow, so that each has earlier states.
+/// Saves three sessions several times with a growing history, so that each has earlier states.
 async fn write(case: &Case, storage: &impl SessionStorage, stored: &mut Stored) {
     for (index, id) in ["first", "second", "third"].into_iter().enumerate() {
         let mut session = sample::written(id, 1, 2, 40);
@@ -104,8 +106,9 @@ async fn write(case: &Case, storage: &impl SessionStorage, stored: &mut Stored) 
     }
 }
 
+/// Deletes one session, adds another, and saves all sessions again.
 async fn write_more(case: &Case, storage: &impl SessionStorage, stored: &mut Stored) {
-    // Its earlier state must not come back.
+    // Damage must not bring this session back.
     case.ok(storage.delete("third").await);
     stored.remove("third");
     stored.insert("fourth".into(), sample::everything("fourth"));
@@ -116,6 +119,7 @@ async fn write_more(case: &Case, storage: &impl SessionStorage, stored: &mut Sto
     }
 }
 
+/// Loads every session. Panics if a load returns another session, or if a session is missing without an error.
 async fn check_loads(
     case: &Case,
     storage: &impl SessionStorage,
@@ -139,6 +143,8 @@ async fn check_loads(
     case.holds(deleted.is_err(), "a deleted session came back");
 }
 
+/// Checks that the list has every session, with its correct summary or marked as damaged. A list that fails is
+/// accepted.
 async fn check_list(
     case: &Case,
     storage: &impl SessionStorage,

@@ -1,4 +1,4 @@
-//! Writes whose future is dropped.
+//! Checks writes whose future is dropped before it completes.
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,9 +9,9 @@ use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSess
 use super::context::{TestContext, same, same_content};
 use super::sample;
 
-/// Checks that a save that is dropped at any point leaves either the old or the new session, and no mixture.
+/// Checks that a save that is dropped at any point leaves either the old or the new session, and never a mixture.
 ///
-/// The storage can be used as before, and a dropped save does not undo a later one.
+/// The storage must remain usable. A dropped save must not overwrite a later save.
 ///
 /// # Panics
 ///
@@ -30,7 +30,7 @@ pub async fn dropping<S: SessionStorage>(storage: &S) {
 
         ctx.begin(format_args!("a save dropped after {moment:?}, then saved again"));
         ctx.save(&later).await;
-        // A dropped save that is still under way has time to write.
+        // Gives a dropped save that still runs in the background time to write.
         for _ in 0..50 {
             tokio::task::yield_now().await;
         }
@@ -51,7 +51,10 @@ pub async fn dropping<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks the same for `update` and `append`. After a dropped write, a caller loads the session again.
+/// Checks that an `update` or `append` that is dropped at any point leaves either the old or the new session, and never
+/// a mixture.
+///
+/// After a dropped write, a caller must load the session again to learn its revision.
 ///
 /// # Panics
 ///
@@ -78,8 +81,10 @@ pub async fn versioned_dropping<S: VersionedSessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Appends a message until that succeeds, so that no dropped write is under way. Checks that the message
-/// follows the old or the new session.
+/// Appends a message, and retries after each conflict until the append succeeds. A dropped write can then no longer
+/// take effect.
+///
+/// Checks that the stored session is `old` or `new`, followed by the appended message.
 async fn settle<S: VersionedSessionStorage>(
     ctx: &mut TestContext<'_, S>,
     old: &Session,
@@ -105,7 +110,7 @@ async fn settle<S: VersionedSessionStorage>(
     ctx.must_hold(&settled);
 }
 
-/// Returns a session that takes a moment to write. Its state has the number of the writer.
+/// Returns a session that is large enough for its write to take some time. Its `event_count` is the number `writer`.
 fn version(id: &str, writer: u64) -> Session {
     sample::written(id, writer, 200 + (writer % 7) as usize, 500)
 }
@@ -113,12 +118,13 @@ fn version(id: &str, writer: u64) -> Session {
 /// The point at which a test drops a future of the storage.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
-    /// Dropped after this many polls.
+    /// The future is dropped after this many polls.
     Polls(usize),
-    /// Dropped after this time.
+    /// The future is dropped after this time.
     Time(Duration),
 }
 
+/// Returns all points at which the checks drop a future.
 fn moments() -> impl Iterator<Item = Moment> {
     let polls = [0, 1, 2, 3, 4, 6, 9, 14, 22, 35, 56, 90, 145].map(Moment::Polls);
     let times = [1, 2, 3, 4, 6, 9].map(|millis| Moment::Time(Duration::from_millis(millis)));
@@ -126,7 +132,7 @@ fn moments() -> impl Iterator<Item = Moment> {
 }
 
 impl Moment {
-    /// Polls a future until this moment, and drops it.
+    /// Polls `work` until this point, then drops it. Returns earlier if `work` completes.
     async fn poll(self, work: impl Future) {
         let end = pin!(async {
             match self {

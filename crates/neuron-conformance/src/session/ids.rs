@@ -1,4 +1,4 @@
-//! Ids that are accepted or rejected.
+//! Checks which session ids a storage accepts.
 
 use neuron_types::{SessionStorage, VersionedSessionStorage};
 
@@ -7,8 +7,8 @@ use super::sample;
 
 /// Checks that a storage accepts every id that [`check_session_id`](neuron_types::check_session_id) accepts.
 ///
-/// It must reject all others with [`InvalidId`](neuron_types::StorageError::InvalidId). Similar ids are two sessions,
-/// or the second session is rejected.
+/// The storage must reject every other id with [`InvalidId`](neuron_types::StorageError::InvalidId). Two similar ids,
+/// such as `chat` and `CHAT`, must be two sessions, or the save of the second session must fail.
 ///
 /// # Panics
 ///
@@ -28,7 +28,7 @@ pub async fn ids<S: SessionStorage>(storage: &S) {
         let first = sample::written(ctx.id(one), 1, 3, 10);
         let second = sample::written(ctx.id(other), 2, 4, 10);
         ctx.save(&first).await;
-        // A file system may treat the ids as equal.
+        // A file system may treat the two names as equal, and the storage then rejects the second id.
         if ctx.case.soon(storage.save(&second)).await.is_ok() {
             ctx.must_hold(&second);
             ctx.check(&second.id).await;
@@ -45,7 +45,8 @@ pub async fn ids<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks that the methods with revisions accept and reject the same ids.
+/// Checks that the methods of [`VersionedSessionStorage`] accept and reject the same ids as
+/// [`check_session_id`](neuron_types::check_session_id).
 ///
 /// # Panics
 ///
@@ -74,7 +75,7 @@ pub async fn versioned_ids<S: VersionedSessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Returns named ids of every form that must be accepted.
+/// Returns ids of every form that a storage must accept, each with a name for the case.
 fn accepted(prefix: &str) -> impl Iterator<Item = (&'static str, String)> {
     let longest = 200usize.saturating_sub(prefix.len());
     let ids = [
@@ -92,7 +93,7 @@ fn accepted(prefix: &str) -> impl Iterator<Item = (&'static str, String)> {
     ids.map(|(name, id)| (name, format!("{prefix}{id}"))).into_iter()
 }
 
-/// Returns named ids of every form that must be rejected.
+/// Returns ids of every form that a storage must reject, each with a name for the case.
 fn refused() -> impl Iterator<Item = (&'static str, String)> {
     let long = [
         ("an empty id", String::new()),

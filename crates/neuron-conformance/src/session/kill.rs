@@ -1,11 +1,12 @@
-//! Storages whose process is killed while it writes.
+//! Checks a storage whose process is killed while it writes.
 //!
-//! A test that calls [`check_saves`] starts its own binary again. The child process writes a session of five megabytes
-//! repeatedly, and is killed at a random moment. The storage must then hold every finished write. The write that had
-//! begun must be stored completely or not at all.
+//! A test that calls [`check_saves`] runs its own binary again as a child process. The child process writes a session
+//! of five megabytes again and again, and is killed at a random moment. The storage must then contain the last write
+//! that returned. A write that had begun must be stored completely or not at all.
 //!
-//! Every test run includes some rounds. Set `KILL_ROUNDS=500` for more. A failure prints the seed. `KILL_SEED` repeats
-//! the moments of a seed, as far as the operating system allows.
+//! By default a test kills three processes. Set the environment variable `KILL_ROUNDS`, for example to 500, for more
+//! rounds. A failure prints the seed of the random moments. Set `KILL_SEED` to this seed to repeat the moments. The
+//! operating system's scheduler still makes a difference.
 //!
 //! # Example
 //!
@@ -44,36 +45,36 @@ use crate::case::Case;
 use crate::child_process::{self, ChildProcess};
 use crate::random::{Random, from_env, unique};
 
-/// Default number of rounds.
+/// Default number of rounds. A round kills one process.
 const ROUNDS: u64 = 3;
 
-/// Size of a message.
+/// Size of a message, in bytes.
 const MESSAGE_BYTES: usize = 10_000;
 
-/// Approximate number of messages in a session, which are five megabytes together.
+/// Approximate number of messages in a session. A session has about five megabytes.
 const MESSAGES: usize = 500;
 
-/// Time limit for the first report of a child. A passing test never waits for it.
+/// Time limit for the first report of a child process.
 const HANGING: Duration = Duration::from_secs(60);
 
-/// Result of the rounds.
+/// The result of all rounds of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Killed {
     /// Number of killed processes.
     pub rounds: u64,
-    /// Number of rounds after which the last finished write was stored.
+    /// Number of rounds after which the last write that returned was stored.
     pub old: u64,
-    /// Number of rounds after which the next write was stored.
+    /// Number of rounds after which the write that had begun was stored.
     pub new: u64,
-    /// Number of finished writes.
+    /// Number of writes that returned, in all rounds.
     pub writes: u64,
 }
 
-/// Checks a storage whose process is killed while it saves.
+/// Checks a storage whose process is killed while it calls [`save`](SessionStorage::save).
 ///
-/// `test` is the full name of the calling test, as the test runner prints it. `place` is called once. It returns the
-/// place of the sessions, and a guard that keeps the place until the end. `open` is called in every process. It opens
-/// the storage at that place.
+/// `test` is the full name of the calling test, as the test runner prints it. `place` is called once, in the parent
+/// process. It returns the location of the sessions, and a guard that keeps the location until the check ends. `open`
+/// is called in every process, and opens the storage at this location.
 ///
 /// # Panics
 ///
@@ -87,7 +88,9 @@ pub async fn check_saves<S: SessionStorage, G>(
     check(test, place, open, rewritten, same, save).await
 }
 
-/// Checks a storage whose process is killed while it updates. See [`check_saves`].
+/// Checks a storage whose process is killed while it calls [`update`](VersionedSessionStorage::update).
+///
+/// The arguments are those of [`check_saves`].
 ///
 /// # Panics
 ///
@@ -104,7 +107,9 @@ pub async fn check_updates<S: VersionedSessionStorage, G>(
     check(test, place, open, rewritten, same, update).await
 }
 
-/// Checks a storage whose process is killed while it appends. See [`check_saves`].
+/// Checks a storage whose process is killed while it calls [`append`](VersionedSessionStorage::append).
+///
+/// The arguments are those of [`check_saves`].
 ///
 /// # Panics
 ///
@@ -120,7 +125,7 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
         state.event_count = number;
         storage.append(id, &appended_by(number), Some(&state), &newest).await.map(drop)
     };
-    // An append sets `updated_at` by the clock.
+    // An append sets `updated_at` to the current time, so this time is not compared.
     let compare = |case: &Case, loaded: &Session, expected: &Session| {
         case.equal("created_at", loaded.created_at, expected.created_at);
         same_content(case, loaded, expected);
@@ -128,10 +133,11 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
     check(test, place, open, appended, compare, append).await
 }
 
-/// Checks a storage whose process is killed in one of its writes.
+/// Checks a storage whose process is killed during one of its writes.
 ///
-/// `version` returns the session after this many writes. Its `event_count` is the number of the last write. `compare`
-/// compares a loaded session with its version. `write` writes the version with this number.
+/// `version` returns the session that must be stored after a number of writes. The `event_count` of this session is the
+/// number of the last write. `compare` checks that a loaded session equals its version. `write` performs the write with
+/// a number.
 async fn check<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),
@@ -167,11 +173,11 @@ async fn check<S: SessionStorage, G>(
 
         let mut child = ChildProcess::start(test, &format!("{id} {place}"));
         case.some("the process did not begin to write", child.next_report(HANGING));
-        // The kill must not depend on any event, so the thread sleeps.
+        // The moment of the kill must not depend on the child's progress, so the thread only sleeps.
         std::thread::sleep(Duration::from_micros(random.below(longest.as_micros() as u64)));
         let finished = child.kill().last().map_or(0, |last| case.ok(last.parse::<u64>()));
 
-        // A new client without the memory of the first client.
+        // A new storage has no cache of the sessions.
         let storage = open(place.clone()).await;
         let loaded = case.ok(case.soon(storage.load(&id)).await);
         let found = loaded.state.event_count;
@@ -183,7 +189,7 @@ async fn check<S: SessionStorage, G>(
         let listed = case.ok(case.soon(storage.list()).await);
         let listed = listed.iter().find(|summary| summary.id == id);
         case.equal("what is listed", listed, Some(&loaded.summary()));
-        // The dead writer does not block the next one.
+        // A lock of the killed process must not block the next writer.
         let after = version(&id, found + 7);
         case.ok(case.soon(storage.save(&after)).await);
         same(&case, &case.ok(case.soon(storage.load(&id)).await), &after);
@@ -197,12 +203,12 @@ async fn check<S: SessionStorage, G>(
     killed
 }
 
-/// Returns the session after this many saves or updates.
+/// Returns the session that must be stored after `number` saves or updates.
 fn rewritten(id: &str, number: u64) -> Session {
     sample::written(id, number, MESSAGES - 20 + (number % 40) as usize, MESSAGE_BYTES)
 }
 
-/// Returns the session after this many appends.
+/// Returns the session that must be stored after `number` appends.
 fn appended(id: &str, number: u64) -> Session {
     let mut session = sample::written(id, 0, MESSAGES, MESSAGE_BYTES);
     session.messages.extend((1..=number).flat_map(appended_by));
@@ -210,7 +216,7 @@ fn appended(id: &str, number: u64) -> Session {
     session
 }
 
-/// Returns the messages of one append.
+/// Returns the messages of the append with this number.
 fn appended_by(number: u64) -> Vec<Message> {
     sample::messages(number, 3, MESSAGE_BYTES)
 }

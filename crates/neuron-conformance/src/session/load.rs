@@ -1,4 +1,4 @@
-//! Many tasks on few sessions.
+//! Checks that no write is lost if many tasks write to few sessions.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use super::sample;
 use crate::case::Case;
 use crate::random::{Random, from_env};
 
-/// Amount of work of [`load()`].
+/// The amount of work of [`load()`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Load {
-    /// Number of tasks that write at the same time. Default: 16.
+    /// Number of tasks that write concurrently. Default: 16.
     pub tasks: usize,
     /// Number of sessions that the tasks share. Default: 4.
     pub sessions: usize,
-    /// Maximum number of writes of each task. Default: 6.
+    /// Maximum number of writes by each task. Default: 6.
     pub writes: usize,
     /// Time after which the tasks start no more writes. Default: no limit.
     pub time: Option<Duration>,
@@ -30,8 +30,8 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Returns the default. If the environment variable `LOAD_SECONDS` is set, returns 64 tasks on 8 sessions for that
-    /// time.
+    /// Returns the default, or a longer load if the environment variable `LOAD_SECONDS` is set. The longer load has 64
+    /// tasks on 8 sessions, which write for `LOAD_SECONDS` seconds.
     #[must_use]
     pub fn from_env() -> Self {
         let time = from_env("LOAD_SECONDS").map(Duration::from_secs);
@@ -42,22 +42,22 @@ impl Load {
     }
 }
 
-/// Result of [`load()`].
+/// The result of [`load()`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of successful writes.
     pub writes: usize,
-    /// Number of writes that were repeated because another write came first.
+    /// Number of writes that failed with a conflict. Each was repeated.
     pub conflicts: usize,
-    /// Duration of all writes.
+    /// Time until the last task finished.
     pub time: Duration,
 }
 
-/// Checks that no write is lost if many tasks write to the same sessions.
+/// Checks that no write is lost if many tasks write to the same sessions concurrently.
 ///
-/// Each task adds messages with `update`, with `append`, and with `append` and a state. It repeats a write after a
-/// conflict. At the end each message is stored once, in the order of its writer. Loads during the writes return a state
-/// that matches the messages.
+/// Each task adds messages with `update`, with `append`, and with `append` and a state. A task repeats its write after
+/// a conflict. At the end, each message must be stored exactly once, and the messages of each task must be in order. A
+/// load during the writes must return a state that matches the messages.
 ///
 /// # Panics
 ///
@@ -97,7 +97,7 @@ where
         })
     };
     let mut tally = Tally::default();
-    // The numbers that each task wrote to each session, in order.
+    // For each task, the numbers that it wrote to each session, in order.
     let mut written = Vec::new();
     for task in (0..load.tasks).map(spawn).collect::<Vec<_>>() {
         let (of_task, conflicts) = ctx.case.ok(task.await);
@@ -122,7 +122,9 @@ where
     tally
 }
 
-/// Adds a message in one of three ways. The state counts the messages of two of them.
+/// Adds a message to a session. `way` selects `append`, `append` with a state, or `update`.
+///
+/// The last two ways also increment `event_count` in the state. Their messages end with `/counted`.
 async fn write(
     storage: &impl VersionedSessionStorage,
     case: &Case,
@@ -147,7 +149,8 @@ async fn write(
     storage.update(&session, &revision).await
 }
 
-/// Returns the numbers that each task wrote, in order. Checks that the state matches the messages.
+/// Returns the numbers that each task wrote to a session, in order. Checks that `event_count` equals the number of
+/// counted messages.
 #[track_caller]
 fn written_to(case: &Case, session: &Session) -> HashMap<usize, Vec<usize>> {
     let mut found: HashMap<usize, Vec<usize>> = HashMap::new();

@@ -1,9 +1,9 @@
-//! Checks of implementations of [`SessionStorage`] and [`VersionedSessionStorage`].
+//! The conformance suite for [`SessionStorage`] and [`VersionedSessionStorage`].
 //!
-//! Call each part from a test of its own, so that the test runner names the part that fails. The panic message names
-//! the case. [`check_session_storage`] runs all parts, and [`check_plain_session_storage`] runs the parts for a storage
-//! without revisions. [`kill`] is separate, because it needs a process to kill, and [`damage`], because it needs the
-//! storage's files.
+//! Call each part from a separate test, so that the test runner names the part that fails. The panic message names the
+//! case. [`check_session_storage`] runs all parts, and [`check_plain_session_storage`] runs the parts for a storage
+//! without revisions. Neither runs [`kill`], which needs a process to kill, or [`damage`], which needs the storage's
+//! files.
 //!
 //! | part | checks that |
 //! |---|---|
@@ -23,9 +23,9 @@
 //! | [`versioned_dropping`] | the same as [`dropping`], for the methods with revisions |
 //! | [`load()`] | no write is lost when many tasks write to few sessions |
 //!
-//! A clone of the storage must be another handle to the same sessions. The suite uses new ids in every call and deletes
-//! its sessions at the end, so the storage may hold other sessions. A part needs a tokio runtime of any flavour with
-//! time enabled and a running clock. More threads try more interleavings.
+//! A clone of the storage must be a handle to the same sessions. The suite uses new ids in every call and deletes its
+//! sessions at the end, so the storage may contain other sessions. A part needs a tokio runtime of any flavour, with
+//! time enabled and a clock that is not paused. A multi-threaded runtime tests more interleavings.
 //!
 //! # Example
 //!
@@ -91,9 +91,11 @@ pub use plain::{listing, missing, rewriting, round_trips, sizes};
 pub use versioned::{appending, creating, revisions, updating};
 pub use writers::writers;
 
-/// Calls a macro of yours with the names of all parts except [`load`](crate::session::load()), which has an argument.
+/// Calls the macro `$tests` with the names of all parts except [`load`](crate::session::load()), which takes a second
+/// argument.
 ///
-/// Further arguments come before the names. With this macro a new part of the suite is a new test of yours.
+/// Arguments after the macro's name are passed before the names of the parts. A part that a new version of the suite
+/// adds becomes a new test without a change to your code.
 ///
 /// # Example
 ///
@@ -119,11 +121,12 @@ macro_rules! session_parts {
     };
 }
 
+// Calls each part in turn with a storage.
 macro_rules! check {
     ($storage:ident $($part:ident)*) => {{$($part($storage).await;)*}};
 }
 
-/// Runs every part for a storage with revisions, one after the other.
+/// Runs every part of the suite, in sequence, for a storage with revisions.
 ///
 /// # Panics
 ///
@@ -136,7 +139,7 @@ where
     load(storage, Load::default()).await;
 }
 
-/// Runs every part for a storage without revisions, one after the other.
+/// Runs the parts for a storage without revisions, in sequence.
 ///
 /// # Panics
 ///

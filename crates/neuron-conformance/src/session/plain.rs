@@ -1,4 +1,4 @@
-//! Saving, loading, listing and deleting.
+//! Checks saving, loading, listing and deleting.
 
 use neuron_types::{ContentBlock, Message, Role, Session, SessionState, SessionStorage};
 use serde_json::{Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::context::{Kind, TestContext};
 use super::sample;
 
-/// Checks that a session is loaded as it was saved.
+/// Checks that a loaded session is equal to the saved session.
 ///
-/// The sessions have every kind of block, of text and of number, a state, and times with nanoseconds.
+/// The sessions contain every kind of content block, unusual texts and numbers, a state, and times with nanoseconds.
 ///
 /// # Panics
 ///
@@ -59,9 +59,9 @@ pub async fn round_trips<S: SessionStorage>(storage: &S) {
 
 /// Checks sessions of unusual sizes.
 ///
-/// They have no messages, ten thousand messages, a message of four megabytes, or deeply nested arguments. Every storage
-/// must accept 100 levels. Responses of providers have up to 127. A storage may reject more, but must not store a
-/// session that it cannot load.
+/// The sessions have no messages, 10,000 messages, a message of four megabytes, or deeply nested arguments. Every
+/// storage must accept arguments with 100 levels. Responses of providers have up to 127 levels. A storage may reject
+/// more than 100 levels, but must not store a session that it cannot load.
 ///
 /// # Panics
 ///
@@ -87,7 +87,7 @@ pub async fn sizes<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Returns a conversation with a tool call whose arguments are nested.
+/// Returns a conversation with a tool call whose arguments are nested `depth` levels deep.
 fn nested(depth: usize) -> Vec<Message> {
     let mut input: Value = json!({});
     for level in 1..depth {
@@ -100,9 +100,10 @@ fn nested(depth: usize) -> Vec<Message> {
     vec![Message::user("Nest"), Message { role: Role::Assistant, content: vec![call] }]
 }
 
-/// Checks the error for a session that was never stored, or was deleted.
+/// Checks the error for a session that was never stored or was deleted.
 ///
-/// It must be [`StorageError::NotFound`](neuron_types::StorageError::NotFound), and the id can be used again.
+/// The error must be [`StorageError::NotFound`](neuron_types::StorageError::NotFound). A new session must be able to
+/// use the id of a deleted session.
 ///
 /// # Panics
 ///
@@ -127,9 +128,10 @@ pub async fn missing<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
+/// A function that changes a session.
 type Change = fn(&mut Session);
 
-/// Changes of a session with 50 messages.
+/// Changes to a session with 50 messages, each with a name for the case.
 const CHANGES: [(&str, Change); 16] = [
     ("equal", |_| {}),
     ("longer", |session| session.messages.push(another())),
@@ -162,10 +164,10 @@ fn replace(session: &mut Session, index: usize) {
     drop(session.messages.splice(index..=index, [another()]));
 }
 
-/// Checks that the last write wins.
+/// Checks that a save replaces the stored session completely.
 ///
-/// The written history is longer, shorter, equal, or different from its first, a middle or its last message. The
-/// written time may be older.
+/// The new history is longer, shorter, equal, or differs in its first, its last or a middle message. The new time may
+/// be older than the stored time.
 ///
 /// # Panics
 ///
@@ -185,7 +187,7 @@ pub async fn rewriting<S: SessionStorage>(storage: &S) {
         ctx.begin(format_args!("{name}, and back"));
         ctx.save(&original).await;
     }
-    // Each version is saved after the previous version, without the original between them.
+    // Saves each version directly after the previous version, without the original in between.
     for (name, version) in &versions {
         ctx.begin(format_args!("{name}, after another"));
         ctx.save(version).await;
@@ -193,13 +195,14 @@ pub async fn rewriting<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Ids whose order here is not the order of their bytes. The sort orders of languages differ from both.
+/// Ids in an order that is neither the order of their bytes nor the sort order of a language.
 const NAMES: [&str; 15] =
     ["b", "a", "B", "a-b", "ab", "a_b", "a b", "ä", "z", "A", "10", "9", "対", "~", "a.b"];
 
-/// Checks that all sessions are listed in the order of the bytes of their ids.
+/// Checks that [`list`](SessionStorage::list) returns all sessions, sorted by the bytes of their ids.
 ///
-/// Each has the number of its messages and its times. Lists follow every save and delete.
+/// Each summary must have the session's number of messages and its times. A list after a save or delete must include
+/// the change.
 ///
 /// # Panics
 ///

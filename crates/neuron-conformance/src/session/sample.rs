@@ -1,4 +1,4 @@
-//! Sessions to store.
+//! Creates the sessions and messages that the checks store.
 
 use chrono::{DateTime, Utc};
 use neuron_types::{Message, Session, SessionState, TokenUsage};
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use crate::random::Random;
 
-/// Returns a time with nanoseconds, which many databases truncate.
+/// Returns a time from Unix seconds and nanoseconds. Many databases truncate nanoseconds.
 pub(super) fn moment(seconds: i64, nanoseconds: u32) -> DateTime<Utc> {
     DateTime::from_timestamp(seconds, nanoseconds).unwrap_or_default()
 }
 
-/// Returns a session of two messages.
+/// Returns a session with two messages.
 pub(super) fn small(id: impl Into<String>) -> Session {
     let mut session = Session::new(id, "/srv/project".into());
     session.created_at = moment(1_700_000_000, 123_456_789);
@@ -20,14 +20,16 @@ pub(super) fn small(id: impl Into<String>) -> Session {
     session
 }
 
-/// Returns a session with the messages of one writer. The state has the writer's number.
+/// Returns a session with `count` messages of one writer, each of at least `bytes` bytes. Its `event_count` is the
+/// number `writer`.
 pub(super) fn written(id: impl Into<String>, writer: u64, count: usize, bytes: usize) -> Session {
     let mut session = Session { messages: messages(writer, count, bytes), ..small(id) };
     session.state.event_count = writer;
     session
 }
 
-/// Returns messages that differ. Each names its writer and position.
+/// Returns `count` different messages of at least `bytes` bytes. Each text begins with the writer's number and the
+/// message's index.
 pub(super) fn messages(writer: u64, count: usize, bytes: usize) -> Vec<Message> {
     let message = |index| {
         let mut text = format!("{writer}/{index} ");
@@ -42,7 +44,7 @@ pub(super) fn messages(writer: u64, count: usize, bytes: usize) -> Vec<Message> 
     (0..count).map(message).collect()
 }
 
-/// Returns a session with every kind of block, in every form.
+/// Returns a session with every kind of content block, in every form.
 #[expect(clippy::expect_used, reason = "the JSON is part of this file")]
 pub(super) fn everything(id: impl Into<String>) -> Session {
     let messages = json!([
@@ -57,6 +59,7 @@ pub(super) fn everything(id: impl Into<String>) -> Session {
     Session { messages, state: state(), ..small(id) }
 }
 
+/// Returns the content of a user message, with images and documents of every form.
 fn media() -> Value {
     let (url, data) = ("https://example.org/ü?a=b&c", "iVBORw0KGgo=");
     json!([
@@ -69,6 +72,7 @@ fn media() -> Value {
     ])
 }
 
+/// Returns the content of an assistant message, with reasoning, raw blocks and tool calls of every form.
 fn response() -> Value {
     let call = |id, input| json!({"type": "tool_use", "id": id, "name": "search", "input": input});
     let raw = |portable| json!({"type": "raw", "provider": "vendor", "json": values(), "portable": portable});
@@ -86,6 +90,7 @@ fn response() -> Value {
     ])
 }
 
+/// Returns the content of a user message, with tool results of every form.
 fn results() -> Value {
     let result = |id, is_error, content| json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": is_error});
     let text = |text| json!({"type": "text", "text": text});
@@ -106,7 +111,7 @@ fn results() -> Value {
     ])
 }
 
-/// Returns a state without default values.
+/// Returns a state in which no field has its default value.
 pub(super) fn state() -> SessionState {
     let mut state = SessionState {
         cwd: "/home/ユーザー/a b/\"c\"\n".into(),
@@ -127,7 +132,7 @@ pub(super) fn state() -> SessionState {
     state
 }
 
-/// Returns JSON of every kind, with unsorted keys.
+/// Returns an object with JSON values of every kind. Its keys are not sorted.
 pub(super) fn values() -> Value {
     json!({
         "z": [null, true, false, "", [], {}, [[[]]]],
@@ -139,14 +144,14 @@ pub(super) fn values() -> Value {
     })
 }
 
-/// Returns floating-point numbers that an imprecise parser changes in the last bit.
+/// Returns 500 random floating-point numbers. A parser that does not round correctly changes the last bit of some.
 fn floats() -> Value {
     let mut random = Random::new(17);
     let floats = std::iter::repeat_with(|| f64::from_bits(random.next()));
     floats.filter(|float| float.is_finite()).take(500).collect()
 }
 
-/// Returns texts that careless code modifies.
+/// Returns texts that incorrect code may change, such as control characters, quotes and empty texts.
 fn texts() -> impl Iterator<Item = String> {
     let controls = (0u8..32).map(char::from).collect();
     let texts = [

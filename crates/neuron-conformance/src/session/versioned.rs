@@ -1,17 +1,17 @@
-//! The methods with revisions, for creating, updating and appending.
+//! Checks the methods of [`VersionedSessionStorage`].
 
 use neuron_types::{Message, Session, SessionRevision, SessionState, VersionedSessionStorage};
 
 use super::context::{Kind, TestContext, is_error, same};
 use super::sample;
 
-/// Number of tasks that create a session at the same time.
+/// Number of tasks that create the same session concurrently.
 const CREATORS: u64 = 12;
 
-/// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, even if several tasks create at the
-/// same time.
+/// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, even if several tasks call it
+/// concurrently.
 ///
-/// All methods must report a missing session.
+/// For a session that was deleted, every other method must return [`NotFound`](neuron_types::StorageError::NotFound).
 ///
 /// # Panics
 ///
@@ -29,7 +29,7 @@ where
     ctx.begin("an id that is taken");
     let other = sample::written(id, 2, 5, 10);
     ctx.conflict(id, storage.create(&other)).await;
-    // A create with equal content is a conflict too.
+    // Creating a session that is equal to the stored session is a conflict too.
     ctx.conflict(id, storage.create(&session)).await;
     ctx.check_versioned(id, &first).await;
 
@@ -72,8 +72,8 @@ where
     ctx.finish().await;
 }
 
-/// Checks that [`update`](VersionedSessionStorage::update) writes with the newest revision, and writes nothing
-/// with any other.
+/// Checks that [`update`](VersionedSessionStorage::update) writes the session if the caller passes the newest revision.
+/// With any other revision it must return a conflict and write nothing.
 ///
 /// # Panics
 ///
@@ -100,7 +100,8 @@ pub async fn updating<S: VersionedSessionStorage>(storage: &S) {
     ctx.begin("the revision of another session");
     let session = ctx.session("other");
     let mut other = ctx.create(&session).await;
-    // As many writes as the first session has.
+    // The other session gets as many writes as the first one, so a storage that only counts writes would accept its
+    // revision.
     for _ in 0..5 {
         other = ctx.update(&session, &other).await;
     }
@@ -127,7 +128,8 @@ pub async fn updating<S: VersionedSessionStorage>(storage: &S) {
 
 /// Checks that [`append`](VersionedSessionStorage::append) adds messages after the stored messages.
 ///
-/// It replaces the state if one is given, and writes nothing with an old revision.
+/// `append` must replace the state if the caller passes a state. With an old revision it must return a conflict and
+/// write nothing.
 ///
 /// # Panics
 ///
@@ -187,9 +189,10 @@ pub async fn appending<S: VersionedSessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks that every write creates a new revision, and that reading creates none.
+/// Checks that every write creates a new revision, and that loading and listing create none.
 ///
-/// A write also creates a new revision if it writes the stored content, or a session that was deleted before.
+/// A write of the content that is already stored must also create a new revision. A session that is created again after
+/// a delete must not reuse an earlier revision.
 ///
 /// # Panics
 ///
@@ -200,10 +203,10 @@ pub async fn revisions<S: VersionedSessionStorage>(storage: &S) {
     let (one, other) = (sample::written(id, 1, 4, 20), sample::written(id, 2, 4, 20));
     let mut old = Vec::new();
     for round in 0..5 {
-        // Each write checks that its revision is new.
+        // Every write method of the context checks that the returned revision is new.
         ctx.begin(format_args!("round {round}"));
         let created = ctx.create(&one).await;
-        // Changes and restores the content. A reader from before must not treat the session as unchanged.
+        // The content changes and changes back. A caller with the revision from before must still get a conflict.
         let there = ctx.update(&other, &created).await;
         let back = ctx.update(&one, &there).await;
         ctx.conflict(id, storage.update(&other, &created)).await;

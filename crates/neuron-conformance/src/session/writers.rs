@@ -1,4 +1,4 @@
-//! Several writers of one session at the same time.
+//! Checks concurrent writes to one session.
 
 use neuron_types::{Session, SessionStorage, StorageError};
 use tokio::task::JoinHandle;
@@ -6,15 +6,16 @@ use tokio::task::JoinHandle;
 use super::context::{TestContext, same};
 use super::sample;
 
-/// Number of tasks that save at the same time.
+/// Number of tasks that save concurrently.
 const WRITERS: u64 = 12;
 
-/// Number of saves of each task.
+/// Number of saves in each task.
 const SAVES: usize = 6;
 
-/// Checks that several simultaneous saves all succeed, and that one of them is stored completely.
+/// Checks that concurrent saves of one session all succeed, and that the stored session is exactly one of the saved
+/// sessions.
 ///
-/// Loads and lists in between return complete sessions. Deletes in between leave a complete session or none.
+/// Concurrent loads and lists must return complete sessions. A concurrent delete must leave a complete session or none.
 ///
 /// # Panics
 ///
@@ -31,7 +32,7 @@ where
     let tasks: Vec<_> =
         (0..WRITERS).map(|writer| spawn_saves(storage, version(writer), SAVES)).collect();
     for _ in 0..SAVES * 4 {
-        // Without this, a storage that never waits would block the other tasks.
+        // A storage whose futures never wait would block the other tasks without this yield.
         tokio::task::yield_now().await;
         let loaded = ctx.ok(storage.load(&id)).await;
         same(&ctx.case, &loaded, &version(loaded.state.event_count));
@@ -65,7 +66,7 @@ where
     ctx.finish().await;
 }
 
-/// Starts a task that saves a session several times.
+/// Starts a task that saves the same session `saves` times.
 fn spawn_saves<S: SessionStorage + Clone + 'static>(
     storage: &S,
     session: Session,

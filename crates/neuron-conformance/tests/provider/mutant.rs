@@ -1,4 +1,4 @@
-//! A correct provider that can be broken in one way.
+//! A provider for Anthropic's API that can be broken in one way.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// The broken behaviour.
+/// The way in which the provider is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mutation {
     None,
@@ -118,7 +118,7 @@ impl ProviderHarness for Harness {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             request_id_header: Some("request-id"),
-            // `message_stop` follows the stop reason and says nothing more.
+            // `message_stop` has no content, and follows the event with the stop reason.
             optional_frames: 1,
             ..Capabilities::default()
                 .without_stop_reasons(&[StopReason::ContentFilter])
@@ -130,7 +130,7 @@ impl ProviderHarness for Harness {
 pub(crate) struct Mutant {
     inner: Anthropic,
     url: String,
-    /// Time limit for a whole response.
+    /// The time limit for a whole response that the harness sets.
     whole: Duration,
     mutation: Mutation,
     key: String,
@@ -205,7 +205,7 @@ impl Provider for Mutant {
     }
 }
 
-/// Reads a stream in its own task, which does not wait for a reader.
+/// Reads a stream in a separate task, which does not wait for the reader of the returned stream.
 fn read_ahead(mut handle: StreamHandle) -> StreamHandle {
     let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -216,12 +216,12 @@ fn read_ahead(mut handle: StreamHandle) -> StreamHandle {
     StreamReceiver::new(stream::poll_fn(move |cx| events.poll_recv(cx))).into()
 }
 
-/// Sends a request in a task that dropping the call does not stop.
+/// Sends a request in a spawned task. Dropping the returned future does not stop the task.
 async fn detached(
     provider: Anthropic,
     request: CompletionRequest,
 ) -> Result<CompletionResponse, ProviderError> {
-    /// Pauses the clock of the test, which then advances by itself, because no more events follow.
+    /// Pauses the clock of the test when it is dropped. A paused clock advances by itself when all tasks wait.
     struct PauseOnDrop;
     impl Drop for PauseOnDrop {
         fn drop(&mut self) {
@@ -268,7 +268,7 @@ impl Mutant {
         request
     }
 
-    /// Breaks a response, whole or streamed.
+    /// Changes a response as the mutation requires, for whole responses and for streams.
     fn response(&self, mut response: CompletionResponse) -> CompletionResponse {
         let content = &mut response.message.content;
         match self.mutation {
@@ -347,7 +347,7 @@ impl Mutant {
         }
     }
 
-    /// Breaks the order of a correct stream.
+    /// Changes the events of a correct stream as the mutation requires.
     fn order(&self, mut events: Vec<StreamEvent>) -> Vec<StreamEvent> {
         match self.mutation {
             M::LosesLastDelta => {
@@ -382,7 +382,7 @@ impl Mutant {
         events
     }
 
-    /// Changes the end of a stream that ended with an error.
+    /// Changes the end of a stream that ended with `error` as the mutation requires.
     fn broken(&self, mut events: Vec<StreamEvent>, error: ProviderError) -> Vec<StreamEvent> {
         let error = self.error(error);
         let is_break = matches!(error, ProviderError::StreamError(_));
@@ -432,7 +432,7 @@ fn texts(content: &mut [ContentBlock]) -> impl Iterator<Item = &mut String> {
     })
 }
 
-/// Returns the id and the arguments of every call.
+/// Returns the id and the arguments of every tool call.
 fn inputs(content: &mut [ContentBlock]) -> impl Iterator<Item = (&mut String, &mut Value)> {
     content.iter_mut().filter_map(|block| match block {
         ContentBlock::ToolUse { id, input, .. } => Some((id, input)),
@@ -440,7 +440,7 @@ fn inputs(content: &mut [ContentBlock]) -> impl Iterator<Item = (&mut String, &m
     })
 }
 
-/// Returns a correct stream of a response.
+/// Returns the events of a correct stream for a response.
 pub(crate) fn stream_of(response: CompletionResponse) -> Vec<StreamEvent> {
     let mut events = Vec::new();
     for block in &response.message.content {
@@ -460,7 +460,7 @@ pub(crate) fn stream_of(response: CompletionResponse) -> Vec<StreamEvent> {
                     events.push(StreamEvent::ToolUse { id, name, input });
                 }
             }
-            // Metadata is only in the whole message.
+            // Blocks with metadata have no events of their own. They are only in the complete message.
             block if block.is_mark() => {}
             other => panic!("no answer of the suite has {other:?}"),
         }

@@ -1,5 +1,5 @@
-//! A simple vendor whose format is neuron's own JSON in lines, and a provider for it. The provider can make the mistake
-//! of decoding each piece of a body separately.
+//! A simple vendor whose format is lines of neuron's own JSON, and a provider for this vendor. The provider can be
+//! broken so that it decodes each chunk of a body separately.
 
 use futures_util::stream;
 use neuron_conformance::provider::{Capabilities, ProviderHarness};
@@ -71,7 +71,7 @@ impl ProviderHarness for Plain {
     }
 
     fn capabilities(&self) -> Capabilities {
-        // The frame `bye` has no required information.
+        // The last frame, `bye`, contains no information.
         Capabilities { api_key: false, optional_frames: 1, ..Capabilities::default() }
     }
 }
@@ -119,7 +119,7 @@ impl PlainProvider {
         }
     }
 
-    /// Posts a body and returns the chunks of the response.
+    /// Sends a POST request with `body`, and returns the chunks of the response.
     async fn post(&self, body: Value) -> std::io::Result<Vec<Vec<u8>>> {
         let body = body.to_string();
         let mut stream = BufReader::new(TcpStream::connect(&self.address).await?);

@@ -1,22 +1,22 @@
-//! Storages whose files are damaged: each takes a damaged file for something else.
+//! Tests that `check_damage` finds storages that treat a damaged file incorrectly.
 
 use std::path::{Path, PathBuf};
 
 use neuron_conformance::session::damage::check_damage;
 use neuron_types::{Session, SessionStorage, SessionSummary, StorageError};
 
-/// What a storage makes of a damaged file.
+/// The result of loading a damaged session.
 #[derive(Clone, Copy)]
 enum Damaged {
-    /// Takes what can be read.
+    /// The part of the session that can still be read.
     Read,
-    /// Reads the state before the last save.
+    /// The session before its last save.
     Older,
-    /// Looks as if there were no session.
+    /// `NotFound`, as if the session did not exist.
     Missing,
 }
 
-/// A file for each session, and one with the state before.
+/// A storage with two files per session, the current version and the version before.
 struct Files(PathBuf, Damaged);
 
 impl Files {
@@ -24,7 +24,7 @@ impl Files {
         self.0.join(format!("{id}.session"))
     }
 
-    /// Reads JSON with its length before it.
+    /// Reads a session from a file, which has the length of the JSON before the JSON.
     fn read(&self, path: &Path) -> Option<Session> {
         let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
         let (length, json) = text.split_once('\n')?;
@@ -77,18 +77,18 @@ async fn check(damaged: Damaged) {
 
 #[tokio::test]
 #[should_panic(expected = "was loaded as another session")]
-async fn a_storage_that_reads_a_damaged_session() {
+async fn check_damage_catches_a_loaded_damaged_session() {
     check(Damaged::Read).await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "was loaded as another session")]
-async fn a_storage_that_reads_an_earlier_state() {
+async fn check_damage_catches_a_loaded_earlier_state() {
     check(Damaged::Older).await;
 }
 
 #[tokio::test]
 #[should_panic(expected = "is missing without an error")]
-async fn a_storage_that_loses_a_damaged_session() {
+async fn check_damage_catches_a_missing_session() {
     check(Damaged::Missing).await;
 }

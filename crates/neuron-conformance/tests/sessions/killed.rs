@@ -1,4 +1,4 @@
-//! Storages whose process is killed, one correct and others broken.
+//! Tests that `check_saves` accepts a correct storage and finds broken storages.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -8,18 +8,18 @@ use neuron_conformance::session::kill;
 use neuron_types::{Session, SessionStorage, SessionSummary, StorageError, check_session_id};
 use tempfile::TempDir;
 
-/// The way in which a session is written.
+/// The way in which a storage writes a session.
 #[derive(Clone, Copy)]
 enum Writing {
-    /// Into another file, which is renamed once it is complete.
+    /// Writes to a temporary file, and renames the file when it is complete.
     Atomic,
-    /// Into the file itself.
+    /// Overwrites the session's file.
     InPlace,
-    /// After the save has returned.
+    /// Writes after the save has returned.
     Later,
 }
 
-/// A file per session, without revisions and locks.
+/// A storage with one file per session, without revisions and locks.
 struct Files(PathBuf, Writing);
 
 impl Files {
@@ -31,7 +31,7 @@ impl Files {
 fn write(path: &Path, json: Vec<u8>, writing: Writing) -> Result<(), StorageError> {
     match writing {
         Writing::InPlace => {
-            // In two pieces, so that a kill can happen between them.
+            // Writes the file in two parts, so that the process can be killed between them.
             let (first, second) = json.split_at(json.len() / 2);
             let mut file = std::fs::File::create(path)?;
             file.write_all(first)?;
@@ -53,10 +53,10 @@ impl SessionStorage for Files {
         let (path, writing) = (self.path(&session.id), self.1);
         let json = serde_json::to_vec(session).unwrap();
         match writing {
-            // The process of the test is not killed, so it writes at once.
+            // Only the child process writes later. The parent process is not killed, and writes immediately.
             Writing::Later if neuron_conformance::child_process::task().is_some() => {
                 std::thread::spawn(move || {
-                    // Later than any kill.
+                    // The delay is longer than the time until any kill.
                     std::thread::sleep(Duration::from_secs(10));
                     write(&path, json, writing)
                 });
@@ -94,8 +94,8 @@ async fn directory() -> (String, TempDir) {
 }
 
 #[tokio::test]
-async fn a_storage_that_holds() {
-    let killed = kill::check_saves("killed::a_storage_that_holds", directory, async |place| {
+async fn atomic_storage_passes() {
+    let killed = kill::check_saves("killed::atomic_storage_passes", directory, async |place| {
         Files(place.into(), Writing::Atomic)
     })
     .await;
@@ -105,10 +105,10 @@ async fn a_storage_that_holds() {
 
 #[tokio::test]
 #[should_panic(expected = "the session storage does not conform: kill: round ")]
-async fn one_that_writes_in_place() {
-    // One call may miss the torn write.
+async fn check_saves_catches_a_torn_write() {
+    // A single check may not kill the process during a write, so the check is repeated.
     for _ in 0..20 {
-        kill::check_saves("killed::one_that_writes_in_place", directory, async |place| {
+        kill::check_saves("killed::check_saves_catches_a_torn_write", directory, async |place| {
             Files(place.into(), Writing::InPlace)
         })
         .await;
@@ -117,9 +117,9 @@ async fn one_that_writes_in_place() {
 
 #[tokio::test]
 #[should_panic(expected = "was the last to finish")]
-async fn one_that_writes_later() {
+async fn check_saves_catches_a_late_write() {
     for _ in 0..20 {
-        kill::check_saves("killed::one_that_writes_later", directory, async |place| {
+        kill::check_saves("killed::check_saves_catches_a_late_write", directory, async |place| {
             Files(place.into(), Writing::Later)
         })
         .await;
@@ -128,7 +128,7 @@ async fn one_that_writes_later() {
 
 #[tokio::test]
 #[should_panic(expected = "the process did not begin to write")]
-async fn a_test_that_is_not_there() {
+async fn check_saves_fails_for_an_unknown_test_name() {
     kill::check_saves("killed::no_test_of_this_name", directory, async |place| {
         Files(place.into(), Writing::Atomic)
     })

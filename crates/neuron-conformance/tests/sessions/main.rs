@@ -1,5 +1,5 @@
-//! Tests of the session suite. A correct storage passes, and each broken one fails in the part that checks its
-//! behaviour.
+//! Tests that the session suite finds faults. A correct storage passes. Each broken storage must fail in the part that
+//! checks the broken behaviour.
 
 mod damage;
 mod killed;
@@ -11,7 +11,7 @@ use mutant::{CORRECT, Mutant};
 use neuron_conformance::check_session_storage;
 use neuron_conformance::session::{self, Load};
 
-/// Checks that a part of the suite fails with a message that names the case.
+/// Checks that a part of the suite panics with a message that contains `says`.
 async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     let panic = match tokio::spawn(part).await {
         Ok(()) => panic!("nothing was caught"),
@@ -22,7 +22,8 @@ async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// Writes one test per mutation, with the part that must fail and a piece of its message.
+/// Generates one test per mutation. Each line has the name of the test, the mutation, the part that must fail, and a
+/// part of the panic message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test]
@@ -33,7 +34,7 @@ macro_rules! caught {
     )*};
 }
 
-/// The parts of the suite. `load` has the default size.
+/// The parts of the suite, with `load` at its default size, so that all parts have the same signature.
 mod parts {
     pub(crate) use neuron_conformance::session::*;
 
@@ -43,64 +44,64 @@ mod parts {
 }
 
 caught! {
-    nanoseconds_are_cut: CutsTimes by round_trips: "created_at";
-    keys_are_sorted: SortsKeys by round_trips: "every kind of block: the bytes of message 3";
-    texts_end_at_nul: CutsAtNul by round_trips: "every kind of block: message";
-    floats_lose_a_bit: RoundsFloats by round_trips: "every kind of block: message 3";
-    the_state_is_forgotten: ForgetsState by round_trips: "the state";
-    the_last_message_is_lost: LosesLastMessage by round_trips: "the number of messages";
-    loading_changes_what_is_there: LoadingChanges by round_trips: "what is listed";
-    what_is_deep_cannot_be_read: CannotReadDeep by sizes: "nested 127 deep: failed";
-    what_is_missing_is_empty: MissingIsEmpty by missing: "never there: gave";
-    deleting_nothing_succeeds: DeletesNothing by missing: "never there: gave";
-    missing_is_another_error: MissingIsOther by missing: "not with NotFound";
-    deleting_leaves_it_listed: ListsDeleted by missing: "what is listed";
-    a_shorter_history_keeps_the_rest: KeepsTheRest by rewriting: "longer, and back: the number of messages";
-    only_new_messages_are_saved: SavesNewMessages by rewriting: "without its first message, and back: message 0";
-    the_newest_time_wins: NewestWins by rewriting: "with an older time";
-    bad_ids_are_taken: TakesBadIds by ids: ": gave () and must fail";
-    bad_ids_are_missing: BadIdIsMissing by ids: ": failed with NotFound";
-    ids_are_folded: FoldsIds by ids: "\"chat\" and \"CHAT\"";
-    ids_are_cut: CutsIds by ids: "what is listed";
-    lists_are_unordered: ListsUnordered by listing: "what is listed";
-    lists_are_in_a_dictionarys_order: ListsByLanguage by listing: "what is listed";
-    lists_count_wrong: CountsOne by listing: "what is listed";
-    a_dropped_save_is_half: TearsSaves by dropping: "a save dropped after";
-    a_dropped_save_comes_later: SavesLater by dropping: "then saved again";
-    writers_tear: TearsSaves by writers: "writers of one session: ";
-    writers_disturb_each_other: FailsWhenBusy by writers: "failed: ";
-    create_overwrites: CreateOverwrites by creating: "an id that is taken: gave";
-    create_is_two_steps: CreateRaces by creating: "at once: the number of creators";
-    update_creates: UpdateCreates by creating: "an id that was deleted: gave";
-    reading_gives_revisions: ReadingRevises by creating: "the revision";
-    every_update_writes: UpdateIgnores by updating: "is 1 older: gave";
-    update_writes_in_spite_of_a_conflict: ConflictWrites by updating: "older: ";
-    conflicts_are_other_errors: ConflictIsOther by updating: "not with Conflict";
-    saving_keeps_the_revision: SaveKeepsRevision by updating: "after a save: gave";
-    revisions_count_from_one: CountsFromOne by updating: "the revision of another session: gave";
-    every_append_writes: AppendIgnores by appending: "an old revision: gave";
-    appended_states_are_dropped: AppendDropsState by appending: "the state";
-    appended_messages_come_first: AppendsFirst by appending: "messages of every kind: message 0";
-    appending_replaces: AppendReplaces by appending: "the number of messages";
-    appending_keeps_the_time: AppendKeepsTime by appending: "updated_at";
-    appending_nothing_writes_nothing: AppendSkips by appending: "no message: append gave";
-    revisions_begin_again: BeginsAgain by revisions: "there was before";
-    revisions_are_of_the_content: HashesContent by revisions: "there was before";
-    bad_ids_are_taken_with_revisions: VersionedTakesBadIds by versioned_ids: "gave";
-    a_dropped_update_is_half: TearsUpdates by versioned_dropping: "an update dropped";
-    a_dropped_append_is_half: TearsAppends by versioned_dropping: "an append dropped";
-    updates_are_lost: UpdateRaces by load: "what task";
-    appends_are_lost: AppendRaces by load: "what task";
-    state_and_messages_come_apart: TearsAppends by load: "the events that the state counts";
-    appends_come_twice: AppendsTwice by load: "";
+    round_trips_catches_truncated_nanoseconds: CutsTimes by round_trips: "created_at";
+    round_trips_catches_sorted_keys: SortsKeys by round_trips: "every kind of block: the bytes of message 3";
+    round_trips_catches_texts_cut_at_nul: CutsAtNul by round_trips: "every kind of block: message";
+    round_trips_catches_rounded_floats: RoundsFloats by round_trips: "every kind of block: message 3";
+    round_trips_catches_a_lost_state: ForgetsState by round_trips: "the state";
+    round_trips_catches_a_lost_last_message: LosesLastMessage by round_trips: "the number of messages";
+    round_trips_catches_a_load_that_changes_the_session: LoadingChanges by round_trips: "what is listed";
+    sizes_catches_unreadable_nested_arguments: CannotReadDeep by sizes: "nested 127 deep: failed";
+    missing_catches_an_empty_session: MissingIsEmpty by missing: "never there: gave";
+    missing_catches_a_delete_that_succeeds: DeletesNothing by missing: "never there: gave";
+    missing_catches_another_error: MissingIsOther by missing: "not with NotFound";
+    missing_catches_a_listed_deleted_session: ListsDeleted by missing: "what is listed";
+    rewriting_catches_kept_old_messages: KeepsTheRest by rewriting: "longer, and back: the number of messages";
+    rewriting_catches_unsaved_changes: SavesNewMessages by rewriting: "without its first message, and back: message 0";
+    rewriting_catches_an_ignored_older_time: NewestWins by rewriting: "with an older time";
+    ids_catches_accepted_invalid_ids: TakesBadIds by ids: ": gave () and must fail";
+    ids_catches_not_found_for_invalid_ids: BadIdIsMissing by ids: ": failed with NotFound";
+    ids_catches_case_folding: FoldsIds by ids: "\"chat\" and \"CHAT\"";
+    ids_catches_truncated_ids: CutsIds by ids: "what is listed";
+    listing_catches_unordered_lists: ListsUnordered by listing: "what is listed";
+    listing_catches_dictionary_order: ListsByLanguage by listing: "what is listed";
+    listing_catches_wrong_counts: CountsOne by listing: "what is listed";
+    dropping_catches_a_torn_save: TearsSaves by dropping: "a save dropped after";
+    dropping_catches_a_late_save: SavesLater by dropping: "then saved again";
+    writers_catches_torn_sessions: TearsSaves by writers: "writers of one session: ";
+    writers_catches_saves_that_fail_when_busy: FailsWhenBusy by writers: "failed: ";
+    creating_catches_a_create_that_overwrites: CreateOverwrites by creating: "an id that is taken: gave";
+    creating_catches_a_race_of_two_creates: CreateRaces by creating: "at once: the number of creators";
+    creating_catches_an_update_that_creates: UpdateCreates by creating: "an id that was deleted: gave";
+    creating_catches_a_load_that_changes_the_revision: ReadingRevises by creating: "the revision";
+    updating_catches_an_ignored_revision: UpdateIgnores by updating: "is 1 older: gave";
+    updating_catches_a_write_despite_a_conflict: ConflictWrites by updating: "older: ";
+    updating_catches_another_error_for_a_conflict: ConflictIsOther by updating: "not with Conflict";
+    updating_catches_a_save_that_keeps_the_revision: SaveKeepsRevision by updating: "after a save: gave";
+    updating_catches_revisions_shared_by_sessions: CountsFromOne by updating: "the revision of another session: gave";
+    appending_catches_an_ignored_revision: AppendIgnores by appending: "an old revision: gave";
+    appending_catches_a_dropped_state: AppendDropsState by appending: "the state";
+    appending_catches_messages_added_first: AppendsFirst by appending: "messages of every kind: message 0";
+    appending_catches_replaced_messages: AppendReplaces by appending: "the number of messages";
+    appending_catches_an_unchanged_time: AppendKeepsTime by appending: "updated_at";
+    appending_catches_a_skipped_empty_append: AppendSkips by appending: "no message: append gave";
+    revisions_catches_reuse_after_a_delete: BeginsAgain by revisions: "there was before";
+    revisions_catches_content_hashes: HashesContent by revisions: "there was before";
+    versioned_ids_catches_accepted_invalid_ids: VersionedTakesBadIds by versioned_ids: "gave";
+    versioned_dropping_catches_a_torn_update: TearsUpdates by versioned_dropping: "an update dropped";
+    versioned_dropping_catches_a_torn_append: TearsAppends by versioned_dropping: "an append dropped";
+    load_catches_lost_updates: UpdateRaces by load: "what task";
+    load_catches_lost_appends: AppendRaces by load: "what task";
+    load_catches_a_state_without_its_messages: TearsAppends by load: "the events that the state counts";
+    load_catches_repeated_appends: AppendsTwice by load: "";
 }
 
-/// The base of all mutants conforms.
+/// Checks that the storage without a mutation passes all parts.
 #[tokio::test]
-async fn nothing_is_caught_where_nothing_is_broken() {
+async fn correct_storage_passes() {
     let storage = Mutant::new(CORRECT);
     let suite = check_session_storage(&storage);
-    // A user's runtime may move the future between threads.
+    // A multi-threaded runtime needs a `Send` future.
     fn is_send<T: Send>(work: T) -> T {
         work
     }
@@ -108,12 +109,12 @@ async fn nothing_is_caught_where_nothing_is_broken() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nor_on_several_threads() {
+async fn correct_storage_passes_on_several_threads() {
     check_session_storage(&Mutant::new(CORRECT)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_load_says_what_was_written() {
+async fn load_returns_the_number_of_writes() {
     let storage = Mutant::new(CORRECT);
     let load = Load { tasks: 5, sessions: 2, writes: 9, time: None };
     let tally = session::load(&storage, load).await;

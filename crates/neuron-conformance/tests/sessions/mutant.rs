@@ -1,4 +1,4 @@
-//! A correct storage in memory that can be broken in one way.
+//! A correct in-memory storage that can be broken in one way.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,13 +11,13 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// The name of the broken behaviour. A misspelt name breaks nothing, and its test fails.
+/// The name of the way in which the storage is broken. A misspelt name has no effect, so its test fails.
 pub(crate) type Mutation = &'static str;
 
-/// The mutant without a mutation.
+/// The mutation of a correct storage.
 pub(crate) const CORRECT: Mutation = "";
 
-/// A storage in memory. Clones share the sessions.
+/// An in-memory storage. Clones share the sessions.
 #[derive(Clone)]
 pub(crate) struct Mutant {
     mutation: Mutation,
@@ -85,7 +85,8 @@ impl Mutant {
         let revision = match self.mutation {
             "CountsFromOne" | "BeginsAgain" => {
                 let before = before.map_or(0, |before| number(&before));
-                // With `BeginsAgain`, sessions do not share revisions.
+                // With `BeginsAgain`, the revisions of a session start again after a delete. The prefix makes the
+                // revisions of different sessions different, so that the suite finds only this fault.
                 let prefix = if self.is("BeginsAgain") { session.id.as_str() } else { "" };
                 SessionRevision::new(format!("{prefix}#{}", before + 1))
             }
@@ -102,7 +103,7 @@ impl Mutant {
         SessionRevision::new(self.revisions.fetch_add(1, Ordering::Relaxed).to_string())
     }
 
-    /// Returns a session as it is stored.
+    /// Returns the session that is stored for a saved session, changed as the mutation requires.
     fn stored_form(&self, mut session: Session) -> Session {
         match self.mutation {
             "CutsTimes" => {
@@ -164,7 +165,7 @@ impl SessionStorage for Mutant {
                     1 => 20,
                     _ => 2,
                 };
-                // Dropping the call does not stop the save.
+                // Dropping the future does not stop the spawned save.
                 let save = tokio::spawn(async move {
                     for _ in 0..turns {
                         tokio::task::yield_now().await;
@@ -251,7 +252,7 @@ impl VersionedSessionStorage for Mutant {
         if sessions.contains_key(&self.key(&id)) && !self.is("CreateOverwrites") {
             return Err(conflict());
         }
-        // Under one lock, so that no other task creates the session.
+        // Checks and inserts under one lock, so that no other task can create the session in between.
         let taken = Stored { session: session.clone(), revision: SessionRevision::new("") };
         sessions.remove(&self.key(&id));
         match self.mutation {
@@ -364,7 +365,7 @@ impl Mutant {
         }
     }
 
-    /// Compares and writes in one step.
+    /// Compares the revision and writes the session under one lock.
     fn change(
         &self,
         id: &str,
@@ -389,7 +390,7 @@ impl Mutant {
         let mut sessions = self.sessions.lock().unwrap();
         let current = sessions.get_mut(&self.key(id));
         let current = current.ok_or_else(|| StorageError::NotFound(id.to_owned()))?;
-        // Another thread may have written in between.
+        // Another thread may have written since the first check.
         if current.revision != *expected && !ignores {
             return Err(StorageError::Conflict { id: id.to_owned() });
         }
@@ -432,7 +433,7 @@ fn rounded(value: &Value) -> Value {
         Value::Array(items) => items.iter().map(rounded).collect(),
         Value::Number(number) if number.is_f64() => {
             let float = number.as_f64().unwrap();
-            // The error of a parser that multiplies digits and powers of ten.
+            // A parser that multiplies digits with powers of ten makes such a rounding error.
             Value::from(float + float * f64::EPSILON)
         }
         value => value.clone(),

@@ -1,4 +1,4 @@
-//! The content blocks of a response in the vendor's format.
+//! The content blocks of a response in Anthropic's format.
 
 use neuron_types::{ContentBlock, ToolCall};
 use serde_json::{Map, Value, json};
@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::chunks::chunks;
 use crate::json::merge;
 
-/// Returns the blocks that the vendor would send. A raw block of another provider is replaced by its portable form, or
-/// left out if it has none.
+/// Returns the blocks that Anthropic would send. A raw block of another provider is replaced by its portable form. A
+/// raw block without a portable form is left out.
 pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlock> {
     content.iter().filter_map(|block| match block {
         ContentBlock::Raw { provider, .. } if provider == "anthropic" => Some(block),
@@ -15,10 +15,11 @@ pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlo
     })
 }
 
-/// Returns the block as it is in a response that is not streamed.
+/// Returns the JSON of a block in a response that is not streamed.
 ///
-/// Arguments that are not valid JSON become a string with their text. The vendor parses the output of a model before it
-/// sends a whole response, so it has no format for invalid arguments. `{}` would make a broken call look valid.
+/// Arguments that are not valid JSON become a string with their text. Anthropic parses the output of a model before it
+/// sends a whole response, so its API has no format for invalid arguments. An empty object would make a broken call
+/// look valid.
 pub(super) fn whole(block: &ContentBlock) -> Value {
     match block {
         ContentBlock::Raw { json, .. } => json.clone(),
@@ -34,12 +35,13 @@ pub(super) fn whole(block: &ContentBlock) -> Value {
             json!({"type": "tool_use", "id": id, "name": name, "input": input})
         }
         ContentBlock::Compaction { content } => json!({"type": "compaction", "content": content}),
-        // A model sends no other kind. Here the client receives an unknown kind or unknown fields.
+        // A model never sends a block of another kind. A script may still contain one, to test a client with an unknown
+        // kind.
         other => serde_json::to_value(other).unwrap_or_default(),
     }
 }
 
-/// Returns the block as it is in `content_block_start`, and its deltas.
+/// Returns the JSON of a block in its `content_block_start` event, and the JSON of its deltas.
 pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<Value>) {
     let (empty, deltas) = match block {
         ContentBlock::Text(text) => {
@@ -56,7 +58,7 @@ pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<
         ContentBlock::ToolUse { input, .. } => {
             let json = match ToolCall::invalid_json(input) {
                 Some(raw) => raw.to_owned(),
-                // Empty arguments have only the empty first piece.
+                // Anthropic streams empty arguments as one empty delta.
                 None if input.as_object().is_some_and(Map::is_empty) => String::new(),
                 None => input.to_string(),
             };
@@ -68,7 +70,7 @@ pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<
             let delta = json!({"type": "compaction_delta", "content": content});
             (json!({"content": null}), vec![delta])
         }
-        // The vendor streams the other kinds without deltas.
+        // Anthropic sends all other kinds complete in `content_block_start`, without deltas.
         _ => (json!({}), Vec::new()),
     };
     (merge(whole(block), empty), deltas)

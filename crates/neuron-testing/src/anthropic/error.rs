@@ -1,4 +1,4 @@
-//! Errors in the vendor's format.
+//! Errors in Anthropic's format.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::vendor::message;
 
-/// An error of the Messages API.
+/// An error of Anthropic's Messages API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status} {kind}: {message}")]
 pub struct ApiError {
     /// The HTTP status.
     pub status: u16,
-    /// The vendor's error type, such as `invalid_request_error`.
+    /// Anthropic's error type, such as `invalid_request_error`.
     pub kind: String,
-    /// The message.
+    /// The error message.
     pub message: String,
-    /// The delay in the `retry-after` header.
+    /// The delay in the `retry-after` header. `None` sends no header.
     pub retry_after: Option<Duration>,
 }
 
@@ -27,12 +27,12 @@ impl ApiError {
         Self { status, kind: kind.into(), message: message.into(), retry_after: None }
     }
 
-    /// Creates a 400 `invalid_request_error`.
+    /// Creates an `invalid_request_error` with status 400.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request_error", message)
     }
 
-    /// Returns the JSON body, which is also the data of an `error` event.
+    /// Returns the JSON body of the error. An `error` event in a stream has the same JSON as its data.
     #[must_use]
     pub fn body(&self, request_id: &str) -> Value {
         json!({
@@ -42,13 +42,14 @@ impl ApiError {
         })
     }
 
-    /// Returns the value of the `retry-after` header, in seconds.
+    /// Returns the value of the `retry-after` header, in seconds. Returns `None` if the error has no delay.
     pub(super) fn retry_after_header(&self) -> Option<String> {
         self.retry_after.map(|delay| delay.as_secs_f64().to_string())
     }
 }
 
-/// Returns the vendor's error that a provider converts to this error, if the vendor has one.
+/// Returns the Anthropic error that a provider converts to this [`ProviderError`]. Kinds that Anthropic does not have
+/// become a 500 `api_error`.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn every_provider_error_has_its_status() {
+    fn from_provider_error_maps_status_type_and_text() {
         use ProviderError as E;
         check(
             E::RateLimit { retry_after: None },
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_in_seconds() {
+    fn retry_after_header_is_in_seconds() {
         let header = |millis| {
             let retry_after = Some(Duration::from_millis(millis));
             ApiError::from(&ProviderError::RateLimit { retry_after }).retry_after_header()

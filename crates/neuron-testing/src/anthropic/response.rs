@@ -1,4 +1,4 @@
-//! A response that is not streamed.
+//! The JSON body of a response of the Messages API that is not streamed.
 
 use neuron_types::{CompletionResponse, StopReason};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::stop_reason::stop_reason_to_wire;
 use super::usage::final_usage;
 use crate::json::merge;
 
-/// Returns the JSON body that the vendor sends for this response.
+/// Returns the JSON body that Anthropic sends for a response that is not streamed.
 ///
 /// Arguments that are not valid JSON ([`ToolCall::invalid_json`]) become a string with their text.
 ///
@@ -45,7 +45,7 @@ pub fn json_body(response: &CompletionResponse) -> Value {
     })
 }
 
-/// Returns the details of a refusal.
+/// Returns the value of `stop_details`, which is null unless the stop reason is a refusal.
 pub(super) fn stop_details(reason: &StopReason) -> Value {
     match stop_reason_to_wire(reason) {
         "refusal" => json!({"type": "refusal", "category": null, "explanation": null}),

@@ -1,4 +1,4 @@
-//! The vendor's server, which checks requests and encodes responses.
+//! Anthropic's implementation of [`Vendor`]. It checks requests and encodes responses.
 
 use neuron_types::ProviderError;
 use serde_json::Value;
@@ -12,14 +12,16 @@ use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, Vendo
 
 /// A server that emulates Anthropic's Messages API on the loopback interface.
 ///
-/// It responds to `POST {url}/v1/messages` with replies from a script.
+/// The server responds to `POST {url}/v1/messages` with replies from a script.
 ///
-/// A request that the vendor would reject gets an error in the vendor's format and uses up no reply. Examples are a
-/// wrong key, a missing header, an unknown field and a tool call without a result. [`check_request`] has the rules for
-/// the body. Every other request gets the next reply, as JSON or, if it has `"stream": true`, as server-sent events. A
-/// request after the last reply gets a 400 that says so.
+/// A request that Anthropic would reject gets an error in Anthropic's format, and takes no reply from the script.
+/// Examples are a wrong key, a missing header, an unknown field and a tool call without a result. [`check_request`] has
+/// the rules for the body.
 ///
-/// If a [`Reply`](crate::Reply) breaks after a number of events, all events on the wire count, including pings.
+/// Every other request gets the next reply. The reply is sent as server-sent events if the request has
+/// `"stream": true`, and as JSON otherwise. A request after the last reply gets a 400.
+///
+/// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts, including pings.
 ///
 /// # Example
 ///
@@ -57,7 +59,8 @@ impl Vendor for AnthropicApi {
     type Detail = ();
     type Error = ApiError;
 
-    /// Rejects the requests that the vendor rejects, and checks in the vendor's order.
+    /// Checks a request in the order of Anthropic's own checks, and returns its model and streaming flag. Returns the
+    /// error that Anthropic sends if it rejects the request.
     fn check(&self, request: &RecordedRequest, rules: &Rules) -> Result<Call<()>, ApiError> {
         if request.method != "POST" || request.path != "/v1/messages" {
             return Err(ApiError::new(404, "not_found_error", "Not Found"));
@@ -112,7 +115,8 @@ impl Vendor for AnthropicApi {
     }
 }
 
-/// Checks the key. The vendor prefers `x-api-key` if both headers are sent.
+/// Checks the key of a request. If both headers are sent, `x-api-key` is checked and `authorization` is ignored, as at
+/// Anthropic.
 fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
     let key = request.header("x-api-key").or(request.bearer());
     let message = match key {
@@ -123,10 +127,10 @@ fn check_key(request: &RecordedRequest, rules: &Rules) -> Result<(), ApiError> {
     Err(ApiError::new(401, "authentication_error", message))
 }
 
-/// Maximum size of a body at the vendor, in bytes.
+/// Maximum size of a request body that Anthropic accepts, in bytes.
 const MAX_BODY: usize = 32 * 1024 * 1024;
 
-/// Returns the names in all `anthropic-beta` headers.
+/// Returns the beta names in all `anthropic-beta` headers. A header may list several names, separated by commas.
 fn betas(request: &RecordedRequest) -> Vec<&str> {
     request
         .headers

@@ -1,10 +1,10 @@
-//! Stop reasons in the vendor's words.
+//! Converts stop reasons to Anthropic's strings.
 
 use neuron_types::StopReason;
 
-/// Returns the vendor's word for a stop reason.
+/// Returns the string that Anthropic sends as `stop_reason`.
 ///
-/// The vendor has no word for [`StopReason::ContentFilter`] and sends `refusal`.
+/// Anthropic has no string for [`StopReason::ContentFilter`], which becomes `refusal`.
 #[must_use]
 pub fn stop_reason_to_wire(reason: &StopReason) -> &str {
     match reason {
@@ -16,7 +16,7 @@ pub fn stop_reason_to_wire(reason: &StopReason) -> &str {
         StopReason::Refusal | StopReason::ContentFilter => "refusal",
         StopReason::ContextWindowExceeded => "model_context_window_exceeded",
         StopReason::Other(reason) => reason,
-        // A reason that this crate does not know becomes `end_turn`.
+        // `StopReason` is non-exhaustive. A variant that this crate does not know becomes `end_turn`.
         _ => "end_turn",
     }
 }

@@ -1,4 +1,4 @@
-//! A response as server-sent events.
+//! Encodes a response as the server-sent events of Anthropic's Messages API.
 
 use neuron_types::CompletionResponse;
 use serde_json::{Value, json};
@@ -10,9 +10,10 @@ use super::usage::{final_usage, start_usage};
 use crate::Wire;
 use crate::json::merge;
 
-/// Returns the whole event stream that the vendor sends for this response, as bytes.
+/// Returns the bytes of the whole event stream that Anthropic sends for this response.
 ///
-/// A delta has `chunk_chars` characters. `wire` sets how lines are written. Its chunks and cuts apply only to a server.
+/// A delta has `chunk_chars` characters. Only the line format of `wire` applies. Its splits and cuts have no effect,
+/// because a server applies them.
 ///
 /// # Example
 ///
@@ -37,13 +38,13 @@ pub fn sse_bytes(response: &CompletionResponse, chunk_chars: usize, wire: &Wire)
     stream_events(response, chunk_chars).iter().flat_map(|event| event_bytes(event, wire)).collect()
 }
 
-/// Encodes an event. Its name is its `type`, as in all events of the vendor.
+/// Encodes an event as a server-sent event. The name of the event is the `type` in its JSON.
 pub(super) fn event_bytes(event: &Value, wire: &Wire) -> Vec<u8> {
     let name = event.get("type").and_then(Value::as_str);
     wire.event(name.unwrap_or_default(), event)
 }
 
-/// Returns the data of all events. The last event is `message_stop`.
+/// Returns the JSON data of all events of a stream. The last event is `message_stop`.
 pub(super) fn stream_events(response: &CompletionResponse, chunk_chars: usize) -> Vec<Value> {
     let begun = json!({
         "content": [],
@@ -53,6 +54,8 @@ pub(super) fn stream_events(response: &CompletionResponse, chunk_chars: usize) -
     });
     let mut events =
         vec![json!({"type": "message_start", "message": merge(json_body(response), begun)})];
+    // Anthropic sends a ping after the first `content_block_start`. A response without content has its ping after
+    // `message_start`.
     let mut ping = Some(json!({"type": "ping"}));
     for (index, block) in sent(&response.message.content).enumerate() {
         let (start, deltas) = streamed(block, chunk_chars);

@@ -1,14 +1,17 @@
-//! Token counts in the vendor's format. Prompt tokens exclude cached tokens, and totals exclude the passes that the
-//! vendor bills separately.
+//! Token counts in Anthropic's format.
+//!
+//! Anthropic's count of prompt tokens excludes cached tokens. Its totals exclude compaction and advisor passes, which
+//! it reports under `iterations`.
 
 use neuron_types::{TokenUsage, UsageIteration};
 use serde_json::{Value, json};
 
 use crate::json::{merge, sparse};
 
-/// Returns the usage of `message_start`, which has the counts of the prompt and one token of the response.
+/// Returns the `usage` of the `message_start` event. It has the counts of the prompt and one output token.
 ///
-/// If there are several passes, the counts are those of the first pass. The end of the stream corrects them.
+/// If the call has several passes, the counts are those of the first pass. `message_delta` at the end of the stream has
+/// the totals.
 pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     let counts = match usage.iterations.as_deref() {
         Some([first, ..]) => counts(first),
@@ -17,7 +20,8 @@ pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     merge(counts, json!({"output_tokens": 1, "service_tier": "standard"}))
 }
 
-/// Returns the usage at the end of a stream and in a response that is not streamed. Unknown counts are left out.
+/// Returns the `usage` of a complete response, for the end of a stream and for a response that is not streamed. Unknown
+/// counts are left out.
 pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     let thinking = usage.reasoning_tokens.map(|count| json!({"thinking_tokens": count}));
     let passes = usage.iterations.as_ref().map(|passes| {
@@ -30,7 +34,7 @@ pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     merge(counts(&call(usage)), sparse(others))
 }
 
-/// Returns the totals of the call without the passes that the vendor excludes from them.
+/// Returns the totals of a call without the passes that Anthropic excludes from its totals.
 fn call(usage: &TokenUsage) -> UsageIteration {
     let less = |all: Option<usize>, pass: Option<usize>| {
         all.map(|count| count.saturating_sub(pass.unwrap_or_default()))
@@ -53,7 +57,8 @@ fn call(usage: &TokenUsage) -> UsageIteration {
     all
 }
 
-/// Returns the counts under the vendor's names. Unlike the vendor's, our count of the prompt includes cached tokens.
+/// Returns the counts of a pass under Anthropic's names. Our `input_tokens` includes cached tokens and Anthropic's does
+/// not, so they are subtracted.
 fn counts(pass: &UsageIteration) -> Value {
     let (read, created) = (pass.cache_read_tokens, pass.cache_creation_tokens);
     let cached = read.unwrap_or_default() + created.unwrap_or_default();
@@ -70,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cached_tokens_are_not_input_tokens() {
+    fn input_tokens_exclude_cached_tokens() {
         let usage = TokenUsage {
             input_tokens: 100,
             output_tokens: 20,
@@ -94,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_not_known_are_left_out() {
+    fn final_usage_leaves_out_unknown_counts() {
         let usage = TokenUsage { input_tokens: 7, output_tokens: 3, ..Default::default() };
         assert_eq!(final_usage(&usage), json!({"input_tokens": 7, "output_tokens": 3}));
     }
 
     #[test]
-    fn totals_leave_out_the_compaction() {
+    fn totals_exclude_the_compaction_pass() {
         let pass = |kind: &str, input_tokens, output_tokens| UsageIteration {
             kind: kind.into(),
             input_tokens,

@@ -1,4 +1,5 @@
-//! A response body that runs its steps, and records a disconnect if it is dropped before the last step.
+//! A response body that runs the steps of a plan. A body that is dropped before its last step is counted as a
+//! disconnect.
 
 use std::future::pending;
 use std::io;
@@ -15,7 +16,8 @@ use super::record::Record;
 /// The type of every response body.
 pub(super) type Body = StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>;
 
-/// A response that is not complete yet. Hyper drops it when the client disconnects.
+/// A response that is not complete yet. Hyper drops the response when the client disconnects, and `drop` then counts
+/// the disconnect.
 pub(super) struct InFlight {
     record: Arc<Record>,
     done: bool,
@@ -26,7 +28,7 @@ impl InFlight {
         Self { record, done: false }
     }
 
-    /// Marks the response as ended by the server, so that it does not count as a disconnect.
+    /// Marks the response as ended by the server. Dropping the response then does not count as a disconnect.
     pub(super) fn done(&mut self) {
         self.done = true;
     }
@@ -41,13 +43,16 @@ impl Drop for InFlight {
 }
 
 impl Step {
-    /// Runs the step. Returns the bytes to send, if there are any.
+    /// Runs the step. Returns the bytes to send, or `None` if the step sends no bytes.
+    ///
+    /// Returns an error for [`Step::Abort`], which makes hyper close the connection. Never returns for [`Step::Hang`].
     pub(super) async fn take(self, in_flight: &mut InFlight) -> io::Result<Option<Bytes>> {
         match self {
             Self::Send(chunk) => return Ok(Some(chunk)),
             Self::Wait(duration) => tokio::time::sleep(duration).await,
             Self::Abort => {
-                // Hyper drops unwritten bytes on an error. While the body is pending, hyper writes them.
+                // Hyper discards unwritten bytes if the body returns an error, but writes them while the body is
+                // pending.
                 tokio::task::yield_now().await;
                 in_flight.done();
                 return Err(io::Error::other("the script closes the connection here"));
@@ -58,6 +63,7 @@ impl Step {
     }
 }
 
+/// Creates a response body that runs `steps` in order and sends their bytes.
 pub(super) fn body(steps: Vec<Step>, in_flight: InFlight) -> Body {
     let state = (steps.into_iter(), in_flight);
     let frames = stream::unfold(state, |(mut steps, mut in_flight)| async move {

@@ -1,5 +1,5 @@
-//! HTTP for every loopback server. It accepts connections, records requests, and splits or breaks responses. It does
-//! not depend on a vendor.
+//! The HTTP layer of every loopback server. This layer accepts connections, records requests, and splits or breaks
+//! responses. It knows no vendor's format.
 
 mod body;
 mod plan;

@@ -1,4 +1,4 @@
-//! The actions of a server for one request, which are all planned before the first action.
+//! The actions of a server for one request. All actions are planned before the first one runs.
 
 use std::time::Duration;
 
@@ -7,27 +7,28 @@ use bytes::Bytes;
 /// The actions of a server for one request.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// The steps before the response begins.
+    /// The steps to run before the response begins.
     pub(crate) before: Vec<Step>,
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<Step>,
 }
 
-/// A step of a response. After the last step the body ends normally.
+/// A step of a response. The body ends normally after the last step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Sends these bytes as one chunk.
+    /// Sends the bytes as one chunk.
     Send(Bytes),
+    /// Waits before the next step.
     Wait(Duration),
-    /// Closes the connection.
+    /// Closes the connection before the response is complete.
     Abort,
     /// Sends nothing more and keeps the response open.
     Hang,
 }
 
 impl Plan {
-    /// Creates a plan without a response. The step hangs or closes the connection.
+    /// Creates a plan that sends no response. `step` must be [`Step::Abort`] or [`Step::Hang`].
     pub(crate) fn no_response(step: Step) -> Self {
         Self { before: vec![step], status: 500, headers: Vec::new(), body: Vec::new() }
     }

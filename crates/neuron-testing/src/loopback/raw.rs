@@ -7,12 +7,13 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// A server on 127.0.0.1 that lets a test control each byte of a connection.
 ///
-/// A test can send nothing, half a response, or a response that does not end. The server does not depend on a vendor
-/// and implements only the necessary part of HTTP.
+/// A test can send no bytes, half a response, or a response that never ends. The server parses only the part of HTTP
+/// that is necessary to read a request.
 ///
 /// # Panics
 ///
-/// The methods of this type and of [`RawConnection`] panic if the operating system or the client fails.
+/// The methods of `RawServer` and of [`RawConnection`] panic if a system call fails or the client closes the connection
+/// unexpectedly.
 ///
 /// # Example: reset a connection within a response
 ///
@@ -32,18 +33,18 @@ use tokio::net::{TcpListener, TcpStream};
 pub struct RawServer(TcpListener);
 
 impl RawServer {
-    /// Binds to a free port.
+    /// Starts to listen on a free port of 127.0.0.1.
     pub async fn bind() -> Self {
         Self(TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port"))
     }
 
-    /// Returns the base URL without a trailing slash.
+    /// Returns the base URL of the server, without a trailing slash.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.0.local_addr().expect("an address"))
     }
 
-    /// Accepts a connection and reads a request from it.
+    /// Accepts the next connection and reads one request from it.
     pub async fn request(&self) -> RawConnection {
         let (stream, _) = self.0.accept().await.expect("a connection");
         let mut connection = RawConnection { stream };
@@ -51,8 +52,9 @@ impl RawServer {
         connection
     }
 
-    /// Accepts a connection, reads a request, and writes the head of a response and then `bytes`. `length` is the
-    /// length of the body, and `bytes` may be only a part of the body.
+    /// Accepts the next connection, reads one request, and writes the head of a response and then `bytes`.
+    ///
+    /// `length` is the `content-length` of the response. `bytes` may be only a part of the body.
     pub async fn respond(
         &self,
         status: u16,
@@ -67,7 +69,7 @@ impl RawServer {
     }
 }
 
-/// A connection of a [`RawServer`]. Dropping it closes it.
+/// A connection of a [`RawServer`]. Dropping the value closes the connection.
 #[derive(Debug)]
 pub struct RawConnection {
     /// The TCP stream of the connection.
@@ -75,7 +77,7 @@ pub struct RawConnection {
 }
 
 impl RawConnection {
-    /// Reads a request, which must have a `content-length` header.
+    /// Reads and discards one request. The request must have a `content-length` header.
     pub async fn request(&mut self) {
         let mut head = Vec::new();
         while !head.ends_with(b"\r\n\r\n") {
@@ -88,18 +90,18 @@ impl RawConnection {
         self.stream.read_exact(&mut body).await.expect("a whole body");
     }
 
-    /// Writes and flushes bytes.
+    /// Writes `bytes` to the connection and flushes them.
     pub async fn write(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).await.expect("a client that reads");
         self.stream.flush().await.expect("a client that reads");
     }
 
-    /// Writes these bytes repeatedly until the client closes the connection.
+    /// Writes `bytes` again and again until the client closes the connection.
     pub async fn write_until_closed(&mut self, bytes: impl AsRef<[u8]>) {
         while self.stream.write_all(bytes.as_ref()).await.is_ok() {}
     }
 
-    /// Writes the head of a response with a body of `length` bytes.
+    /// Writes the status line and the headers of a response whose body has `length` bytes.
     pub async fn head(&mut self, status: u16, content_type: &str, length: usize) {
         self.write(format!(
             "HTTP/1.1 {status} Status\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\n\r\n"
@@ -107,9 +109,9 @@ impl RawConnection {
         .await;
     }
 
-    /// Resets the connection, as a failing host does.
+    /// Resets the connection with a TCP RST, as a host that crashes does.
     pub fn reset(self) {
-        // With zero linger, closing does not wait and unsent bytes are discarded.
+        // With zero linger, `close` sends a RST instead of a FIN and discards unsent bytes.
         self.stream.set_zero_linger().expect("an open connection");
     }
 }

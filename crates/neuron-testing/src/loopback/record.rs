@@ -15,28 +15,29 @@ use crate::queue::lock;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RecordedRequest {
-    /// The method, in upper case.
+    /// The HTTP method, in upper case.
     pub method: String,
-    /// The path, without the query.
+    /// The path of the URL, without the query.
     pub path: String,
-    /// The query without the `?`. Empty if there is none.
+    /// The query of the URL without the `?`. Empty if the URL has no query.
     pub query: String,
-    /// The headers in the order of the request. The names are in lower case.
+    /// The names and values of the headers, in the order in which they were sent. The names are in lower case.
     pub headers: Vec<(String, String)>,
     /// The bytes of the body.
     pub body: Vec<u8>,
-    /// The parsed body, if it is JSON.
+    /// The parsed body. `None` if the body is not JSON.
     pub json: Option<Value>,
 }
 
 impl RecordedRequest {
-    /// Returns the first value of a header. `name` must be in lower case.
+    /// Returns the first value of the header `name`, or `None` if the request does not have the header. `name` must be
+    /// in lower case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Returns the key of an `Authorization: Bearer` header.
+    /// Returns the key of an `Authorization: Bearer` header, or `None` if there is no such header.
     #[must_use]
     pub fn bearer(&self) -> Option<&str> {
         self.header("authorization")?.strip_prefix("Bearer ")
@@ -75,6 +76,7 @@ pub(crate) struct Record {
     counts: watch::Sender<Counts>,
 }
 
+/// The number of connections, requests and disconnects of a server since its start.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     pub(crate) connections: usize,
@@ -83,13 +85,17 @@ pub(crate) struct Counts {
 }
 
 impl Record {
-    /// Records a request. Calls `then` with its number before another request can be recorded.
+    /// Records a request and returns the result of `then`.
+    ///
+    /// The first argument of `then` is the number of the request, counted from 1. No other request is recorded while
+    /// `then` runs.
     pub(super) fn requested<T>(
         &self,
         request: RecordedRequest,
         then: impl FnOnce(usize, &RecordedRequest) -> T,
     ) -> T {
         let mut requests = lock(&self.requests);
+        // `then` runs under the lock, so that replies are taken in the order of the request numbers.
         let result = then(requests.len() + 1, &request);
         requests.push(request);
         drop(requests);
@@ -109,7 +115,7 @@ impl Record {
         *self.counts.borrow()
     }
 
-    /// Waits until `wanted` returns `true` for the counts.
+    /// Waits until `wanted` returns `true` for the server's counters. Checks them again after each change.
     pub(crate) async fn wait_for(&self, wanted: impl FnMut(&Counts) -> bool) {
         // Fails only if the sender was dropped, and `self` holds the sender.
         let _ = self.counts.subscribe().wait_for(wanted).await;

@@ -7,8 +7,11 @@ use crate::Reply;
 
 /// A response of a loopback server.
 ///
-/// Servers accept every type that converts into a `ServerReply`: a [`Reply`], a text, a response, embeddings or an
-/// error.
+/// Servers accept every type that converts into a `ServerReply`. These types are [`Reply`], texts,
+/// [`CompletionResponse`], [`EmbeddingResponse`] and [`ProviderError`].
+///
+/// [`CompletionResponse`]: neuron_types::CompletionResponse
+/// [`ProviderError`]: neuron_types::ProviderError
 ///
 /// # Example
 ///
@@ -26,12 +29,13 @@ use crate::Reply;
 #[must_use]
 pub struct ServerReply {
     pub(crate) source: Source,
-    /// The encoding on the wire. `None` means the encoding of the server.
+    /// The line format, splits and cuts of the reply. `None` selects the [`Wire`] of the server.
     pub(crate) wire: Option<Wire>,
-    /// Headers in addition to the headers of the vendor.
+    /// Response headers in addition to the vendor's own.
     pub(crate) headers: Vec<(String, String)>,
 }
 
+/// The content of a server reply.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
     Reply(Box<Reply>),
@@ -40,9 +44,9 @@ pub(crate) enum Source {
 }
 
 impl ServerReply {
-    /// Creates a reply with this status, these headers and this body.
+    /// Creates a reply with any status, headers and body. The server sends them unchanged.
     ///
-    /// Without a `content-length` header the body is sent in chunks.
+    /// Without a `content-length` header the body is sent with `transfer-encoding: chunked`.
     pub fn raw(
         status: u16,
         headers: impl IntoIterator<Item = (impl Into<String>, impl Into<String>)>,
@@ -55,7 +59,7 @@ impl ServerReply {
             })
     }
 
-    /// Sets how the bytes are written and cut. Replaces the setting of the server.
+    /// Sets how the bytes of this reply are encoded, split and cut. Overrides the [`Wire`] of the server.
     pub fn over(self, wire: Wire) -> Self {
         Self { wire: Some(wire), ..self }
     }
@@ -72,7 +76,7 @@ impl ServerReply {
 }
 
 impl Reply {
-    /// Converts the reply to a server reply, and sets how its bytes are written and cut.
+    /// Converts the reply to a [`ServerReply`] whose bytes are encoded, split and cut as `wire` says.
     pub fn over(self, wire: Wire) -> ServerReply {
         ServerReply::from(self).over(wire)
     }
@@ -84,7 +88,8 @@ impl<T: Into<Reply>> From<T> for ServerReply {
     }
 }
 
-/// Creates a reply to a request for embeddings. An empty model is replaced by the model of the request.
+/// Creates a reply to a request for embeddings. If `response.model` is empty, the server sends the model of the
+/// request.
 impl From<EmbeddingResponse> for ServerReply {
     fn from(response: EmbeddingResponse) -> Self {
         Self::new(Source::Embeddings(Box::new(response)))

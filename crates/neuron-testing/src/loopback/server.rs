@@ -20,7 +20,8 @@ use super::plan::Plan;
 use super::record::{Record, RecordedRequest};
 use crate::queue::lock;
 
-/// A server on a free port of 127.0.0.1. Dropping the server closes the port at once, and its connections soon after.
+/// A server on a free port of 127.0.0.1. Dropping the server closes the port immediately, and its connections soon
+/// after.
 #[derive(Debug)]
 pub(crate) struct LoopbackServer {
     address: SocketAddr,
@@ -29,15 +30,17 @@ pub(crate) struct LoopbackServer {
     accepting: AbortHandle,
 }
 
-/// The listener, or `None` after the server was dropped. The accepting task shares it, because an aborted task may end
-/// later.
+/// The listener, or `None` after the server was dropped.
+///
+/// The accepting task borrows the listener from this slot for each poll. An aborted task may end later than `drop`, so
+/// it must not own the listener.
 type Slot = Mutex<Option<TcpListener>>;
 
 impl LoopbackServer {
-    /// Starts to listen. No response begins before `gather` requests have arrived.
+    /// Starts a server. No response begins before `gather` requests have arrived.
     ///
-    /// `handler` plans the response to a request. Its first argument is the number of the request, counted from 1. It
-    /// is called for one request at a time.
+    /// `handler` plans the response to a request. Its first argument is the number of the request, counted from 1.
+    /// Calls of `handler` never overlap.
     pub(crate) async fn start(
         gather: usize,
         handler: impl Fn(usize, &RecordedRequest) -> Plan + Send + Sync + 'static,
@@ -72,12 +75,13 @@ struct Service {
     gather: usize,
 }
 
+/// Accepts connections until the listener is taken from its slot.
 async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
     // Aborts the connections when this task ends.
     let mut connections = JoinSet::new();
     loop {
         let accepted = poll_fn(|cx| {
-            // Remove finished connections from the set.
+            // The set would otherwise keep the result of every finished connection.
             while let Poll::Ready(Some(_)) = connections.poll_join_next(cx) {}
             match &*lock(&listener) {
                 Some(listener) => listener.poll_accept(cx).map(Some),
@@ -97,10 +101,12 @@ async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
     }
 }
 
+/// Serves the requests of one connection until the connection closes.
 async fn serve(stream: TcpStream, service: Arc<Service>) {
-    // Send small chunks without delay.
+    // Without `nodelay`, the kernel may join small chunks, and tests split responses into chunks on purpose.
     let _ = stream.set_nodelay(true);
-    // Fails if a client disconnects or a script aborts. Both are handled elsewhere.
+    // Returns an error if the client disconnects or the script aborts the response. `InFlight` counts disconnects, and
+    // an abort is intended.
     let _ = http1::Builder::new()
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(stream), service_fn(|request| service.answer(request)))
@@ -108,6 +114,7 @@ async fn serve(stream: TcpStream, service: Arc<Service>) {
 }
 
 impl Service {
+    /// Reads and records a request, runs the steps before the response, and returns the response.
     async fn answer(&self, request: Request<Incoming>) -> io::Result<Response<Body>> {
         let (head, incoming) = request.into_parts();
         let received = incoming.collect().await.map_err(io::Error::other)?;

@@ -5,7 +5,9 @@ use serde_json::Value;
 use super::Wire;
 
 impl Wire {
-    /// Encodes a server-sent event with a name. A comment precedes the event if comments are enabled.
+    /// Encodes a server-sent event with an `event` line for its name and a `data` line with the JSON.
+    ///
+    /// A comment precedes the event if [`comments`](Self::comments) was called.
     #[must_use]
     pub fn event(&self, name: &str, json: &Value) -> Vec<u8> {
         let (end, space) = (self.line_end(), self.space());
@@ -13,23 +15,25 @@ impl Wire {
         format!("{comment}event:{space}{name}{end}data:{space}{json}{end}{end}").into_bytes()
     }
 
-    /// Encodes a server-sent event without a name. A comment precedes the event if comments are enabled.
+    /// Encodes a server-sent event that has only a `data` line with the JSON.
+    ///
+    /// A comment precedes the event if [`comments`](Self::comments) was called.
     #[must_use]
     pub fn data(&self, json: &Value) -> Vec<u8> {
         self.data_text(&self.padded_json(json))
     }
 
-    /// Like [`data`](Self::data), for data that is not JSON, such as OpenAI's `[DONE]`.
+    /// Encodes a server-sent event that has only a `data` line, for a text that is not JSON, such as OpenAI's `[DONE]`.
     pub(crate) fn data_text(&self, text: &str) -> Vec<u8> {
         let (end, space, comment) = (self.line_end(), self.space(), self.comment());
         format!("{comment}data:{space}{text}{end}{end}").into_bytes()
     }
 
-    /// Encodes a line of JSON. The settings for comments and for the space after a colon apply only to server-sent
-    /// events.
+    /// Encodes JSON as one line. [`comments`](Self::comments) and [`no_space`](Self::no_space) have no effect on the
+    /// line.
     ///
-    /// The Unicode separators for lines and paragraphs are escaped, as Ollama does. Ollama's Python client treats them
-    /// as the end of a line.
+    /// U+2028 and U+2029 are escaped, as Ollama does. Ollama's Python client treats these two characters as the end of
+    /// a line.
     #[must_use]
     pub fn json_line(&self, json: &Value) -> Vec<u8> {
         let json = self.padded_json(json);
@@ -52,6 +56,7 @@ impl Wire {
         }
     }
 
+    /// Serialises the JSON, with spaces before its last brace if [`padded`](Self::padded) was called.
     fn padded_json(&self, json: &Value) -> String {
         let json = json.to_string();
         match json.strip_suffix('}') {

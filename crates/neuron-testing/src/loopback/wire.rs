@@ -1,4 +1,4 @@
-//! The encoding and the chunk boundaries of a response, which a client must handle.
+//! The encoding and the chunk boundaries of a response. A client must accept every variant.
 
 use bytes::{Bytes, BytesMut};
 
@@ -46,24 +46,24 @@ enum CutKind {
 }
 
 impl Wire {
-    /// Sends the body in chunks of this many bytes. Minimum: 1.
+    /// Sends the body in chunks of `bytes` bytes. Zero means 1.
     pub fn split_every(self, bytes: usize) -> Self {
         Self { split: Some(Split::Every(bytes.max(1))), ..self }
     }
 
-    /// Sends the body in two chunks. The first chunk has this many bytes.
+    /// Sends the body in two chunks. The first chunk has `bytes` bytes.
     pub fn split_at(self, bytes: usize) -> Self {
         Self { split: Some(Split::At(bytes)), ..self }
     }
 
-    /// Sends this many bytes of the body, then closes the connection. The client gets an error.
+    /// Sends the first `bytes` bytes of the body, then closes the connection. The client gets an error.
     ///
-    /// Has no effect if the body is not longer.
+    /// Has no effect if the body has `bytes` bytes or fewer.
     pub fn cut_at(self, bytes: usize) -> Self {
         Self { cut: Some((bytes, CutKind::Abort)), ..self }
     }
 
-    /// Sends this many bytes of the body, then ends it as if it were complete.
+    /// Sends only the first `bytes` bytes of the body, and ends the body normally. The client gets no error.
     pub fn end_at(self, bytes: usize) -> Self {
         Self { cut: Some((bytes, CutKind::End)), ..self }
     }
@@ -83,13 +83,17 @@ impl Wire {
         Self { comments: true, ..self }
     }
 
-    /// Pads the JSON of every event with spaces before its last brace. Vendors do so to hide the lengths of tokens.
+    /// Inserts spaces before the last brace of the JSON of every event. Vendors pad their JSON to hide the lengths of
+    /// tokens.
     pub fn padded(self) -> Self {
         Self { padded: true, ..self }
     }
 
-    /// Splits and cuts a body. Waits stay in place, and no chunk extends across a wait.
+    /// Applies the cut, then the split, to the steps of a body.
+    ///
+    /// [`Step::Wait`] steps keep their positions. Bytes from before and after a wait are never joined in one chunk.
     pub(crate) fn apply(&self, steps: Vec<Step>) -> Vec<Step> {
+        // The position of a cut refers to the whole body, so the cut is applied before the split.
         let steps = match self.cut {
             Some((bytes, kind)) => cut(steps, bytes, kind),
             None => steps,
@@ -101,6 +105,7 @@ impl Wire {
     }
 }
 
+/// Keeps the first `bytes` bytes of a body. A body that is longer ends as `kind` says.
 fn cut(steps: Vec<Step>, bytes: usize, kind: CutKind) -> Vec<Step> {
     let mut left = bytes;
     let mut kept = Vec::with_capacity(steps.len());
@@ -122,6 +127,7 @@ fn cut(steps: Vec<Step>, bytes: usize, kind: CutKind) -> Vec<Step> {
     kept
 }
 
+/// Joins consecutive chunks, then splits them at the boundaries that `split` sets.
 fn split_steps(steps: Vec<Step>, split: Split) -> Vec<Step> {
     let mut result = Vec::new();
     let mut sent = 0;
@@ -168,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn splits_and_cuts_by_bytes() {
+    fn apply_splits_and_cuts_at_byte_offsets() {
         let wait = || Step::Wait(Duration::from_secs(1));
         let steps = [send("abc"), send("de"), wait(), send("f")];
         let wire = Wire::default;
@@ -187,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn any_split_keeps_the_bytes() {
+    fn apply_keeps_all_bytes_for_every_split() {
         let text = "event: a\r\ndata: é\r\n\r\n";
         for bytes in 0..=text.len() + 1 {
             for wire in [Wire::default().split_every(bytes), Wire::default().split_at(bytes)] {

@@ -1,4 +1,4 @@
-//! A chat response of Ollama, as one body and as lines of a stream.
+//! Encodes a chat response of Ollama, as one JSON body and as the lines of a stream.
 
 use neuron_types::{CompletionResponse, ContentBlock, TokenUsage, ToolCall};
 use serde_json::{Value, json};
@@ -10,11 +10,11 @@ use crate::Wire;
 use crate::chunks::chunks;
 use crate::json::{merge, sparse};
 
-/// Returns the JSON body that Ollama sends for this response.
+/// Returns the JSON body that Ollama sends for a response that is not streamed.
 ///
-/// Blocks that have no form in Ollama's API are left out. A tool call without an id gets an id in Ollama's format.
-/// Arguments that are not valid JSON ([`ToolCall::invalid_json`]) become a string with their text. Ollama parses the
-/// output of a model, so it has no format for invalid arguments.
+/// Content blocks that Ollama's API cannot express are left out. A tool call without an id gets an id in Ollama's
+/// format. Arguments that are not valid JSON ([`ToolCall::invalid_json`]) become a string with their text. Ollama
+/// parses the output of a model, so its API has no format for invalid arguments.
 ///
 /// # Example
 ///
@@ -46,10 +46,10 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
     last_line(response, message, dialect)
 }
 
-/// Returns all lines that Ollama streams for this response, as bytes.
+/// Returns the bytes of all lines that Ollama streams for this response.
 ///
-/// A line has `chunk_chars` characters of text or thinking. `wire` sets how lines are written. Its chunks and cuts
-/// apply only to a server.
+/// A line has `chunk_chars` characters of text or thinking. Only the line format of `wire` applies. Its splits and cuts
+/// have no effect, because a server applies them.
 ///
 /// # Example
 ///
@@ -75,7 +75,7 @@ pub fn chat_bytes(
     chat_frames(response, chunk_chars, wire, dialect).concat()
 }
 
-/// Returns the bytes of every line.
+/// Returns the encoded lines of a stream, one item per line.
 pub(super) fn chat_frames(
     response: &CompletionResponse,
     chunk_chars: usize,
@@ -108,7 +108,8 @@ pub(super) fn chat_frames(
     lines.chain([last]).map(|line| wire.json_line(&line)).collect()
 }
 
-/// The content of a message of Ollama. The wire format does not have the order of the kinds.
+/// The content of a message of Ollama. The wire format has one field per kind of content, so the order of the content
+/// blocks is lost.
 #[derive(Default)]
 struct Content {
     thinking: String,
@@ -117,6 +118,7 @@ struct Content {
 }
 
 impl Content {
+    /// Creates the content of a message from a response.
     fn new(response: &CompletionResponse, dialect: &Dialect) -> Self {
         let mut content = Self::default();
         for block in response.message.content.iter().filter_map(ContentBlock::portable) {
@@ -143,7 +145,8 @@ impl Content {
     }
 }
 
-/// Returns the last line, which has `done`. Without a stream it is the only line. Counts of zero are left out.
+/// Returns the last line of a stream, which has `"done": true`. A response that is not streamed consists of this line
+/// only. Counts of zero are left out, as Ollama does.
 fn last_line(response: &CompletionResponse, message: Value, dialect: &Dialect) -> Value {
     let TokenUsage { input_tokens, output_tokens, .. } = response.usage;
     let prompt_count = Some(input_tokens).filter(|_| !dialect.no_prompt_count);

@@ -1,5 +1,5 @@
-//! The rules for a request's body. Ollama decodes a body into Go structs. Most errors are therefore errors of Go's JSON
-//! decoder, and unknown fields are ignored.
+//! Ollama's rules for the body of a request. Ollama decodes a body into Go structs. Most errors are therefore errors of
+//! Go's JSON decoder, and unknown fields are ignored.
 
 use std::sync::LazyLock;
 
@@ -68,14 +68,18 @@ pub fn check_embed_request(body: &Value) -> Result<(), ApiError> {
     check_options(&body["options"])
 }
 
+/// Returns a 400 with the text `problem`. Returns `Ok` if there is no problem.
 fn refuse(problem: Option<String>) -> Result<(), ApiError> {
     problem.map_or(Ok(()), |text| Err(ApiError::invalid_request(text)))
 }
 
+/// Returns the error text for a missing or empty model, or `None` if there is a model.
 fn model_problem(model: &Value) -> Option<String> {
     model.as_str().is_none_or(str::is_empty).then(|| "model is required".into())
 }
 
+/// Returns the error text for a message with an unknown role or with an image that is not base64. Returns `None` for a
+/// valid message.
 fn message_problem(message: &Value) -> Option<String> {
     let role = message["role"].as_str().unwrap_or_default().to_lowercase();
     if !["system", "user", "assistant", "tool"].contains(&role.as_str()) {
@@ -88,6 +92,8 @@ fn message_problem(message: &Value) -> Option<String> {
     Some(format!("illegal base64 data at input byte {at}"))
 }
 
+/// Returns the error text for a value of `think` that is neither a boolean nor a known level. Returns `None` for a
+/// valid or missing value.
 fn think_problem(think: &Value) -> Option<String> {
     match think {
         Value::Null | Value::Bool(_) => None,
@@ -104,6 +110,8 @@ fn think_problem(think: &Value) -> Option<String> {
     }
 }
 
+/// Returns the error text for a value of `keep_alive` that is neither a number nor a duration in Go's syntax. Returns
+/// `None` for a valid or missing value.
 fn keep_alive_problem(keep_alive: &Value) -> Option<String> {
     match keep_alive {
         Value::Null | Value::Number(_) => None,
@@ -114,7 +122,8 @@ fn keep_alive_problem(keep_alive: &Value) -> Option<String> {
     }
 }
 
-/// Returns Go's error for a text that is not a duration. A duration is a list of numbers with units, or a zero.
+/// Returns the error of Go's `time.ParseDuration` for a text, or `None` if the text is a duration such as `1h30m` or
+/// `0`.
 fn duration_error(text: &str) -> Option<&'static str> {
     let mut rest = text.strip_prefix(['-', '+']).unwrap_or(text);
     if rest == "0" {
@@ -139,6 +148,8 @@ fn duration_error(text: &str) -> Option<&'static str> {
     None
 }
 
+/// Returns the error text for a value of `format` that is neither empty, `json`, nor an object. Returns `None` for a
+/// valid or missing value.
 fn format_problem(format: &Value) -> Option<String> {
     let fits = match format {
         Value::String(text) => text.is_empty() || text == "json",
@@ -147,7 +158,7 @@ fn format_problem(format: &Value) -> Option<String> {
     (!fits).then(|| "invalid format: expected \"json\" or a valid JSON Schema object".into())
 }
 
-/// Checks the types of known options. Ollama ignores unknown options.
+/// Checks the types of the known options. Ollama ignores unknown options, and sends a 500 for a wrong type.
 fn check_options(options: &Value) -> Result<(), ApiError> {
     let types = Wording.shape("options");
     for (key, value) in options.as_object().into_iter().flatten() {
@@ -167,7 +178,7 @@ fn check_options(options: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Ollama's shapes and the texts of Go's JSON decoder.
+/// Ollama's shapes, and the error texts of Go's JSON decoder.
 #[derive(Debug, Clone, Copy)]
 struct Wording;
 
@@ -186,7 +197,7 @@ impl shape::Wording for Wording {
         true
     }
 
-    /// Returns the path of the list, because Go's errors do not name the item.
+    /// Returns the path of the list itself, because Go's errors do not contain the index of an item.
     fn item(self, path: &str, _index: usize) -> String {
         path.to_owned()
     }
@@ -214,6 +225,7 @@ impl shape::Wording for Wording {
     }
 }
 
+/// Returns the word for a JSON type in the errors of Go's JSON decoder.
 fn go_kind_of(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

@@ -1,8 +1,8 @@
-//! Differences of older versions and of other servers of this API.
+//! The differences between Ollama and its older versions or other servers with the same API.
 
-/// Differences of older versions of Ollama and of other servers of its API.
+/// The differences between a current Ollama and an older version, or another server with the same API.
 ///
-/// The default is a current server. Each method adds one difference.
+/// The default has no differences. Each method adds one difference.
 ///
 /// # Example
 ///
@@ -28,13 +28,15 @@ pub struct Dialect {
     pub(super) no_prompt_count: bool,
 }
 
-/// The lines of a stream that contain tool calls.
+/// The positions of tool calls in the lines of a stream.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum CallLines {
-    /// All calls in one line, before the last line.
+    /// All calls are in one line, before the last line.
     #[default]
     Together,
+    /// Each call has its own line, before the last line.
     Apart,
+    /// All calls are in the last line.
     Last,
 }
 
@@ -49,7 +51,7 @@ impl Dialect {
         Self { calls: CallLines::Apart, ..self }
     }
 
-    /// Streams tool calls in the last line, which marks the response as done.
+    /// Streams tool calls in the last line, which has `"done": true`.
     pub fn calls_in_last_line(self) -> Self {
         Self { calls: CallLines::Last, ..self }
     }

@@ -1,4 +1,4 @@
-//! Embeddings in Ollama's format.
+//! Encodes embeddings in Ollama's format.
 
 use neuron_types::EmbeddingResponse;
 use serde_json::{Value, json};

@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 
 use crate::vendor::message;
 
-/// An error of Ollama.
+/// An error of Ollama's API.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {message}")]
 pub struct ApiError {
-    /// The HTTP status. It is not sent in an error within a stream.
+    /// The HTTP status. An error within a stream does not have it on the wire.
     pub status: u16,
-    /// The text.
+    /// The error text.
     pub message: String,
-    /// The delay in the `retry-after` header.
+    /// The delay in the `retry-after` header. `None` sends no header.
     pub retry_after: Option<Duration>,
 }
 
@@ -25,24 +25,25 @@ impl ApiError {
         Self { status, message: message.into(), retry_after: None }
     }
 
-    /// Creates a 400.
+    /// Creates an error with status 400.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(400, message)
     }
 
-    /// Returns the JSON body, which is also the line that breaks a stream.
+    /// Returns the JSON body of the error. A stream that fails sends the same JSON as its last line.
     #[must_use]
     pub fn body(&self) -> Value {
         json!({"error": self.message})
     }
 
-    /// Returns the value of the `retry-after` header, in seconds.
+    /// Returns the value of the `retry-after` header, in seconds. Returns `None` if the error has no delay.
     pub(super) fn retry_after_header(&self) -> Option<String> {
         self.retry_after.map(|delay| delay.as_secs_f64().to_string())
     }
 }
 
-/// Returns Ollama's error that a provider converts to this error, if Ollama has one.
+/// Returns the Ollama error that a provider converts to this [`ProviderError`]. Kinds that Ollama does not have become
+/// a 500.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;
@@ -55,7 +56,8 @@ impl From<&ProviderError> for ApiError {
             E::InvalidRequest(_) => (400, "{}"),
             E::ContextWindowExceeded(_) => (400, "the input length exceeds the context length: {}"),
             E::ModelNotFound(_) => (404, "model '{}' not found"),
-            // An error within a stream has only a text.
+            // Only the text, without the prefix of `StreamError`, because a provider converts the line to a
+            // `StreamError` again.
             E::StreamError(text) => return Self::new(500, text),
             _ => (500, "{}"),
         };
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn every_provider_error_has_its_status() {
+    fn from_provider_error_maps_status_and_text() {
         use ProviderError as E;
         check(E::RateLimit { retry_after: None }, "429: too many requests");
         check(E::InsufficientResources("pay".into()), "402: pay");

@@ -18,10 +18,11 @@ pub use embeddings::embeddings_body;
 pub use error::ApiError;
 pub use server::{OllamaApi, OllamaCall, OllamaServer, OllamaServerBuilder};
 
-/// The fixed time of every response, so that responses are the same in every run.
+/// The `created_at` time of every response. The time is fixed so that responses are the same in every run.
 const CREATED_AT: &str = "2025-11-20T12:00:00.123456789Z";
 
-/// Fixed durations in every response, in nanoseconds.
+/// The `total_duration` of every response, in nanoseconds. This and the other durations are fixed so that responses are
+/// the same in every run.
 const TOTAL_DURATION: u64 = 5_000_000_000;
 const LOAD_DURATION: u64 = 1_000_000_000;
 const PROMPT_EVAL_DURATION: u64 = 500_000_000;

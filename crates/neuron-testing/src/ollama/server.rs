@@ -1,4 +1,4 @@
-//! Ollama's server, which checks requests and encodes responses.
+//! Ollama's implementation of [`Vendor`]. It checks requests and encodes responses.
 
 use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::Value;
@@ -16,15 +16,17 @@ use crate::vendor::{
 
 /// A server that emulates Ollama on the loopback interface.
 ///
-/// It responds to `POST {url}/api/chat` and `/api/embed` with replies from one script.
+/// The server responds to `POST {url}/api/chat` and `/api/embed` with replies from one script.
 ///
-/// A request that Ollama would reject gets an error in Ollama's format and uses up no reply. [`check_chat_request`] has
-/// the rules. Every other request gets the next reply, as lines of JSON unless it has `"stream": false`. The next reply
-/// to a request for embeddings must be an [`EmbeddingResponse`], and the next reply to a chat must not be one.
-/// Otherwise the request gets a 400.
+/// A request that Ollama would reject gets an error in Ollama's format, and takes no reply from the script.
+/// [`check_chat_request`] and [`check_embed_request`] have the rules.
 ///
-/// No key is required unless the builder sets one. If a [`Reply`](crate::Reply) breaks after a number of events, each
-/// line counts as an event. An error within a stream is a line that has only the error's text.
+/// Every other request gets the next reply. A chat is streamed as lines of JSON unless the request has
+/// `"stream": false`. A request for embeddings gets a 400 unless its reply is an [`EmbeddingResponse`]. A chat gets a
+/// 400 if its reply is an [`EmbeddingResponse`].
+///
+/// No key is required unless the builder sets a key. If a [`Reply`](crate::Reply) breaks after a number of events, each
+/// line counts as an event. An error within a stream is a line that has only the text of the error.
 ///
 /// # Example
 ///
@@ -50,7 +52,7 @@ pub type OllamaServer = VendorServer<OllamaApi>;
 pub type OllamaServerBuilder = VendorServerBuilder<OllamaApi>;
 
 impl VendorServerBuilder<OllamaApi> {
-    /// Makes the server emulate an older version, or another server with the same API.
+    /// Sets the differences between the server and a current Ollama. Default: none.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.vendor.dialect = dialect;
         self
@@ -63,7 +65,7 @@ pub struct OllamaApi {
     dialect: Dialect,
 }
 
-/// The endpoint of a request, which determines the format of the response.
+/// The endpoint of a request. It determines the format of the response.
 #[derive(Debug)]
 pub struct OllamaCall {
     endpoint: Endpoint,
@@ -81,7 +83,8 @@ impl Vendor for OllamaApi {
 
     const NEEDS_KEY: bool = false;
 
-    /// Rejects the requests that Ollama rejects, and checks in Ollama's order.
+    /// Checks a request in the order of Ollama's own checks, and returns its endpoint, model and streaming flag.
+    /// Returns the error that Ollama sends if it rejects the request.
     fn check(
         &self,
         request: &RecordedRequest,

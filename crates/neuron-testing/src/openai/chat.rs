@@ -1,4 +1,4 @@
-//! A response of Chat Completions, as one body and as chunks of a stream.
+//! Encodes a response of Chat Completions, as one JSON body and as the chunks of a stream.
 
 use neuron_types::CompletionResponse;
 use serde_json::{Value, json};
@@ -13,9 +13,9 @@ use crate::Wire;
 use crate::chunks::chunks;
 use crate::json::{merge, sparse};
 
-/// Returns the JSON body that Chat Completions sends for this response.
+/// Returns the JSON body that Chat Completions sends for a response that is not streamed.
 ///
-/// Blocks that have no form in the vendor's API are left out.
+/// Content blocks that Chat Completions cannot express are left out.
 ///
 /// # Example
 ///
@@ -65,10 +65,11 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
     })
 }
 
-/// Returns the whole event stream that Chat Completions sends for this response, as bytes. The stream includes usage
+/// Returns the bytes of the whole event stream that Chat Completions sends for this response. The stream includes usage
 /// and obfuscation.
 ///
-/// A delta has `chunk_chars` characters. `wire` sets how lines are written. Its chunks and cuts apply only to a server.
+/// A delta has `chunk_chars` characters. Only the line format of `wire` applies. Its splits and cuts have no effect,
+/// because a server applies them.
 ///
 /// # Example
 ///
@@ -95,14 +96,14 @@ pub fn chat_bytes(
     chat_frames(response, chunk_chars, wire, dialect, options).concat()
 }
 
-/// The options of a stream.
+/// The `stream_options` of a request to Chat Completions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChatOptions {
     pub(super) include_usage: bool,
     pub(super) include_obfuscation: bool,
 }
 
-/// Returns the bytes of every event, `[DONE]` included.
+/// Returns the encoded events of a stream, one item per event. Includes `[DONE]`.
 pub(super) fn chat_frames(
     response: &CompletionResponse,
     chunk_chars: usize,
@@ -129,6 +130,7 @@ pub(super) fn chat_frames(
         wire.data(&chunk)
     };
     let choice = |delta: Value, finish_reason: Option<&str>| json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason}]);
+    // With `include_usage`, OpenAI sends `"usage": null` in every chunk except the last.
     let no_usage = || options.include_usage.then_some(Value::Null);
     let usage = || Some(chat_usage(&response.usage, dialect));
     let deltas = deltas(response, chunk_chars, dialect).into_iter();
@@ -145,12 +147,13 @@ pub(super) fn chat_frames(
     frames
 }
 
-/// A delta, and the part of its text whose length is hidden.
+/// The JSON of a delta, and the text whose length the obfuscation hides.
 type Delta = (Value, String);
 
-/// Returns all deltas except the last, which is empty.
+/// Returns all deltas of a stream, except the empty delta with the finish reason.
 fn deltas(response: &CompletionResponse, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta> {
     let message = ChatMessage::new(response, dialect);
+    // The first delta of a response without text has `"content": null`.
     let beginning = message.text.is_some().then_some("");
     let beginning = json!({"role": "assistant", "content": beginning, "refusal": null});
     let mut deltas = vec![(beginning, String::new())];
@@ -175,7 +178,7 @@ fn deltas(response: &CompletionResponse, chunk_chars: usize, dialect: &Dialect) 
     deltas
 }
 
-/// Returns the deltas of one tool call, without its index.
+/// Returns the deltas of one tool call, without the call's index.
 fn call_deltas(call: &Value, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta> {
     let mut first = call.clone();
     let arguments = first.pointer_mut("/function/arguments").filter(|_| !dialect.whole_arguments);
@@ -194,6 +197,7 @@ fn call_deltas(call: &Value, chunk_chars: usize, dialect: &Dialect) -> Vec<Delta
     std::iter::once((first, String::new())).chain(later).collect()
 }
 
+/// Returns the finish reason of a response in the words of this dialect.
 fn finish_reason<'a>(response: &'a CompletionResponse, dialect: &Dialect) -> &'a str {
     match finish_reason_to_wire(&response.stop_reason) {
         "tool_calls" if dialect.stop_with_calls => "stop",
@@ -201,6 +205,7 @@ fn finish_reason<'a>(response: &'a CompletionResponse, dialect: &Dialect) -> &'a
     }
 }
 
+/// Returns the name of the field in which this dialect sends reasoning.
 fn reasoning_key(dialect: &Dialect) -> &'static str {
     if dialect.reasoning_field { "reasoning" } else { "reasoning_content" }
 }

@@ -1,9 +1,9 @@
-//! Differences of compatible servers.
+//! The differences between OpenAI and servers that are compatible with its API.
 
-/// Differences of a server that is compatible with OpenAI.
+/// The differences between OpenAI and a server that is compatible with its API.
 ///
-/// The default is the vendor itself. Each method adds one difference of a known server. A provider for such servers
-/// must handle all of them.
+/// The default has no differences. Each method adds one difference of a known server. A provider for compatible servers
+/// must handle all of these differences.
 ///
 /// # Example
 ///
@@ -47,12 +47,15 @@ pub struct Dialect {
     pub(super) reasoning_beside: bool,
 }
 
-/// The id in the deltas of a tool call after its first.
+/// The call id in the deltas of a tool call, except the first delta, which has the id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LaterIds {
+    /// The delta has no `id` field.
     #[default]
     Missing,
+    /// The `id` is null.
     Null,
+    /// The `id` is an empty string.
     Empty,
 }
 
@@ -82,7 +85,7 @@ impl Dialect {
         Self { stop_with_calls: true, ..self }
     }
 
-    /// Sends the usage without a request for it, in the chunk that has the finish reason.
+    /// Sends the usage of a stream in the chunk with the finish reason, even if the request does not ask for usage.
     pub fn usage_on_last_choice(self) -> Self {
         Self { usage_on_last_choice: true, ..self }
     }
@@ -92,7 +95,7 @@ impl Dialect {
         Self { no_done: true, ..self }
     }
 
-    /// Sends the HTTP status as the code of errors.
+    /// Sends the HTTP status, as a number, in the `code` of an error.
     pub fn numeric_codes(self) -> Self {
         Self { numeric_codes: true, ..self }
     }
@@ -102,68 +105,69 @@ impl Dialect {
         Self { reasoning_field: true, ..self }
     }
 
-    /// Ends a broken stream of the Responses API with an `error` event that has its code and message at the top level.
-    /// No other event follows.
+    /// Reports an error in a stream of the Responses API with one `error` event that has `code` and `message` at its
+    /// top level. OpenAI nests these fields under `error` and also sends `response.failed`.
     pub fn flat_stream_errors(self) -> Self {
         Self { flat_stream_errors: true, ..self }
     }
 
-    /// Accepts unknown parameters, and any parameter with any model.
+    /// Accepts unknown parameters, and does not check if a model supports a parameter.
     pub fn lenient(self) -> Self {
         Self { lenient: true, ..self }
     }
 
-    /// Sends embeddings in reverse order, with correct indexes.
+    /// Sends embeddings in reverse order. Each embedding has its correct `index`.
     pub fn shuffled_embeddings(self) -> Self {
         Self { shuffled_embeddings: true, ..self }
     }
 
-    /// Serves the API under another path than `/v1`, for example `/api/paas/v4`. The empty path serves it at the top.
+    /// Serves the API under `prefix` instead of `/v1`, for example under `/api/paas/v4`. An empty prefix serves
+    /// `/chat/completions` at the root.
     pub fn served_at(self, prefix: &'static str) -> Self {
         Self { prefix: Some(prefix), ..self }
     }
 
-    /// Accepts the key only in a header of this name, by itself.
+    /// Accepts the key only in the header `header`, without `Bearer`.
     pub fn key_in(self, header: &'static str) -> Self {
         Self { key_header: Some(header), ..self }
     }
 
-    /// Sends the usage at the end of each stream, and refuses the option that asks for it.
+    /// Sends the usage at the end of each stream, and rejects requests with `stream_options`.
     pub fn usage_without_option(self) -> Self {
         Self { usage_always: true, ..self }
     }
 
-    /// Refuses a request with one of these fields, at the top or in a message.
+    /// Rejects a request that has one of `fields` at its top level or in a message.
     pub fn refusing(self, fields: &'static [&'static str]) -> Self {
         Self { refused: fields, ..self }
     }
 
-    /// Refuses a message with tool calls that has no `reasoning_content`, or an empty one.
+    /// Rejects a message with tool calls whose `reasoning_content` is missing or empty.
     pub fn reasoning_with_calls(self) -> Self {
         Self { reasoning_with_calls: true, ..self }
     }
 
-    /// Refuses ids of calls that are not nine letters and digits.
+    /// Rejects tool call ids that are not exactly nine ASCII letters and digits.
     pub fn short_call_ids(self) -> Self {
         Self { short_call_ids: true, ..self }
     }
 
-    /// Sends a stub of a call of another kind in each call.
+    /// Adds the field `custom` with an empty name to each tool call, as if it were also a call of a custom tool.
     pub fn call_stubs(self) -> Self {
         Self { call_stubs: true, ..self }
     }
 
-    /// Sends `extra_content` with a signature in each call.
+    /// Adds the field `extra_content` with a thought signature to each tool call, as Gemini does.
     pub fn signed_calls(self) -> Self {
         Self { signed_calls: true, ..self }
     }
 
-    /// Counts reasoning in the total of the tokens, and not in those of the answer.
+    /// Counts reasoning tokens in `total_tokens` but not in `completion_tokens`.
     pub fn reasoning_beside(self) -> Self {
         Self { reasoning_beside: true, ..self }
     }
 
-    /// Sends embeddings as numbers even if base64 is requested.
+    /// Sends embeddings as arrays of numbers, even if the request asks for base64.
     pub fn floats_only(self) -> Self {
         Self { floats_only: true, ..self }
     }

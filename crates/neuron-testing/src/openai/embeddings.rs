@@ -1,12 +1,14 @@
-//! Embeddings in the vendor's two formats.
+//! Encodes embeddings in OpenAI's two formats, numbers and base64.
 
 use neuron_types::EmbeddingResponse;
 use serde_json::{Value, json};
 
 use crate::base64;
 
-/// Returns the JSON body that the vendor sends for these embeddings. They are numbers, or base64 of little-endian
-/// 32-bit floats.
+/// Returns the JSON body that OpenAI sends for these embeddings.
+///
+/// With `as_base64`, an embedding is the base64 text of its little-endian 32-bit floats. Otherwise it is an array of
+/// numbers.
 ///
 /// # Example
 ///

@@ -1,4 +1,4 @@
-//! Errors in the vendor's format.
+//! Errors in OpenAI's format.
 
 use std::time::Duration;
 
@@ -7,26 +7,26 @@ use serde_json::{Value, json};
 
 use crate::vendor::message;
 
-/// An error of OpenAI.
+/// An error of OpenAI's APIs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status} {}: {message}", .code.as_ref().unwrap_or(.kind))]
 pub struct ApiError {
     /// The HTTP status.
     pub status: u16,
-    /// The vendor's error type, such as `invalid_request_error`.
+    /// OpenAI's error type, such as `invalid_request_error`.
     pub kind: String,
-    /// The vendor's code, such as `model_not_found`.
+    /// OpenAI's error code, such as `model_not_found`. `None` sends null.
     pub code: Option<String>,
-    /// The parameter that the error names.
+    /// The parameter of the request that caused the error. `None` sends null.
     pub param: Option<String>,
-    /// The message.
+    /// The error message.
     pub message: String,
-    /// The delay in the `retry-after` header.
+    /// The delay in the `retry-after` header. `None` sends no header.
     pub retry_after: Option<Duration>,
 }
 
 impl ApiError {
-    /// Creates an error without code, parameter and `retry-after` header.
+    /// Creates an error without a code, a parameter and a `retry-after` header.
     pub fn new(status: u16, kind: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             status,
@@ -38,34 +38,35 @@ impl ApiError {
         }
     }
 
-    /// Creates a 400 `invalid_request_error`.
+    /// Creates an `invalid_request_error` with status 400.
     pub fn invalid_request(message: impl Into<String>) -> Self {
         Self::new(400, "invalid_request_error", message)
     }
 
-    /// Sets the code.
+    /// Sets the error code.
     #[must_use]
     pub fn code(self, code: impl Into<String>) -> Self {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// Sets the parameter that the error names.
+    /// Sets the parameter of the request that caused the error.
     #[must_use]
     pub fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }
 
-    /// Returns the JSON body, which is also the data of an event that ends a chat stream.
+    /// Returns the JSON body of the error. A chat stream that fails sends the same JSON as its last event.
     #[must_use]
     pub fn body(&self) -> Value {
         json!({"error": self.object()})
     }
 
-    /// Returns the value of the `retry-after` header, in seconds.
+    /// Returns the value of the `retry-after` header, in seconds. Returns `None` if the error has no delay.
     pub(super) fn retry_after_header(&self) -> Option<String> {
         self.retry_after.map(|delay| delay.as_secs_f64().to_string())
     }
 
+    /// Returns the JSON object that [`body`](Self::body) nests under `error`.
     pub(super) fn object(&self) -> Value {
         json!({
             "message": self.message,
@@ -76,14 +77,16 @@ impl ApiError {
     }
 }
 
-/// Returns the vendor's error that a provider converts to this error, if the vendor has one.
+/// Returns the OpenAI error that a provider converts to this [`ProviderError`]. Kinds that OpenAI does not have become
+/// a 500 `server_error`.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;
         let (status, kind, code, text) = match error {
             E::RateLimit { .. } => (429, "requests", "rate_limit_exceeded", "Rate limit reached"),
             E::InsufficientResources(_) => (429, "insufficient_quota", "insufficient_quota", "{}"),
-            // llama.cpp's server sends this. It uses this type for other errors too.
+            // OpenAI has no such error. This is the error of llama.cpp's server, which uses the type for other errors
+            // too.
             E::ModelLoading(_) => (503, "unavailable_error", "", "Loading model: {}"),
             E::Timeout(_) => (504, "server_error", "", "{}"),
             E::ServiceUnavailable(_) => {
@@ -118,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn every_provider_error_has_its_status() {
+    fn from_provider_error_maps_status_code_and_text() {
         use ProviderError as E;
         check(E::RateLimit { retry_after: None }, "429 rate_limit_exceeded: Rate limit reached");
         check(E::InsufficientResources("pay".into()), "429 insufficient_quota: pay");

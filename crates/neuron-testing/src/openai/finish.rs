@@ -1,10 +1,10 @@
-//! Stop reasons in the words of Chat Completions.
+//! Converts stop reasons to the strings of Chat Completions.
 
 use neuron_types::StopReason;
 
-/// Returns the vendor's word for a stop reason.
+/// Returns the string that Chat Completions sends as `finish_reason`.
 ///
-/// Most stop reasons have no word of their own. A stop sequence, a refusal and others become `stop`.
+/// Chat Completions has few finish reasons. A stop sequence, a refusal and most other reasons become `stop`.
 pub(super) fn finish_reason_to_wire(reason: &StopReason) -> &str {
     match reason {
         StopReason::ToolUse => "tool_calls",

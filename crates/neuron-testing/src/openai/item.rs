@@ -1,4 +1,4 @@
-//! The output items of a response of the Responses API.
+//! Converts the content of a response to output items of the Responses API.
 
 use neuron_types::{CompletionResponse, ContentBlock, StopReason};
 use serde_json::{Value, json};
@@ -6,14 +6,16 @@ use serde_json::{Value, json};
 use super::message::arguments;
 use crate::json::sparse;
 
-/// Returns the items that the vendor would send. Blocks that have no form in the vendor's API are left out.
+/// Returns the output items that the Responses API sends for this response. Content blocks that the API cannot express
+/// are left out.
 ///
-/// `encrypted` is the encrypted form of reasoning without a signature. If it is `None`, all reasoning is sent without
-/// an encrypted form.
+/// `encrypted` is the encrypted content of reasoning that has no signature. If `encrypted` is `None`, no reasoning item
+/// has encrypted content.
 pub(super) fn output_items(response: &CompletionResponse, encrypted: Option<&str>) -> Vec<Value> {
     let content = response.message.content.iter().enumerate();
     let mut items: Vec<Value> =
         content.filter_map(|(index, block)| item(response, index, block, encrypted)).collect();
+    // Only the last item of an incomplete response has the status `incomplete`.
     if incomplete_reason(&response.stop_reason).is_some()
         && let Some(status) = items.last_mut().and_then(|item| item.get_mut("status"))
     {
@@ -22,6 +24,7 @@ pub(super) fn output_items(response: &CompletionResponse, encrypted: Option<&str
     items
 }
 
+/// Returns the output item of one content block, or `None` if the API cannot express the block.
 fn item(
     response: &CompletionResponse,
     index: usize,
@@ -32,7 +35,7 @@ fn item(
     Some(match block {
         ContentBlock::Raw { provider, json, portable } if provider == "openai" => {
             match (json.get("type").and_then(Value::as_str)?, json.get("refusal")) {
-                // The fields of a chat message.
+                // Raw fields of a Chat Completions message, which has its refusal at the top level.
                 ("message", Some(Value::String(refusal))) => {
                     message(&id("msg"), refusal_part(refusal))
                 }
@@ -97,7 +100,7 @@ fn refusal_part(text: &str) -> Value {
     json!({"type": "refusal", "refusal": text})
 }
 
-/// Returns the vendor's reason if a response is incomplete.
+/// Returns the `reason` in `incomplete_details`, or `None` if a response with this stop reason is complete.
 pub(super) fn incomplete_reason(reason: &StopReason) -> Option<&str> {
     match reason {
         StopReason::MaxTokens | StopReason::ContextWindowExceeded => Some("max_output_tokens"),

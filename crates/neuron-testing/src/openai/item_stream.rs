@@ -1,4 +1,4 @@
-//! The events of one output item of the Responses API, without sequence numbers.
+//! Converts an output item of the Responses API to stream events. The caller adds the sequence numbers.
 
 use serde_json::{Value, json};
 
@@ -6,14 +6,15 @@ use super::obfuscation::obfuscation;
 use crate::chunks::chunks;
 use crate::json::merge;
 
-/// The options of a stream.
+/// The options that determine the events of an output item.
 pub(super) struct ItemStream {
     pub(super) chunk_chars: usize,
     pub(super) include_obfuscation: bool,
 }
 
 impl ItemStream {
-    /// Returns the events of an item, `output_item.added` first and `output_item.done` last.
+    /// Returns the events of an item, from `output_item.added` to `output_item.done`. `output_index` is the item's
+    /// position in the response.
     pub(super) fn events(&self, item: &Value, output_index: usize) -> Vec<Value> {
         let kind = item.get("type").and_then(Value::as_str).unwrap_or_default();
         let at = json!({"item_id": item.get("id"), "output_index": output_index});
@@ -50,7 +51,7 @@ impl ItemStream {
         events
     }
 
-    /// Adds the events of a part of a message or of reasoning.
+    /// Adds the events of one part of a message or of reasoning to `events`.
     fn part(&self, list: &str, at: &Value, part: &Value, events: &mut Vec<Value>) {
         let (frame, name, key) = match part.get("type").and_then(Value::as_str) {
             _ if list == "summary" => ("reasoning_summary_part", "reasoning_summary_text", "text"),
@@ -64,10 +65,12 @@ impl ItemStream {
         events.push(event(&format!("{frame}.done"), at, json!({"part": part})));
     }
 
-    /// Adds the events of the text under a key. The pieces of the text come first, then the whole text.
+    /// Adds the events of the text in the field `key` of `source` to `events`. The `.delta` events come first, then a
+    /// `.done` event with the whole text.
     fn deltas(&self, at: &Value, name: &str, key: &str, source: &Value, events: &mut Vec<Value>) {
         let text = source.get(key).and_then(Value::as_str).unwrap_or_default();
-        // The SDK's types require `logprobs` on both events of a text, and on no other events.
+        // The types of OpenAI's SDK require `logprobs` in the delta and done events of an output text, and in no other
+        // events.
         let at = match name {
             "output_text" => &merge(at.clone(), json!({"logprobs": []})),
             _ => at,
@@ -83,9 +86,10 @@ impl ItemStream {
     }
 }
 
-/// Returns an item as it is before its first event.
+/// Returns the JSON of an item in its `output_item.added` event, which has no content yet.
 fn beginning(item: &Value, kind: &str) -> Value {
     let mut item = item.clone();
+    // A reasoning item has no `content` field before its content arrives.
     if kind == "reasoning"
         && let Some(fields) = item.as_object_mut()
     {
@@ -103,6 +107,7 @@ fn beginning(item: &Value, kind: &str) -> Value {
     )
 }
 
+/// Returns an event whose type is `response.` and `name`, with the item's position `at` and more fields.
 fn event(name: &str, at: &Value, fields: Value) -> Value {
     merge(merge(json!({"type": format!("response.{name}")}), at.clone()), fields)
 }

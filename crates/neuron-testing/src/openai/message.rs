@@ -1,23 +1,24 @@
-//! The message in a chat response.
+//! Converts the content of a response to a message of Chat Completions.
 
 use neuron_types::{CompletionResponse, ContentBlock, StopReason, ToolCall};
 use serde_json::{Map, Value, json};
 
 use super::dialect::Dialect;
 
-/// The content of a message of Chat Completions. The wire format does not have the order of the kinds.
+/// The content of a message of Chat Completions. The wire format has one field per kind of content, so the order of the
+/// content blocks is lost.
 #[derive(Default)]
 pub(super) struct ChatMessage {
     pub(super) reasoning: String,
     pub(super) text: Option<String>,
     pub(super) refusal: Option<String>,
     pub(super) calls: Vec<Value>,
-    /// All other fields of the message.
+    /// Fields of the message that have no field in this struct.
     pub(super) others: Map<String, Value>,
 }
 
 impl ChatMessage {
-    /// Creates a message from a response. Blocks that have no form in the vendor's API are left out.
+    /// Creates a message from a response. Content blocks that Chat Completions cannot express are left out.
     pub(super) fn new(response: &CompletionResponse, dialect: &Dialect) -> Self {
         let mut message = Self::default();
         for block in &response.message.content {
@@ -32,19 +33,21 @@ impl ChatMessage {
                 call.entry("extra_content").or_insert(signature);
             }
         }
+        // OpenAI sends the text of a refusal in `refusal` instead of `content`.
         if response.stop_reason == StopReason::Refusal && message.refusal.is_none() {
             message.refusal = message.text.take();
         }
         message
     }
 
+    /// Adds a content block to the message.
     fn add(&mut self, block: &ContentBlock) {
         match block {
             ContentBlock::Raw { provider, json, portable } if provider == "openai" => {
                 match json.get("type").and_then(Value::as_str) {
                     // A message with `content` is an item of the Responses API.
                     Some("message") if json.get("content").is_none() => self.add_fields(json),
-                    // A call of a kind that is not modelled.
+                    // A raw tool call, for example of a custom tool.
                     Some("custom" | "function") => self.calls.push(json.clone()),
                     _ => portable.iter().for_each(|block| self.add(block)),
                 }
@@ -63,6 +66,7 @@ impl ChatMessage {
         }
     }
 
+    /// Adds the fields of a raw message, without its `type`.
     fn add_fields(&mut self, json: &Value) {
         for (key, value) in json.as_object().into_iter().flatten() {
             match (key.as_str(), value) {
@@ -74,7 +78,8 @@ impl ChatMessage {
     }
 }
 
-/// Returns the text of a call's arguments. The vendor sends it as the model wrote it.
+/// Returns the arguments of a tool call as text. Invalid JSON is returned unchanged, as OpenAI sends what the model
+/// wrote.
 pub(super) fn arguments(input: &Value) -> String {
     ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
 }

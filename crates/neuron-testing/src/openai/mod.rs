@@ -1,8 +1,8 @@
 //! OpenAI's APIs on the loopback interface, and their parts for tests without HTTP.
 //!
 //! [`OpenAiServer`] implements Chat Completions, Responses and Embeddings. It is strict. It rejects the requests that
-//! the vendor rejects, with the vendor's error texts where they are known, so that a test with a bad request fails as
-//! it would with the vendor. A [`Dialect`] makes it emulate one of the many servers that are not fully compatible.
+//! OpenAI rejects, with OpenAI's error texts where they are known. A test with an invalid request therefore fails as a
+//! call to OpenAI would. A [`Dialect`] makes the server emulate a server that is compatible with OpenAI only in part.
 
 mod chat;
 mod check;
@@ -26,5 +26,6 @@ pub use error::ApiError;
 pub use responses::{responses_body, responses_bytes};
 pub use server::{OpenAiApi, OpenAiCall, OpenAiServer, OpenAiServerBuilder};
 
-/// The fixed time of every response, so that responses are the same in every run.
+/// The `created` time of every response, in seconds since the Unix epoch. The time is fixed so that responses are the
+/// same in every run.
 const CREATED: u64 = 1_763_596_800;

@@ -1,4 +1,4 @@
-//! A response of the Responses API, as one body and as events of a stream.
+//! Encodes a response of the Responses API, as one JSON body and as the events of a stream.
 
 use std::sync::LazyLock;
 
@@ -14,9 +14,10 @@ use super::usage::responses_usage;
 use crate::Wire;
 use crate::json::merge;
 
-/// Returns the JSON body that the Responses API sends for this response.
+/// Returns the JSON body that the Responses API sends for a response that is not streamed.
 ///
-/// The signature of reasoning becomes its encrypted content. Blocks that have no form in the vendor's API are left out.
+/// The signature of a reasoning block becomes the encrypted content of its item. Content blocks that the API cannot
+/// express are left out.
 ///
 /// # Example
 ///
@@ -39,9 +40,10 @@ pub fn responses_body(response: &CompletionResponse) -> Value {
     Writer { response, request: &Value::Null, encrypted: Some("") }.finished()
 }
 
-/// Returns the whole event stream that the Responses API sends for this response, as bytes.
+/// Returns the bytes of the whole event stream that the Responses API sends for this response.
 ///
-/// A delta has `chunk_chars` characters. `wire` sets how lines are written. Its chunks and cuts apply only to a server.
+/// A delta has `chunk_chars` characters. Only the line format of `wire` applies. Its splits and cuts have no effect,
+/// because a server applies them.
 ///
 /// # Example
 ///
@@ -63,17 +65,18 @@ pub fn responses_bytes(response: &CompletionResponse, chunk_chars: usize, wire: 
         .concat()
 }
 
-/// Encodes a response to a request. The vendor repeats the settings of the request in the response.
+/// Encodes a response to a request. OpenAI repeats the settings of the request in the response, so encoding needs the
+/// request too.
 pub(super) struct Writer<'a> {
     pub(super) response: &'a CompletionResponse,
-    /// The request's body.
+    /// The JSON body of the request.
     pub(super) request: &'a Value,
-    /// The encrypted form of reasoning without a signature. `None` leaves out all encrypted forms.
+    /// The encrypted content of reasoning that has no signature. If `None`, no reasoning item has encrypted content.
     pub(super) encrypted: Option<&'static str>,
 }
 
 impl Writer<'_> {
-    /// Returns the whole response, which is also in the last event.
+    /// Returns the JSON of the whole response. The last event of a stream also contains this JSON.
     pub(super) fn finished(&self) -> Value {
         let reason = incomplete_reason(&self.response.stop_reason);
         let status = if reason.is_some() { "incomplete" } else { "completed" };
@@ -88,7 +91,7 @@ impl Writer<'_> {
         }))
     }
 
-    /// Returns the bytes of every event.
+    /// Returns the encoded events of a stream, one item per event.
     pub(super) fn frames(
         &self,
         chunk_chars: usize,
@@ -111,7 +114,8 @@ impl Writer<'_> {
         numbered(events, 0, wire)
     }
 
-    /// Returns the events that break a stream with an error, after `sent` events of the response.
+    /// Returns the encoded events that report `error` in a stream. Their sequence numbers begin at `sent`, the number
+    /// of events before them.
     pub(super) fn error_frames(
         &self,
         error: &ApiError,
@@ -138,11 +142,13 @@ impl Writer<'_> {
         numbered(events, sent, wire)
     }
 
+    /// Returns the JSON of the response before its first item.
     fn begun(&self) -> Value {
         self.object(json!({"status": "in_progress"}))
     }
 
-    /// Returns a response object with the settings of the request and these fields.
+    /// Returns a response object with the request's settings, then `fields`. Settings that the request does not have
+    /// get OpenAI's defaults.
     fn object(&self, fields: Value) -> Value {
         static DEFAULTS: LazyLock<Value> = LazyLock::new(|| {
             serde_json::from_str(include_str!("response.json")).unwrap_or_default()
@@ -159,7 +165,7 @@ impl Writer<'_> {
     }
 }
 
-/// Encodes events with numbers from `first`. The name of each event is its type.
+/// Encodes events with sequence numbers from `first`. The name of each event is the `type` in its JSON.
 fn numbered(events: Vec<Value>, first: usize, wire: &Wire) -> Vec<Vec<u8>> {
     let numbered = events.into_iter().zip(first..).map(|(event, number)| {
         let event = merge(event, json!({"sequence_number": number}));

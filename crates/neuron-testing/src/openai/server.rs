@@ -1,4 +1,4 @@
-//! The vendor's server, which checks requests and encodes responses.
+//! OpenAI's implementation of [`Vendor`]. It checks requests and encodes responses.
 
 use neuron_types::{EmbeddingResponse, ProviderError};
 use serde_json::{Value, json};
@@ -17,17 +17,21 @@ use crate::vendor::{
 
 /// A server that emulates OpenAI on the loopback interface.
 ///
-/// It responds to `POST {url}/v1/chat/completions`, `/v1/responses` and `/v1/embeddings` with replies from one script.
+/// The server responds to `POST {url}/v1/chat/completions`, `/v1/responses` and `/v1/embeddings` with replies from one
+/// script.
 ///
-/// A request that the vendor would reject gets an error in the vendor's format and uses up no reply. Examples are a
-/// wrong key, an unknown parameter and a tool call without a result. [`check_chat_request`](super::check_chat_request)
-/// and its siblings have the rules. Every other request gets the next reply. The next reply to a request for embeddings
-/// must be an [`EmbeddingResponse`], and the next reply to another request must not be one. Otherwise the request gets
-/// a 400.
+/// A request that OpenAI would reject gets an error in OpenAI's format, and takes no reply from the script. Examples
+/// are a wrong key, an unknown parameter and a tool call without a result.
+/// [`check_chat_request`](super::check_chat_request), [`check_responses_request`](super::check_responses_request) and
+/// [`check_embeddings_request`](super::check_embeddings_request) have the rules.
 ///
-/// If a [`Reply`](crate::Reply) breaks after a number of events, all events on the wire count, including `[DONE]`. A
-/// chat sends thinking in `reasoning_content`, as compatible servers do. The Responses API sends thinking in an item.
-/// The item has the signature as encrypted content if the request includes `reasoning.encrypted_content`.
+/// Every other request gets the next reply. A request for embeddings gets a 400 unless its reply is an
+/// [`EmbeddingResponse`]. Another request gets a 400 if its reply is an [`EmbeddingResponse`].
+///
+/// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts, including `[DONE]`.
+/// Chat Completions sends thinking in `reasoning_content`, as compatible servers do. The Responses API sends thinking
+/// in a reasoning item. The signature is the item's encrypted content if the request includes
+/// `reasoning.encrypted_content`.
 ///
 /// # Example
 ///
@@ -56,7 +60,7 @@ pub type OpenAiServer = VendorServer<OpenAiApi>;
 pub type OpenAiServerBuilder = VendorServerBuilder<OpenAiApi>;
 
 impl VendorServerBuilder<OpenAiApi> {
-    /// Makes the server emulate a server that is not fully compatible with OpenAI.
+    /// Sets the differences between the server and OpenAI. Default: none.
     pub fn dialect(mut self, dialect: Dialect) -> Self {
         self.vendor.dialect = dialect;
         self
@@ -70,14 +74,14 @@ pub struct OpenAiApi {
 }
 
 impl OpenAiApi {
-    /// Creates a vendor that is not fully compatible with OpenAI. The default dialect is OpenAI's own.
+    /// Creates a vendor that differs from OpenAI as `dialect` says. [`Dialect::default`] has no differences.
     #[must_use]
     pub fn new(dialect: Dialect) -> Self {
         Self { dialect }
     }
 }
 
-/// The endpoint and the body of a request, which determine OpenAI's response.
+/// The endpoint and the body of a request. Both determine the format of the response.
 #[derive(Debug)]
 pub struct OpenAiCall {
     endpoint: Endpoint,
@@ -92,11 +96,12 @@ enum Endpoint {
 }
 
 impl OpenAiCall {
-    /// Returns a flag of the request's stream options.
+    /// Returns the flag `name` in the request's `stream_options`, or `None` if it is not set.
     fn option(&self, name: &str) -> Option<bool> {
         self.request.get("stream_options")?.get(name)?.as_bool()
     }
 
+    /// Returns `true` unless the request disables obfuscation.
     fn includes_obfuscation(&self) -> bool {
         self.option("include_obfuscation") != Some(false)
     }
@@ -106,7 +111,8 @@ impl Vendor for OpenAiApi {
     type Detail = OpenAiCall;
     type Error = ApiError;
 
-    /// Rejects the requests that the vendor rejects, and checks in the vendor's order.
+    /// Checks a request in the order of OpenAI's own checks, and returns its endpoint, model and streaming flag.
+    /// Returns the error that OpenAI sends if it rejects the request.
     fn check(
         &self,
         request: &RecordedRequest,
@@ -222,6 +228,7 @@ impl Vendor for OpenAiApi {
 }
 
 impl OpenAiApi {
+    /// Returns the JSON body of an error in this dialect.
     fn error_body(&self, error: &ApiError) -> Value {
         let mut body = error.body();
         if self.dialect.numeric_codes
@@ -229,7 +236,7 @@ impl OpenAiApi {
         {
             let is_too_long = *code == "context_length_exceeded";
             *code = json!(error.status);
-            // A numeric code does not name this error, so llama.cpp names it in the type.
+            // The number does not identify this error, so llama.cpp sends its name in `type`.
             if is_too_long && let Some(kind) = body.pointer_mut("/error/type") {
                 *kind = json!("exceed_context_size_error");
             }
@@ -238,14 +245,16 @@ impl OpenAiApi {
     }
 }
 
+/// Creates the encoder of a response of the Responses API.
 fn writer<'a>(answer: &Answer<'a, OpenAiCall>) -> Writer<'a> {
     let request = &answer.call.detail.request;
     let included = request.get("include").and_then(Value::as_array);
     let is_encrypted = included.into_iter().flatten().any(|it| it == "reasoning.encrypted_content");
-    // The vendor always sends an encrypted form if it is requested.
+    // OpenAI sends encrypted content for every reasoning item if the request includes it.
     Writer { response: answer.response, request, encrypted: is_encrypted.then_some("encrypted") }
 }
 
+/// Checks the key of a request. The key is in the header `header`, or in `authorization` if `header` is `None`.
 fn check_key(
     request: &RecordedRequest,
     rules: &Rules,
@@ -269,7 +278,8 @@ fn check_key(
     }
 }
 
-/// Masks a key as the vendor does. A long key keeps its first and last four characters.
+/// Masks a key for an error text as OpenAI does. A key of 16 characters or more keeps its first and last four
+/// characters.
 fn masked(key: &str) -> String {
     let length = key.chars().count();
     let hidden = |index: usize| length < 16 || (4..length - 4).contains(&index);

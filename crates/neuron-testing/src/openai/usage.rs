@@ -1,5 +1,5 @@
-//! Token counts under the vendor's names, which differ between its APIs. The vendor's prompt tokens include cached
-//! tokens, as ours do.
+//! Token counts under OpenAI's names, which differ between Chat Completions and Responses. OpenAI's count of prompt
+//! tokens includes cached tokens, as ours does.
 
 use neuron_types::TokenUsage;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::dialect::Dialect;
 use crate::json::sparse;
 
-/// Returns the counts of Chat Completions. Unknown counts are left out.
+/// Returns the `usage` object of Chat Completions. Unknown counts are left out.
 pub(super) fn chat_usage(usage: &TokenUsage, dialect: &Dialect) -> Value {
     let beside = usage.reasoning_tokens.filter(|_| dialect.reasoning_beside).unwrap_or_default();
     let details = |counts: Value| Some(sparse(counts)).filter(|known| *known != json!({}));
@@ -23,7 +23,7 @@ pub(super) fn chat_usage(usage: &TokenUsage, dialect: &Dialect) -> Value {
     }))
 }
 
-/// Returns the counts of the Responses API, where no count can be left out.
+/// Returns the `usage` object of the Responses API. Every count is required there, so an unknown count is 0.
 pub(super) fn responses_usage(usage: &TokenUsage) -> Value {
     json!({
         "input_tokens": usage.input_tokens,
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_have_their_places() {
+    fn usage_has_the_names_of_each_api() {
         let usage = TokenUsage {
             input_tokens: 100,
             output_tokens: 20,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_are_not_known_are_left_out_where_they_can_be() {
+    fn unknown_counts_are_missing_in_chat_and_zero_in_responses() {
         let usage = TokenUsage { input_tokens: 7, output_tokens: 3, ..Default::default() };
         assert_eq!(
             chat_usage(&usage, &Dialect::default()),

@@ -4,11 +4,12 @@ use serde_json::Value;
 
 use super::{Null, Object, Problem, Wording};
 
-/// Checks the value at `path`. The [module](super) documents the kinds.
+/// Checks that `value` matches `kind`. `path` is the value's path for error texts. The [module](super) documents the
+/// kinds.
 ///
 /// # Errors
 ///
-/// Returns the vendor's error for the first problem.
+/// Returns the vendor's error for the first mismatch.
 pub(crate) fn check<W: Wording>(
     vendor: W,
     path: &str,
@@ -26,6 +27,7 @@ pub(crate) fn check<W: Wording>(
     let kind = whole.trim_end_matches(" or null").trim_start_matches("text or ");
     let words: Vec<&str> = kind.split(' ').collect();
     let problem = match (words.as_slice(), value) {
+        // Go's JSON decoder accepts null for every type.
         (_, Value::Null) if W::NULL == Null::Fits => None,
         (["any"], _) | (["boolean"], Value::Bool(_)) | (["object" | "map"], Value::Object(_)) => {
             None
@@ -57,6 +59,7 @@ pub(crate) fn check<W: Wording>(
     problem.map_or(Ok(()), |problem| Err(vendor.error(path, problem)))
 }
 
+/// Checks the length and the items of a list. `rest` is the part of the kind after the word `list`.
 fn check_list<W: Wording>(
     vendor: W,
     path: &str,
@@ -72,6 +75,7 @@ fn check_list<W: Wording>(
     items.try_for_each(|(index, item)| check(vendor, &vendor.item(path, index), item, &kind))
 }
 
+/// Returns the problem with a name, or `None` if the name is valid.
 fn bad_name(bounds: &[&str], name: &str) -> Option<Problem<'static>> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match name.is_empty() {
@@ -81,12 +85,16 @@ fn bad_name(bounds: &[&str], name: &str) -> Option<Problem<'static>> {
     }
 }
 
+/// Returns a problem if the length `found` exceeds the bound `up to N` of a kind, and `None` otherwise. A kind without
+/// a bound allows any length.
 fn too_long(bounds: &[&str], found: usize, is_list: bool) -> Option<Problem<'static>> {
     let ["up", "to", most, ..] = bounds else { return None };
     let most = most.parse().unwrap_or(usize::MAX);
     (found > most).then_some(Problem::Length { is_list, most, found })
 }
 
+/// Returns a problem if a number is outside the bounds `from N` and `to N` of its kind, and `None` otherwise. Both
+/// bounds are optional.
 fn out_of_range(
     bounds: &[&str],
     number: &serde_json::Number,

@@ -1,4 +1,4 @@
-//! Checks of a request's structure against shapes, for every vendor.
+//! Checks the structure of a request against the shapes of a vendor.
 //!
 //! Each vendor lists the objects of its requests in a `shapes.json`. A shape lists the fields of an object and the kind
 //! of each field. A kind is another shape or one of these texts:
@@ -18,9 +18,11 @@
 //! | `tagged part` | an object whose `type` names one of the shapes under `part` |
 //! | anything else | an object of the shape with this name |
 //!
-//! A `!` after the name of a field makes the field required. `unchecked` lists further fields, whose values are not
-//! checked. A `*` in this list allows all fields. Under a name for `tagged`, `unchecked` lists the tags of objects
-//! whose fields are not checked, and a text refers to another shape.
+//! A `!` after the name of a field makes the field required. The key `unchecked` of a shape lists further fields whose
+//! values are not checked. A `*` in this list allows all fields.
+//!
+//! The kind `tagged` refers to a table from tags to shapes. In such a table, `unchecked` lists the tags of objects
+//! whose fields are not checked, and a text is the name of another shape.
 //!
 //! Rules about several fields are in the code for each vendor.
 
@@ -32,26 +34,27 @@ use serde_json::Value;
 pub(crate) use kind::check;
 pub(crate) use object::Object;
 
-/// The shapes of a vendor, and its error texts for requests that do not match a shape.
+/// The shapes of a vendor, and the vendor's error texts for requests that do not match a shape.
 pub(crate) trait Wording: Copy + 'static {
-    /// The vendor's error.
+    /// The type of the vendor's errors.
     type Error;
 
-    /// The meaning of null to the vendor.
+    /// The vendor's treatment of a JSON null.
     const NULL: Null;
 
     /// Returns the content of the vendor's `shapes.json`.
     fn shapes(self) -> &'static Value;
 
-    /// Returns `true` if the vendor ignores unknown fields.
+    /// Returns `true` if the vendor ignores unknown fields. Default: `false`.
     fn is_lenient(self) -> bool {
         false
     }
 
-    /// Returns the path of an item of the list at `path`.
+    /// Returns the path of the item at `index` in the list at `path`, in the vendor's notation.
     fn item(self, path: &str, index: usize) -> String;
 
-    /// Returns the path of the object at `path` for errors in its fields, once its tag is known.
+    /// Returns the path that the vendor prints for the object at `path` once the object's tag is known. Default:
+    /// `path`.
     fn tagged(self, path: &str, tag: &str) -> String {
         let _ = tag;
         path.to_owned()
@@ -60,31 +63,31 @@ pub(crate) trait Wording: Copy + 'static {
     /// Returns the vendor's error for a problem with the value at `path`.
     fn error(self, path: &str, problem: Problem<'_>) -> Self::Error;
 
-    /// Returns the shape, or the table of shapes, with this name.
+    /// Returns the shape, or the table of shapes, with the name `name`. Returns null if there is none.
     fn shape(self, name: &str) -> &'static Value {
         self.shapes().get(name).unwrap_or(&Value::Null)
     }
 }
 
-/// The meaning of null to a vendor.
+/// A vendor's treatment of a JSON null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Null {
-    /// A value that fits only the kinds that allow null.
+    /// Null is a value. It matches only the kinds that allow null.
     Value,
-    /// The same as a missing field.
+    /// Null is the same as a missing field.
     Missing,
-    /// A value that fits every kind.
+    /// Null matches every kind.
     Fits,
 }
 
-/// A mismatch between a value and its kind.
+/// A mismatch between a value in a request and the kind that its shape requires.
 #[derive(Debug)]
 pub(crate) enum Problem<'a> {
     /// A required field is missing.
     Missing,
     /// The shape does not have the field.
     Unknown,
-    /// A value has another type.
+    /// A value does not have the type that its kind requires.
     Type {
         /// The expected kind of JSON value, as in `shapes.json`.
         expected: &'a str,
@@ -92,7 +95,7 @@ pub(crate) enum Problem<'a> {
     },
     /// A string is not one of the allowed strings.
     Choice { allowed: &'a [&'a str], found: &'a str },
-    /// The field `key` has a value that is not a tag of the table.
+    /// The tag of an object, in its field `key`, is not in the table of tags.
     Tag { key: &'a str, tags: &'a [&'a str], found: &'a str },
     /// A number is out of range.
     Range { is_integer: bool, least: f64, most: f64, found: f64 },
@@ -104,12 +107,13 @@ pub(crate) enum Problem<'a> {
     Length { is_list: bool, most: usize, found: usize },
 }
 
-/// Parses the content of a `shapes.json`. The tests of each vendor validate the file.
+/// Parses the content of a `shapes.json`. Returns null if the content is not JSON. The tests of each vendor validate
+/// the file.
 pub(crate) fn parse(shapes: &str) -> Value {
     serde_json::from_str(shapes).unwrap_or_default()
 }
 
-/// Splits the whitespace-separated list under `key`.
+/// Returns the words of the whitespace-separated list in the field `key` of a shape. A missing field has no words.
 pub(crate) fn words<'a>(shape: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
     shape.get(key).and_then(Value::as_str).unwrap_or_default().split_whitespace()
 }
@@ -121,8 +125,10 @@ pub(crate) mod tests {
     const GRAMMAR: &str = "any text name up to boolean object map integer number from count list \
                            nonempty of or null tagged";
 
-    /// Asserts that every kind contains only words of the grammar, numbers and names of shapes. `lists` names the parts
-    /// of the file that are lists of words.
+    /// Asserts that every kind in the vendor's `shapes.json` contains only words of the grammar, numbers and names of
+    /// shapes.
+    ///
+    /// `lists` names the top-level entries of the file that are lists of words, not shapes.
     pub(crate) fn check_shapes(vendor: impl Wording, lists: &[&str]) {
         let shapes = vendor.shapes().as_object().unwrap();
         let shapes = shapes.iter().filter(|(name, _)| !lists.contains(&name.as_str()));

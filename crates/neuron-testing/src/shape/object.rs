@@ -1,14 +1,14 @@
-//! An object of a request, with checks and access methods for its fields.
+//! A JSON object in a request, with methods that check and read its fields.
 
 use serde_json::{Map, Value};
 
 use super::kind::check;
 use super::{Null, Problem, Wording, words};
 
-/// An object of a request and its path.
+/// A JSON object in a request, with its path for error texts.
 ///
-/// `text`, `required` and the checks return the vendor's errors. The other methods are for rules on an object whose
-/// structure has been checked. They treat a value of another type as missing.
+/// [`text`](Self::text), [`required`](Self::required) and the methods that check return the vendor's errors. The other
+/// methods are for objects whose structure has been checked already. They treat a value of a wrong type as missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Object<'a, W> {
     pub(crate) vendor: W,
@@ -17,6 +17,7 @@ pub(crate) struct Object<'a, W> {
 }
 
 impl<'a, W: Wording> Object<'a, W> {
+    /// Creates an object from `value`. Returns the vendor's type error if `value` is not an object.
     pub(crate) fn new(
         vendor: W,
         path: impl Into<String>,
@@ -29,7 +30,7 @@ impl<'a, W: Wording> Object<'a, W> {
         }
     }
 
-    /// Returns the path of a field.
+    /// Returns the path of the field `key`.
     pub(crate) fn at(&self, key: &str) -> String {
         match self.path.as_str() {
             "" => key.to_owned(),
@@ -37,6 +38,8 @@ impl<'a, W: Wording> Object<'a, W> {
         }
     }
 
+    /// Returns the value of a field, or `None` if the field is missing. A null counts as missing unless the vendor
+    /// treats null as a value.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         self.fields.get(key).filter(|value| W::NULL == Null::Value || !value.is_null())
     }
@@ -57,7 +60,7 @@ impl<'a, W: Wording> Object<'a, W> {
         Self::new(self.vendor, self.at(key), self.get(key)?).ok()
     }
 
-    /// Returns the objects in the list under `key`.
+    /// Returns the objects in the list in the field `key`. Items of another type are skipped.
     pub(crate) fn objects(&self, key: &str) -> Vec<Self> {
         let path = self.at(key);
         let items = self.get(key).and_then(Value::as_array).into_iter().flatten().enumerate();
@@ -65,39 +68,42 @@ impl<'a, W: Wording> Object<'a, W> {
         items.filter_map(|item_at| item(item_at).ok()).collect()
     }
 
+    /// Returns the value of a field. Returns the vendor's error if the field is missing.
     pub(crate) fn required(&self, key: &str) -> Result<&'a Value, W::Error> {
         self.get(key).ok_or_else(|| self.error(key, Problem::Missing))
     }
 
-    /// Returns a required string.
+    /// Returns the string in the field `key`. Returns the vendor's error if the field is missing or not a string.
     pub(crate) fn text(&self, key: &str) -> Result<&'a str, W::Error> {
         self.required(key)?;
         self.check(key, "text")?;
         Ok(self.str(key).unwrap_or_default())
     }
 
-    /// Returns the vendor's error for a field.
+    /// Returns the vendor's error for a problem with the field `key`.
     pub(crate) fn error(&self, key: &str, problem: Problem<'_>) -> W::Error {
         self.vendor.error(&self.at(key), problem)
     }
 
-    /// Checks a field if it is present.
+    /// Checks the field `key` against a kind. A missing field passes.
     pub(crate) fn check(&self, key: &str, kind: &str) -> Result<(), W::Error> {
         self.check_field(key, &kind.into())
     }
 
-    /// Checks the object against the shape with this name.
+    /// Checks the object against the shape with the name `shape`.
     pub(crate) fn fits(&self, shape: &str) -> Result<(), W::Error> {
         self.fits_shape(self.vendor.shape(shape), &[])
     }
 
-    /// Checks the object against a shape of a table. The value of the field `key` is the name of the shape. Returns the
-    /// object with the path for errors in its fields.
+    /// Checks the object against a shape in the table `table`. The string in the field `key` is the tag that selects
+    /// the shape.
+    ///
+    /// Returns the object with the path that the vendor prints for errors in its fields.
     pub(crate) fn tagged(&self, table: &str, key: &str) -> Result<Self, W::Error> {
         self.with_tag(table, key, self.text(key)?)
     }
 
-    /// Like [`tagged`](Self::tagged), with a tag that the caller knows.
+    /// Checks the object like [`tagged`](Self::tagged), but with `tag` instead of the value of the field `key`.
     pub(crate) fn with_tag(&self, table: &str, key: &str, tag: &str) -> Result<Self, W::Error> {
         let table = self.vendor.shape(table);
         let tagged = Self { path: self.vendor.tagged(&self.path, tag), ..self.clone() };
@@ -117,8 +123,8 @@ impl<'a, W: Wording> Object<'a, W> {
         Ok(tagged)
     }
 
-    /// Checks for missing fields, then for unknown fields, then each value. Fields in `others` are allowed in addition
-    /// to the fields of the shape.
+    /// Checks the object for missing fields, then for unknown fields, then checks the value of each field. Fields named
+    /// in `others` are allowed in addition to the fields of the shape.
     pub(crate) fn fits_shape(&self, shape: &Value, others: &[&str]) -> Result<(), W::Error> {
         let kinds = || {
             let fields = shape.as_object().into_iter().flatten();
@@ -128,6 +134,7 @@ impl<'a, W: Wording> Object<'a, W> {
             })
         };
         for (key, kind, _) in kinds().filter(|(.., is_required)| *is_required) {
+            // `get` hides nulls of some vendors, so a required field that may be null is looked up directly.
             let is_nullable = kind.as_str().is_some_and(|kind| kind.ends_with(" or null"));
             if !(is_nullable && self.fields.contains_key(key)) {
                 self.required(key)?;

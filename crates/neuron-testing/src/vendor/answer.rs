@@ -1,42 +1,43 @@
-//! The types for the call in a request, the response and the response for an error.
+//! The values that a [`Vendor`](super::Vendor) exchanges with its server, for a checked request, a response and an
+//! error.
 
 use neuron_types::CompletionResponse;
 use serde_json::Value;
 
 use crate::Wire;
 
-/// The call in a request that passed every check.
+/// A request that passed all checks of its [`Vendor`](super::Vendor).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Call<D> {
-    /// The model.
+    /// The model that the request names.
     pub model: String,
-    /// Set if the response is a stream.
+    /// Set if the request asks for a streamed response.
     pub stream: bool,
-    /// Other values of the request that determine the response.
+    /// Other values of the request that determine the response, in the vendor's own type.
     pub detail: D,
 }
 
 impl<D> Call<D> {
-    /// Creates a call.
+    /// Creates a call of `model`. `stream` is `true` if the request asks for a streamed response.
     pub fn new(model: impl Into<String>, stream: bool, detail: D) -> Self {
         Self { model: model.into(), stream, detail }
     }
 }
 
-/// A response and the values for its encoding in a vendor's format.
+/// A response to send, with all values that a [`Vendor`](super::Vendor) needs to encode it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Answer<'a, D> {
-    /// The call to respond to.
+    /// The request to respond to.
     pub call: &'a Call<D>,
-    /// The response.
+    /// The response to encode.
     pub response: &'a CompletionResponse,
-    /// The number of characters in a delta of a stream.
+    /// Number of characters in a delta of a stream.
     pub chunk_chars: usize,
-    /// The id of the request. The first id is `req_1`.
+    /// The id of the request. The first request of a server has the id `req_1`.
     pub request_id: &'a str,
-    /// The encoding of a stream's lines.
+    /// The encoding of the lines of a stream.
     pub wire: &'a Wire,
 }
 
@@ -54,19 +55,19 @@ impl<'a, D> Answer<'a, D> {
 pub struct ErrorReply {
     /// The HTTP status.
     pub status: u16,
-    /// Additional headers of this response.
+    /// Response headers in addition to [`Vendor::headers`](super::Vendor::headers).
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The JSON body.
     pub body: Value,
 }
 
 impl ErrorReply {
-    /// Creates a response without additional headers.
+    /// Creates an error response without additional headers.
     pub fn new(status: u16, body: Value) -> Self {
         Self { status, headers: Vec::new(), body }
     }
 
-    /// Adds a `retry-after` header if there is a value for it.
+    /// Adds a `retry-after` header with the value `delay`. `None` adds no header.
     pub(crate) fn retry_after(self, delay: Option<String>) -> Self {
         match delay {
             Some(delay) => self.header("retry-after", delay),
@@ -74,7 +75,7 @@ impl ErrorReply {
         }
     }
 
-    /// Adds a header.
+    /// Adds a response header.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self

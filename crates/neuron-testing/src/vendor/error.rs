@@ -1,8 +1,9 @@
-//! The parts of an error that all vendors send.
+//! The text of an error, for every vendor.
 
 use neuron_types::ProviderError;
 
-/// Returns the vendor's text for an error. The `{}` of the template stands for the text in the error.
+/// Returns the vendor's error text for a provider error. `template` is the vendor's text, and `{}` in it is replaced by
+/// the text of `error`.
 pub(crate) fn message(error: &ProviderError, template: &str) -> String {
     let own = match error {
         ProviderError::ModelLoading(text)

@@ -1,8 +1,8 @@
-//! The common parts of the vendors' loopback servers, and the trait for other vendors.
+//! The server that all vendors share, and the trait that emulates a vendor.
 //!
-//! A [`VendorServer`] has the script, the key, the models and the recorded requests. A [`Vendor`] checks requests and
-//! encodes responses. This crate has implementations for Anthropic, OpenAI and Ollama. Implement the trait to emulate
-//! another vendor.
+//! A [`VendorServer`] stores the script, the accepted key, the existing models and the recorded requests. A [`Vendor`]
+//! checks requests and encodes responses. This crate implements [`Vendor`] for Anthropic, OpenAI and Ollama. Implement
+//! the trait to emulate another vendor.
 
 mod answer;
 mod error;
@@ -20,16 +20,17 @@ pub use server::{VendorServer, VendorServerBuilder};
 
 use crate::RecordedRequest;
 
-/// The error if a scripted reply is of the other kind.
+/// The error text if a request for a message takes a reply with embeddings from the script.
 pub(crate) const WANTS_MESSAGE: &str =
     "the script's reply holds embeddings, and this request asks for a message";
+/// The error text if a request for embeddings takes a reply with a message from the script.
 pub(crate) const WANTS_EMBEDDINGS: &str =
     "the script's reply holds a message, and this request asks for embeddings";
 
 /// A vendor that a [`VendorServer`] emulates. It checks requests and encodes responses.
 ///
-/// All methods are functions of their arguments alone. The server has the script, the key and the connections, and it
-/// breaks responses.
+/// The result of every method must depend only on its arguments. The server stores the script and the key, handles
+/// connections, and breaks responses.
 ///
 /// # Example: a vendor with a simple format
 ///
@@ -89,49 +90,51 @@ pub(crate) const WANTS_EMBEDDINGS: &str =
 /// # }
 /// ```
 pub trait Vendor: Send + Sync + 'static {
-    /// Other values of a request that determine the response, such as the endpoint or options. `()` if there are none.
+    /// Values of a request, other than model and streaming, that determine the response. Examples are the endpoint and
+    /// stream options. Use `()` if there are none.
     type Detail: Send;
 
     /// The type of the vendor's errors.
     type Error: Send;
 
-    /// Set if a server requires [`VendorServer::API_KEY`] unless another key is set.
+    /// Set if a server requires a key. The default key is [`VendorServer::API_KEY`].
     const NEEDS_KEY: bool = true;
 
-    /// Checks a whole request, including its key and its model, and returns its call.
+    /// Checks a whole request, including its key and its model, and returns the values that determine the response.
     ///
-    /// A rejected request uses up no reply.
+    /// A request that is rejected takes no reply from the script.
     ///
     /// # Errors
     ///
-    /// Returns the error that the vendor would send.
+    /// Returns the error that the vendor sends for the request.
     fn check(
         &self,
         request: &RecordedRequest,
         rules: &Rules,
     ) -> Result<Call<Self::Detail>, Self::Error>;
 
-    /// Returns the vendor's error that a provider converts to `error`.
+    /// Returns the error that the vendor must send so that a provider converts it to `error`.
     ///
-    /// Never called for [`ProviderError::Network`]. The server closes the connection instead.
+    /// The server never calls this method for [`ProviderError::Network`], and closes the connection instead.
     fn error(&self, error: &ProviderError) -> Self::Error;
 
-    /// Returns the body of a response that is not streamed.
+    /// Returns the JSON body of a response that is not streamed.
     ///
     /// # Errors
     ///
-    /// Returns an error if the endpoint of the call does not respond with messages.
+    /// Returns an error if the endpoint of the request does not respond with messages.
     fn body(&self, answer: &Answer<'_, Self::Detail>) -> Result<Value, Self::Error>;
 
-    /// Returns the bytes of each event of a streamed response, including events without content, such as an end marker.
+    /// Returns the encoded events of a streamed response, one item per event. Includes events without content, such as
+    /// an end marker.
     fn frames(&self, answer: &Answer<'_, Self::Detail>) -> Vec<Vec<u8>>;
 
-    /// Returns the body of a response with embeddings.
+    /// Returns the JSON body of a response with embeddings.
     ///
     /// # Errors
     ///
-    /// Returns an error if the endpoint of the call does not respond with embeddings. The default implementation always
-    /// returns an error.
+    /// Returns an error if the endpoint of the request does not respond with embeddings. The default implementation
+    /// always returns an error.
     fn embeddings(
         &self,
         call: &Call<Self::Detail>,
@@ -141,10 +144,10 @@ pub trait Vendor: Send + Sync + 'static {
         Err(self.error(&ProviderError::InvalidRequest(WANTS_MESSAGE.into())))
     }
 
-    /// Returns the HTTP response for an error.
+    /// Returns the HTTP response for `error`.
     fn error_reply(&self, error: &Self::Error, request_id: &str) -> ErrorReply;
 
-    /// Returns the events that break a stream with an error, after `sent` events of the response.
+    /// Returns the encoded events that report `error` in a stream, after `sent` events of the response.
     fn error_frames(
         &self,
         answer: &Answer<'_, Self::Detail>,
@@ -152,7 +155,7 @@ pub trait Vendor: Send + Sync + 'static {
         error: &Self::Error,
     ) -> Vec<Vec<u8>>;
 
-    /// Returns the headers of every response, without the content type. Default: none.
+    /// Returns the headers that the vendor adds to every response, without the content type. Default: none.
     fn headers(&self, request_id: &str) -> Vec<(String, String)> {
         let _ = request_id;
         Vec::new()

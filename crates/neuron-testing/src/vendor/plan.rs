@@ -1,4 +1,4 @@
-//! Plans the bytes on the wire for a scripted reply, for every vendor.
+//! Converts a scripted reply to the steps that the server runs on the wire, for every vendor.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::queue::Queue;
 use crate::script::{Asked, Cut, Pace};
 use crate::{RecordedRequest, Reply, ServerReply, Wire};
 
-/// Plans the response to each request of a server.
+/// Checks each request of a server, and plans its response.
 pub(super) struct Desk<V> {
     pub(super) vendor: Arc<V>,
     pub(super) script: Arc<Queue<ServerReply>>,
@@ -21,11 +21,12 @@ pub(super) struct Desk<V> {
 }
 
 impl<V: Vendor> Desk<V> {
-    /// Plans the response to a request.
+    /// Plans the response to `request`. A request that fails the vendor's checks takes no reply from the script.
     pub(super) fn plan(&self, request: &RecordedRequest, request_id: &str) -> Plan {
         let vendor = &*self.vendor;
         let mut responder =
             Responder { vendor, request_id, wire: &Wire::default(), headers: Vec::new() };
+        // The check comes before `take`, so that a rejected request takes no reply from the script.
         let call = match vendor.check(request, &self.rules) {
             Ok(call) => call,
             Err(error) => return responder.refusal(&error),
@@ -59,10 +60,11 @@ impl<V: Vendor> Desk<V> {
     }
 }
 
-/// Describes the last message of a request, for the error if no reply is left.
+/// Describes the last message of a request, for the error after the last reply of the script.
 fn last_words(request: &RecordedRequest) -> String {
     let body = request.json.as_ref();
     let field = |key| body.and_then(|body| body.get(key));
+    // The Responses API and embeddings have their input in `input`.
     let asked = field("messages").or_else(|| field("input"));
     let last = match asked {
         Some(Value::Array(list)) => list.last(),
@@ -71,7 +73,7 @@ fn last_words(request: &RecordedRequest) -> String {
     format!("its last message is {}", last.map(Value::to_string).unwrap_or_default())
 }
 
-/// Plans one response.
+/// Plans the response to one request.
 struct Responder<'a, V> {
     vendor: &'a V,
     request_id: &'a str,
@@ -83,6 +85,7 @@ struct Responder<'a, V> {
 const JSON: &str = "application/json";
 
 impl<V: Vendor> Responder<'_, V> {
+    /// Plans the response for a [`Reply`] of the script.
     fn reply(self, reply: Reply, call: &Call<V::Detail>, asked: Asked<'_>) -> Plan {
         let (response, pace) = reply.resolve(asked);
         let delay = pace.delay;
@@ -108,13 +111,13 @@ impl<V: Vendor> Responder<'_, V> {
         plan
     }
 
-    /// Plans the response to a rejected request.
+    /// Plans the error response to a request.
     fn refusal(self, error: &V::Error) -> Plan {
         let reply = self.vendor.error_reply(error, self.request_id);
         self.respond(reply.status, JSON, reply.headers, vec![send(reply.body.to_string())])
     }
 
-    /// Plans a response that breaks before it begins.
+    /// Plans a response that fails or hangs before its first byte of content.
     fn broken(self, cut: Cut) -> Plan {
         match cut {
             Cut::Hang => Plan::no_response(Step::Hang),
@@ -130,7 +133,7 @@ impl<V: Vendor> Responder<'_, V> {
         }
     }
 
-    /// Plans a response that is not streamed. It breaks if its stream would break.
+    /// Plans a response that is not streamed. The response breaks if a stream of the same reply would break.
     fn complete(self, answer: &Answer<'_, V::Detail>, pace: Pace) -> Plan {
         let mut body = match self.vendor.body(answer) {
             Ok(body) => body.to_string().into_bytes(),
@@ -138,16 +141,19 @@ impl<V: Vendor> Responder<'_, V> {
         };
         match pace.cut.filter(|(after, _)| *after < self.vendor.frames(answer).len()) {
             None => {}
+            // A body has no events to count, so half of it is sent.
             Some((_, Cut::End)) => body.truncate(body.len() / 2),
             Some((_, cut)) => return self.broken(cut),
         }
         self.whole(body)
     }
 
+    /// Plans a complete JSON response with status 200.
     fn whole(self, body: Vec<u8>) -> Plan {
         self.respond(200, JSON, Vec::new(), vec![send(body)])
     }
 
+    /// Plans a streamed response, with a wait between its events if the reply has an event delay.
     fn streamed(self, answer: &Answer<'_, V::Detail>, pace: Pace) -> Plan {
         let mut frames = self.vendor.frames(answer);
         let mut last = None;
@@ -157,6 +163,7 @@ impl<V: Vendor> Responder<'_, V> {
                 Cut::End => {}
                 Cut::Hang => last = Some(Step::Hang),
                 Cut::Fail(error) => match ProviderError::from(error) {
+                    // No vendor has an event for a network error, so the connection is closed.
                     ProviderError::Network(_) => last = Some(Step::Abort),
                     error => {
                         let error = self.vendor.error(&error);
@@ -175,6 +182,7 @@ impl<V: Vendor> Responder<'_, V> {
         self.respond(200, content_type, Vec::new(), steps)
     }
 
+    /// Plans a response with the headers of the scripted reply, the content type, the vendor's headers and `others`.
     fn respond(
         mut self,
         status: u16,

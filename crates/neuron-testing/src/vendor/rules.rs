@@ -1,4 +1,4 @@
-//! The key and the models that a server accepts. They are settings of the server, not of the vendor.
+//! The key and the models that a server accepts. A test sets them on the server, independently of the vendor.
 
 use std::fmt;
 
@@ -14,12 +14,12 @@ use super::Call;
 pub struct Rules {
     /// The accepted key. `None` means that no key is required.
     pub(super) api_key: Option<String>,
-    /// The models that exist. `None` means that every model exists.
+    /// The names of the models that exist. `None` means that every model exists.
     pub(super) models: Option<Vec<String>>,
 }
 
 impl Rules {
-    /// Returns `true` if requests with this key are accepted.
+    /// Returns `true` if the server accepts a request with this key. `None` is a request without a key.
     #[must_use]
     pub fn accepts_key(&self, key: Option<&str>) -> bool {
         match &self.api_key {
@@ -28,7 +28,7 @@ impl Rules {
         }
     }
 
-    /// Returns `true` if the model exists.
+    /// Returns `true` if the server has the model `model`.
     #[must_use]
     pub fn has_model(&self, model: &str) -> bool {
         match &self.models {
@@ -37,7 +37,7 @@ impl Rules {
         }
     }
 
-    /// Returns the call in a request with this body.
+    /// Creates the call of a request whose body is `body` and whose model is in the field `model`.
     ///
     /// # Errors
     ///

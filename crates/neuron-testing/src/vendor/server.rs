@@ -13,15 +13,16 @@ use crate::queue::Queue;
 
 /// A server that emulates a vendor's API on the loopback interface and sends scripted replies.
 ///
-/// A request that the vendor would reject gets an error in the vendor's format and uses up no reply. Every other
-/// request gets the next reply. The request determines if the response is streamed. A request after the last reply gets
-/// an error that says so.
+/// A request that the vendor would reject gets an error in the vendor's format, and takes no reply from the script.
+/// Every other request gets the next reply, as a stream if the request asks for a stream. A request after the last
+/// reply gets an error.
 ///
-/// If a [`Reply`](crate::Reply) breaks after a number of events, all events on the wire count. An error becomes the
-/// HTTP status and the body that a provider converts to this error. A network error closes the connection.
+/// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts. A reply with an error
+/// is sent as the HTTP status and the body that a provider converts to this error. A reply with
+/// [`ProviderError::Network`](neuron_types::ProviderError::Network) closes the connection.
 ///
-/// The server needs a tokio runtime of any flavour. Dropping the server closes its port. Delays use the clock of tokio.
-/// If this clock is paused, delays pass as soon as all tasks wait.
+/// The server needs a tokio runtime of any flavour. Dropping the server closes its port. Delays use tokio's clock. If a
+/// test pauses this clock, a delay ends as soon as all tasks wait.
 ///
 /// [`AnthropicServer`](crate::AnthropicServer) has an example.
 pub struct VendorServer<V> {
@@ -34,7 +35,7 @@ impl<V: Vendor> VendorServer<V> {
     /// The key that a server accepts by default. The Ollama server needs no key by default.
     pub const API_KEY: &'static str = "test-key";
 
-    /// Starts a server with this script and with the default settings.
+    /// Starts a server with the script `replies` and the default settings.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl<V: Vendor> VendorServer<V> {
         Self::builder().start(replies).await
     }
 
-    /// Returns a builder for a server.
+    /// Returns a builder that sets the key, the models and the encoding of a server.
     pub fn builder() -> VendorServerBuilder<V>
     where
         V: Default,
@@ -62,7 +63,7 @@ impl<V: Vendor> VendorServer<V> {
         &self.vendor
     }
 
-    /// Returns the base URL without a trailing slash.
+    /// Returns the base URL of the server, without a trailing slash.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
@@ -73,20 +74,21 @@ impl<V: Vendor> VendorServer<V> {
         self.script.push(reply.into());
     }
 
-    /// Returns all requests so far, in order, including rejected requests.
+    /// Returns all requests that the server received, in order. Includes rejected requests.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.server.record.requests()
     }
 
-    /// Returns the bodies of the requests so far. A body that is not JSON is `null`.
+    /// Returns the JSON bodies of all requests that the server received, in order. A body that is not JSON becomes
+    /// `null`.
     #[must_use]
     pub fn bodies(&self) -> Vec<Value> {
         let requests = self.requests().into_iter();
         requests.map(|request| request.json.unwrap_or_default()).collect()
     }
 
-    /// Returns the number of replies that are left.
+    /// Returns the number of replies that are not used yet.
     #[must_use]
     pub fn remaining(&self) -> usize {
         self.script.remaining()
@@ -96,13 +98,13 @@ impl<V: Vendor> VendorServer<V> {
     ///
     /// # Panics
     ///
-    /// Panics if replies are left.
+    /// Panics if a reply is not used yet.
     #[track_caller]
     pub fn assert_complete(&self) {
         self.script.assert_complete();
     }
 
-    /// Returns the number of connections that clients opened.
+    /// Returns the number of connections that clients opened since the server started.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.server.record.counts().connections
@@ -114,13 +116,13 @@ impl<V: Vendor> VendorServer<V> {
         self.server.record.counts().disconnects
     }
 
-    /// Waits until a client closes its connection before its response is finished. Returns at once if a client has done
-    /// so.
+    /// Waits until a client closes a connection whose response is not finished. Returns immediately if
+    /// [`disconnects`](Self::disconnects) is not 0.
     pub async fn wait_for_disconnect(&self) {
         self.server.record.wait_for(|counts| counts.disconnects > 0).await;
     }
 
-    /// Waits until this many requests have arrived. Returns at once if they have.
+    /// Waits until at least `count` requests have arrived since the server started.
     pub async fn wait_for_requests(&self, count: usize) {
         self.server.record.wait_for(|counts| counts.requests >= count).await;
     }
@@ -165,33 +167,34 @@ pub struct VendorServerBuilder<V> {
 }
 
 impl<V: Vendor> VendorServerBuilder<V> {
-    /// Creates a builder for a server that emulates this vendor.
+    /// Creates a builder for a server that emulates `vendor`.
     pub fn new(vendor: V) -> Self {
         let api_key = V::NEEDS_KEY.then(|| VendorServer::<V>::API_KEY.to_owned());
         Self { vendor, rules: Rules { api_key, models: None }, wire: Wire::default(), gather: 0 }
     }
 
-    /// Sets the only accepted key.
+    /// Sets the key that requests must have. Default: [`VendorServer::API_KEY`], or no key if the vendor requires none.
     pub fn api_key(mut self, key: impl Into<String>) -> Self {
         self.rules.api_key = Some(key.into());
         self
     }
 
-    /// Sets the models that exist. By default every model exists.
+    /// Sets the names of the models that exist. By default every model exists.
     pub fn models(mut self, models: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.rules.models = Some(models.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets how the bytes of every scripted response are written and cut. A reply can override this setting.
+    /// Sets how the bytes of every scripted response are encoded, split and cut. [`ServerReply::over`] overrides this
+    /// setting for one reply.
     pub fn wire(self, wire: Wire) -> Self {
         Self { wire, ..self }
     }
 
-    /// Delays all responses until this many requests have arrived, so that all of them are in progress at the same
+    /// Delays all responses until `requests` requests have arrived. These requests are then in progress at the same
     /// time. Default: no response is delayed.
     ///
-    /// Rejected requests also count and wait.
+    /// Rejected requests are counted and delayed too.
     ///
     /// # Example
     ///
@@ -210,7 +213,7 @@ impl<V: Vendor> VendorServerBuilder<V> {
         Self { gather: requests, ..self }
     }
 
-    /// Starts the server with this script.
+    /// Starts the server with the script `replies`.
     ///
     /// # Errors
     ///
@@ -237,7 +240,7 @@ impl<V: Vendor + Default> Default for VendorServerBuilder<V> {
     }
 }
 
-/// Does not print the key.
+/// Prints the settings without the key.
 impl<V> fmt::Debug for VendorServerBuilder<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("VendorServerBuilder")

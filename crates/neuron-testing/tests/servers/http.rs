@@ -1,4 +1,5 @@
-//! A small HTTP/1.1 client that returns the chunks on the wire, and reports if the response was complete.
+//! A small HTTP/1.1 client that returns the chunks of a response as they were sent, and reports if the response was
+//! complete.
 
 use std::io;
 
@@ -6,13 +7,13 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A response as received.
+/// A response, with its chunks as they were received.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) chunks: Vec<Vec<u8>>,
-    /// Set if the body ended normally, and not because the connection was closed.
+    /// Set if the body ended normally. Not set if the connection was closed before the end.
     pub(crate) complete: bool,
 }
 
@@ -34,12 +35,12 @@ impl Answer {
         serde_json::from_slice(&self.bytes()).unwrap()
     }
 
-    /// Returns the lines of JSON.
+    /// Parses the body as lines of JSON.
     pub(crate) fn lines(&self) -> Vec<Value> {
         self.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Returns the name and the data of every server-sent event.
+    /// Parses the body as server-sent events. Returns the name and the data of every event.
     pub(crate) fn events(&self) -> Vec<(Option<String>, String)> {
         let text = self.text();
         let events = text.split_terminator("\n\n").map(|event| {
@@ -52,7 +53,7 @@ impl Answer {
         events.collect()
     }
 
-    /// Returns the data of every server-sent event. Asserts that the name of each event is its type.
+    /// Parses the body as server-sent events with JSON. Asserts that the name of every event is the `type` in its JSON.
     pub(crate) fn typed_events(&self) -> Vec<Value> {
         let events = self.events().into_iter().map(|(name, data)| {
             let data: Value = serde_json::from_str(&data).unwrap();
@@ -87,7 +88,7 @@ impl Client {
         self.0.write_all(body).await
     }
 
-    /// Reads one response. Returns an error if the connection ends before the head does.
+    /// Reads one response. Returns an error if the connection is closed before the head of the response is complete.
     pub(crate) async fn receive(&mut self) -> io::Result<Answer> {
         let status = self.line().await?;
         let status = status.split(' ').nth(1).unwrap().parse().unwrap();
@@ -104,7 +105,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Reads a body in chunks.
+    /// Reads a chunked body, and adds its chunks to `chunks`.
     async fn body(&mut self, chunks: &mut Vec<Vec<u8>>) -> io::Result<()> {
         loop {
             let size = usize::from_str_radix(&self.line().await?, 16).unwrap();
@@ -128,7 +129,7 @@ impl Client {
     }
 }
 
-/// Sends one request over its own connection.
+/// Sends one request over a new connection, and returns the response.
 pub(crate) async fn exchange(
     url: &str,
     method_and_path: &str,

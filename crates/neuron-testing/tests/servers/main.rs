@@ -1,5 +1,5 @@
-//! Tests of the servers over real connections. The tests of the Anthropic server include the parts that are common to
-//! all servers.
+//! Tests of the loopback servers over real connections. The tests of the Anthropic server also cover the code that all
+//! servers share.
 
 mod anthropic;
 mod http;

@@ -1,4 +1,4 @@
-//! Tests of the server with a vendor from outside this crate.
+//! Tests of `VendorServer` with a vendor that is not part of `neuron-testing`.
 
 use neuron_testing::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer};
 use neuron_testing::{RecordedRequest, Reply, ServerReply, Wire};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::http::{self, exchange};
 
-/// Sends a text, or one word per line if the response is streamed.
+/// A vendor that sends the text of a response, or one word per line if the response is streamed.
 #[derive(Debug, Default)]
 struct Plain {
-    /// The end of every response.
+    /// A text at the end of every response.
     end: &'static str,
 }
 
@@ -66,7 +66,7 @@ async fn ask(server: &VendorServer<Plain>, body: &Value) -> http::Answer {
 }
 
 #[tokio::test]
-async fn has_script_key_models_and_record() {
+async fn custom_vendor_uses_script_key_models_and_record() {
     let server = VendorServer::<Plain>::builder().models(["m"]).start(["hello"]).await.unwrap();
     let refused = ask(&server, &json!({"model": "x", "messages": ["a", "last"]})).await;
     assert_eq!((refused.status, refused.json()), (418, json!({"error": "no x here"})));
@@ -87,7 +87,7 @@ async fn has_script_key_models_and_record() {
 }
 
 #[tokio::test]
-async fn streams_break_in_its_own_form() {
+async fn custom_vendor_encodes_stream_errors() {
     let busy = ProviderError::ServiceUnavailable("busy".into());
     let server = VendorServer::<Plain>::start([
         Reply::text("one two three"),
@@ -105,7 +105,7 @@ async fn streams_break_in_its_own_form() {
 }
 
 #[tokio::test]
-async fn a_builder_takes_a_vendor_with_settings() {
+async fn builder_accepts_a_vendor_with_settings() {
     let builder = neuron_testing::vendor::VendorServerBuilder::new(Plain { end: "!" });
     let server = builder
         .wire(Wire::default().crlf())

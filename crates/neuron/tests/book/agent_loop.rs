@@ -1,5 +1,5 @@
-//! The agent loop: the chapter's snippets. What it says about the loop's behaviour is checked in
-//! `agent_loop/behaviour.rs`.
+//! The snippets of the chapter on the agent loop. `agent_loop/behaviour.rs` checks its statements about the loop's
+//! behaviour.
 
 mod behaviour;
 
@@ -68,7 +68,7 @@ fn search(id: &str) -> Reply {
     Reply::tool_call(id, "search", json!({ "query": "q" }))
 }
 
-/// "Quick example"
+/// The section "Quick example" of the book.
 async fn quick_example(provider: impl Provider) -> Result<AgentResult, LoopError> {
     let context = SlidingWindowStrategy::new(20, 100_000);
 
@@ -94,7 +94,7 @@ async fn quick_example(provider: impl Provider) -> Result<AgentResult, LoopError
 }
 
 #[tokio::test]
-async fn the_quick_example_runs() {
+async fn quick_example_runs() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("14 million")]);
     let result = quick_example(provider.clone()).await.unwrap();
     assert_eq!((result.response.as_str(), result.turns), ("14 million", 2));
@@ -107,7 +107,7 @@ async fn the_quick_example_runs() {
     assert_eq!(names, ["search", "calculate"]);
 }
 
-/// "The builder pattern" and "Durable execution"
+/// The sections "The builder pattern" and "Durable execution" of the book.
 #[expect(dead_code, reason = "a check that it compiles")]
 fn builder<P: Provider>(
     provider: P,
@@ -129,7 +129,7 @@ fn builder<P: Provider>(
 }
 
 #[test]
-fn the_defaults_are_those_of_the_comments() {
+fn config_defaults_match_the_comments() {
     let agent = AgentLoop::builder(ScriptedProvider::new([Reply::text("")]), context()).build();
     let config = agent.config();
     assert!(agent.tools().is_empty());
@@ -142,9 +142,9 @@ fn the_defaults_are_those_of_the_comments() {
     assert!(agent.messages().is_empty());
 }
 
-/// "Direct construction"
+/// The section "Direct construction" of the book.
 #[tokio::test]
-async fn an_agent_is_constructed_directly() {
+async fn agent_is_constructed_directly() {
     let (provider, tools) = (ScriptedProvider::new([Reply::text("fine")]), registry());
 
     let config = LoopConfig {
@@ -161,9 +161,9 @@ async fn an_agent_is_constructed_directly() {
     assert_eq!(provider.requests()[0].system, Some("You are a code reviewer.".into()));
 }
 
-/// "run()" and "run_text()"
+/// The sections "run()" and "run_text()" of the book.
 #[tokio::test]
-async fn run_text_is_run_with_a_users_message() {
+async fn run_text_equals_run_with_a_user_message() {
     async fn both(provider: impl Provider) -> Result<[AgentResult; 2], LoopError> {
         let tool_ctx = ToolContext::default();
         let mut agent = AgentLoop::builder(&provider, context()).build();
@@ -184,9 +184,9 @@ async fn run_text_is_run_with_a_users_message() {
     assert!(usage.input_tokens > 0 && usage.output_tokens > 0);
 }
 
-/// "run_stream()"
+/// The section "run_stream()" of the book.
 #[tokio::test]
-async fn the_streaming_loop_sees_text_calls_usage_and_messages() {
+async fn stream_has_text_calls_usage_and_messages() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("Ownership is…")]);
     let mut agent = AgentLoop::builder(provider, context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
@@ -217,10 +217,10 @@ async fn the_streaming_loop_sees_text_calls_usage_and_messages() {
     assert_eq!(seen, ["tool", "done", "usage", "text", "done", "usage"]);
 }
 
-/// "run_step()"
+/// The section "run_step()" of the book.
 #[expect(unused_variables, reason = "as printed")]
 #[tokio::test]
-async fn the_first_step_loop_injects_guidance() {
+async fn step_loop_injects_a_message() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("Go to Oslo")]);
     let mut agent = AgentLoop::builder(provider.clone(), context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
@@ -249,7 +249,7 @@ async fn the_first_step_loop_injects_guidance() {
         }
     }
 
-    // Also exposed: the conversation and the tools.
+    // The step iterator also exposes the conversation and the tools.
     assert_eq!(steps.messages().len(), 5);
     steps.tools_mut().register(MyCalculateTool);
     drop(steps);
@@ -260,9 +260,9 @@ async fn the_first_step_loop_injects_guidance() {
     );
 }
 
-/// "Distinguishing text responses from tool calls"
+/// The section "Distinguishing text responses from tool calls" of the book.
 #[tokio::test]
-async fn the_second_step_loop_names_each_call() {
+async fn step_loop_names_each_call() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("4")]);
     let mut agent = AgentLoop::builder(provider, context()).tools(registry()).build();
     let tool_ctx = ToolContext::default();
@@ -302,7 +302,7 @@ async fn the_second_step_loop_names_each_call() {
     assert_eq!(said, [r#"c1 search {"query":"q"}"#, "search q", "4 2"]);
 }
 
-/// "How tool call processing works", step 2.
+/// Step 2 of the section "How tool call processing works" of the book.
 #[test]
 fn tool_calls_are_extracted_as_tuples() {
     fn extract(response: &CompletionResponse) -> Vec<(String, String, serde_json::Value)> {
@@ -341,9 +341,9 @@ fn tool_calls_are_extracted_as_tuples() {
     assert_eq!(extract(&response), [call]);
 }
 
-/// "Cancellation"
+/// The section "Cancellation" of the book.
 #[tokio::test(start_paused = true)]
-async fn another_task_cancels_the_run() {
+async fn another_task_can_cancel_the_run() {
     let provider = ScriptedProvider::new([Reply::hang()]);
     let mut agent = AgentLoop::builder(provider, context()).build();
 
@@ -365,9 +365,9 @@ async fn another_task_cancels_the_run() {
     assert_eq!(start.elapsed().as_secs(), 30);
 }
 
-/// "Usage limits"
+/// The section "Usage limits" of the book.
 #[tokio::test]
-async fn limits_are_set_by_methods_by_fields_or_by_the_configuration() {
+async fn limits_can_be_set_in_three_ways() {
     let limits = UsageLimits::default()
         .with_input_tokens_limit(500_000)
         .with_output_tokens_limit(50_000)
@@ -429,9 +429,9 @@ impl ObservabilityHook for TokenBudgetHook {
     }
 }
 
-/// "Observability hooks"
+/// The section "Observability hooks" of the book.
 #[tokio::test]
-async fn the_budget_hook_ends_the_run_that_exceeds_it() {
+async fn budget_hook_ends_a_run_that_exceeds_it() {
     let usage = |output_tokens| neuron_types::TokenUsage { output_tokens, ..Default::default() };
     let provider = ScriptedProvider::new([
         Reply::text("short").usage(usage(10_000)),

@@ -1,4 +1,4 @@
-//! Core concepts: the five traits, implemented with the signatures that the chapter prints.
+//! The chapter on core concepts. Implements the five traits with the signatures that the chapter prints.
 
 use std::future::Future;
 use std::time::Duration;
@@ -85,8 +85,8 @@ impl ContextStrategy for NoCompaction {
 struct Watch;
 
 impl ObservabilityHook for Watch {
-    // The chapter prints `-> HookAction`; the chapters on the loop and on observability print the
-    // `Result`, and agree with each other.
+    // The chapter prints `-> HookAction`. The chapters on the loop and on observability print the `Result`, which is
+    // correct.
     async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
         Ok(HookAction::Continue)
     }
@@ -116,7 +116,7 @@ impl DurableContext for Engine {
         }
     }
 
-    // What the chapter leaves out.
+    // The chapter leaves out the methods below.
     async fn wait_for_signal<T: DeserializeOwned>(
         &self,
         _signal_name: &str,
@@ -140,7 +140,7 @@ impl DurableContext for Engine {
     }
 }
 
-/// The bounds that the chapter prints are enough for a generic caller.
+/// Checks that the bounds that the chapter prints are sufficient for a generic caller.
 async fn with_all<P, T, C, O, D>(provider: P, tool: T, context: C, hook: O, durable: D) -> usize
 where
     P: Provider + Send + Sync,
@@ -172,13 +172,13 @@ where
 }
 
 #[tokio::test]
-async fn the_five_traits_are_implemented_as_printed_and_can_be_spawned() {
+async fn five_traits_compile_as_printed_and_can_be_spawned() {
     let all = tokio::spawn(with_all(Silent, Now, NoCompaction, Watch, Engine));
     assert_eq!(all.await.unwrap(), 1);
 }
 
 #[test]
-fn a_hook_answers_one_of_three_things() {
+fn hook_returns_one_of_three_actions() {
     let name = |action| match action {
         HookAction::Continue => "continue".to_owned(),
         HookAction::Skip { reason } | HookAction::Terminate { reason } => reason,
@@ -192,6 +192,6 @@ fn a_hook_answers_one_of_three_things() {
 }
 
 #[test]
-fn the_provider_loads_its_credentials_from_the_environment() {
+fn provider_reads_its_credentials_from_the_environment() {
     let _: fn() -> Result<Anthropic, ProviderError> = Anthropic::from_env;
 }

@@ -1,4 +1,4 @@
-//! Context management: the trait, the strategies, the counter, injection, persistent context, and
+//! The chapter on context management, with the trait, the strategies, the counter, injection, persistent context, and
 //! server-side compaction.
 
 use std::future::Future;
@@ -15,7 +15,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// "Quick example"
+/// The section "Quick example" of the book.
 async fn quick_example() -> Result<(), ContextError> {
     let strategy = SlidingWindowStrategy::new(
         10,      // keep the last 10 non-system messages
@@ -39,7 +39,7 @@ async fn quick_example() -> Result<(), ContextError> {
 }
 
 #[tokio::test]
-async fn a_window_compacts_when_the_tokens_exceed_its_limit() {
+async fn window_compacts_if_the_tokens_exceed_its_limit() {
     quick_example().await.unwrap();
     let strategy = SlidingWindowStrategy::new(10, 100_000);
     assert!(!strategy.should_compact(&[], 100_000));
@@ -47,7 +47,7 @@ async fn a_window_compacts_when_the_tokens_exceed_its_limit() {
 }
 
 #[tokio::test]
-async fn a_window_keeps_the_last_messages_that_are_not_system_messages() {
+async fn window_keeps_system_messages_and_the_last_others() {
     let talk = (0..20).map(|i| match i % 2 {
         0 => Message::user(format!("question {i}")),
         _ => Message::assistant(format!("answer {i}")),
@@ -58,7 +58,7 @@ async fn a_window_keeps_the_last_messages_that_are_not_system_messages() {
     assert_eq!(compacted.unwrap(), expected);
 }
 
-/// "The ContextStrategy trait": the signature with `impl Future + Send`.
+/// The section "The ContextStrategy trait" of the book. Uses the signature with `impl Future + Send`.
 struct KeepLast;
 
 impl ContextStrategy for KeepLast {
@@ -91,7 +91,7 @@ fn result(id: &str, text: &str) -> Message {
     Message { role: Role::User, content }
 }
 
-/// A question, three calls of a tool with long results, and the answer.
+/// Returns a conversation with a question, three tool calls with long results, and a final text.
 fn work() -> Vec<Message> {
     let long = "x".repeat(4_000);
     let mut messages = vec![Message::user("Compare the files.")];
@@ -102,9 +102,9 @@ fn work() -> Vec<Message> {
     messages
 }
 
-/// "ToolResultClearingStrategy"
+/// The section "ToolResultClearingStrategy" of the book.
 #[tokio::test]
-async fn old_results_are_cleared_and_keep_their_ids() {
+async fn cleared_results_keep_their_ids() {
     // Keep the 2 most recent tool results intact, clear older ones
     let strategy = ToolResultClearingStrategy::new(2, 100_000);
     assert!(!strategy.should_compact(&[], 100_000));
@@ -114,9 +114,9 @@ async fn old_results_are_cleared_and_keep_their_ids() {
     assert_eq!(strategy.compact(work()).await.unwrap(), expected);
 }
 
-/// "SummarizationStrategy"
+/// The section "SummarizationStrategy" of the book.
 #[tokio::test]
-async fn old_messages_become_one_summary() {
+async fn old_messages_are_replaced_by_a_summary() {
     let provider = ScriptedProvider::new([Reply::text("Two files were read.")]);
     let asked = provider.clone();
     // Summarize old messages, keep the 5 most recent verbatim
@@ -135,9 +135,9 @@ async fn old_messages_become_one_summary() {
     }
 }
 
-/// "CompositeStrategy"
+/// The section "CompositeStrategy" of the book.
 #[tokio::test]
-async fn strategies_are_chained_until_the_budget_is_met() {
+async fn composite_strategy_stops_when_the_budget_is_met() {
     let strategy = CompositeStrategy::new(
         vec![
             // First: clear old tool results (cheap, often sufficient)
@@ -165,9 +165,9 @@ async fn strategies_are_chained_until_the_budget_is_met() {
     assert_eq!(windowed.len(), 4, "then the second: {windowed:?}");
 }
 
-/// "SystemInjector"
+/// The section "SystemInjector" of the book.
 #[test]
-fn reminders_come_by_turns_and_tokens() {
+fn injector_triggers_by_turns_and_tokens() {
     let mut injector = SystemInjector::new();
 
     // Remind the model to be concise every 5 turns
@@ -192,7 +192,7 @@ fn reminders_come_by_turns_and_tokens() {
     assert!(check(7, 100).is_empty());
 }
 
-/// "PersistentContext"
+/// The section "PersistentContext" of the book.
 #[test]
 fn sections_are_rendered_as_printed() {
     let mut ctx = PersistentContext::new();
@@ -215,7 +215,7 @@ fn sections_are_rendered_as_printed() {
 }
 
 #[test]
-fn a_window_takes_a_counter_of_ones_own() {
+fn window_accepts_a_custom_counter() {
     // Keep last 20 non-system messages, trigger at 100k tokens
     let strategy = SlidingWindowStrategy::new(20, 100_000);
     let default = strategy.token_estimate(&[Message::user("x".repeat(35))]);
@@ -228,7 +228,7 @@ fn a_window_takes_a_counter_of_ones_own() {
 }
 
 #[tokio::test]
-async fn the_printed_compaction_comes_out_as_printed() {
+async fn printed_compaction_has_the_printed_result() {
     let before = vec![
         Message::system("You are a helpful assistant."),
         Message::user("What is Rust?"),
@@ -250,9 +250,9 @@ async fn the_printed_compaction_comes_out_as_printed() {
     );
 }
 
-/// "TokenCounter"
+/// The section "TokenCounter" of the book.
 #[test]
-fn the_counter_estimates_texts_messages_and_tools() {
+fn counter_estimates_texts_messages_and_tools() {
     let (messages, tool_definitions) =
         (vec![Message::user("12345678")], Vec::<ToolDefinition>::new());
 
@@ -272,7 +272,7 @@ fn the_counter_estimates_texts_messages_and_tools() {
 }
 
 #[test]
-fn each_kind_of_content_is_estimated_as_the_table_says() {
+fn content_is_estimated_as_the_table_says() {
     #[track_caller]
     fn check(block: ContentBlock, tokens: usize) {
         let message = Message { role: Role::Assistant, content: vec![block] };
@@ -300,9 +300,9 @@ fn each_kind_of_content_is_estimated_as_the_table_says() {
     check(ContentBlock::Compaction { content: text() }, 10);
 }
 
-/// "Server-side context management"
+/// The section "Server-side context management" of the book.
 #[test]
-fn a_request_asks_for_server_side_compaction() {
+fn request_enables_server_side_compaction() {
     let request = CompletionRequest {
         context_management: Some(ContextManagement {
             edits: vec![ContextEdit::Compact { strategy: "compact_20260112".into() }],

@@ -1,19 +1,20 @@
-//! Design decisions and the design document: the types, field by field and variant by variant.
+//! The chapter on design decisions and the design document. Checks the fields and variants of the types.
 //!
-//! A struct taken apart without `..`, or a `match` without `_`, stops compiling when one is added.
+//! The tests destructure structs without `..` and match enums without `_`. They stop compiling if a field or a variant
+//! is added.
 
 use std::future::Future;
 
 use neuron_types::*;
 use serde_json::json;
 
-/// "Provider-per-crate": generics instead of `dyn`.
+/// The section "Provider-per-crate" of the book. Uses generics instead of `dyn`.
 async fn run<P: Provider>(provider: &P) -> Result<CompletionResponse, ProviderError> {
     provider.complete(CompletionRequest::default()).await
 }
 
 #[tokio::test]
-async fn a_provider_is_composed_by_generics_or_chosen_at_run_time() {
+async fn provider_is_generic_or_chosen_at_run_time() {
     use neuron_testing::{Reply, ScriptedProvider};
 
     let provider = ScriptedProvider::new(["1", "2"].map(Reply::text));
@@ -23,7 +24,7 @@ async fn a_provider_is_composed_by_generics_or_chosen_at_run_time() {
 }
 
 #[test]
-fn structs_have_exactly_their_fields() {
+fn structs_have_exactly_the_printed_fields() {
     let Message { role: _, content } = Message::user("hi");
     let _: Vec<ContentBlock> = content;
     let CompletionRequest {
@@ -96,7 +97,7 @@ fn structs_have_exactly_their_fields() {
 }
 
 #[test]
-fn what_users_match_or_return_is_exhaustive() {
+fn enums_that_users_match_are_exhaustive() {
     let role = |role| match role {
         Role::User => 0,
         Role::Assistant => 1,
@@ -193,9 +194,9 @@ fn every_printed_variant_can_be_built() {
     assert_eq!(usage.total_tokens(), 0);
 }
 
-/// The design document's names for what is `Send` on native targets.
+/// Checks that the traits that the design document names mean `Send` and `Sync` on native targets.
 #[test]
-fn the_wasm_names_mean_send_and_sync() {
+fn wasm_compat_traits_mean_send_and_sync() {
     fn is_compatible<T: WasmCompatSend + WasmCompatSync + ?Sized>() {}
     is_compatible::<dyn ToolDyn>();
     is_compatible::<dyn ProgressReporter>();

@@ -1,4 +1,4 @@
-//! Embeddings: the trait and its data, a provider of one's own, errors.
+//! The chapter on embeddings, with the trait, its types, a custom provider, and errors.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -44,7 +44,7 @@ impl EmbeddingProvider for Async {
     }
 }
 
-/// "Quick Example"
+/// The section "Quick Example" of the book.
 async fn quick_example(client: impl EmbeddingProvider) -> Result<(), Box<dyn std::error::Error>> {
     let response = client
         .embed(EmbeddingRequest {
@@ -67,12 +67,12 @@ async fn quick_example(client: impl EmbeddingProvider) -> Result<(), Box<dyn std
 }
 
 #[tokio::test]
-async fn a_provider_of_ones_own_embeds() {
+async fn custom_provider_embeds() {
     quick_example(MyEmbeddingProvider {}).await.unwrap();
     quick_example(Async).await.unwrap();
     let client = Async;
 
-    // "Controlling Dimensions"
+    // The section "Controlling Dimensions" of the book.
     let response = client
         .embed(EmbeddingRequest {
             model: "text-embedding-3-small".to_string(),
@@ -85,7 +85,7 @@ async fn a_provider_of_ones_own_embeds() {
 
     assert_eq!(response.embeddings[0].len(), 256);
 
-    // "Provider-Specific Options"
+    // The section "Provider-Specific Options" of the book.
     let mut extra = HashMap::new();
     extra.insert("user".to_string(), serde_json::json!("user-123"));
 
@@ -101,9 +101,9 @@ async fn a_provider_of_ones_own_embeds() {
     assert_eq!(response.model, "text-embedding-3-large");
 }
 
-/// "OpenAI Implementation": the same client for both.
+/// The section "OpenAI Implementation" of the book. Uses the same client for completions and embeddings.
 #[tokio::test]
-async fn one_client_completes_and_embeds() {
+async fn openai_client_completes_and_embeds() {
     use neuron_provider_openai::OpenAi;
     use neuron_testing::{OpenAiServer, ServerReply};
     use neuron_types::{CompletionRequest, Message, Provider};
@@ -138,15 +138,15 @@ async fn one_client_completes_and_embeds() {
     server.assert_complete();
 }
 
-/// "When EmbeddingRequest.model is empty, the OpenAI implementation defaults to
-/// text-embedding-3-small."
+/// Checks the book's statement "When EmbeddingRequest.model is empty, the OpenAI implementation defaults to
+/// text-embedding-3-small".
 #[test]
-fn the_default_model_is_the_small_one() {
+fn default_model_is_text_embedding_3_small() {
     assert_eq!(neuron_provider_openai::DEFAULT_EMBEDDING_MODEL, "text-embedding-3-small");
 }
 
 #[test]
-fn the_data_has_exactly_the_printed_fields() {
+fn structs_have_exactly_the_printed_fields() {
     let EmbeddingRequest { model, input, dimensions, extra } = EmbeddingRequest::default();
     let extra: HashMap<String, serde_json::Value> = extra;
     assert!(model.is_empty() && input.is_empty() && dimensions.is_none() && extra.is_empty());
@@ -159,7 +159,7 @@ fn the_data_has_exactly_the_printed_fields() {
     assert_eq!((prompt_tokens, total_tokens), (0, 0));
 }
 
-/// "EmbeddingError"
+/// The section "EmbeddingError" of the book.
 async fn outcome(client: impl EmbeddingProvider, request: EmbeddingRequest) -> &'static str {
     match client.embed(request).await {
         Ok(response) => {
@@ -180,7 +180,7 @@ async fn outcome(client: impl EmbeddingProvider, request: EmbeddingRequest) -> &
 }
 
 #[tokio::test]
-async fn each_embedding_error_is_retryable_or_not_as_the_table_says() {
+async fn embedding_errors_are_retryable_as_the_table_says() {
     assert_eq!(outcome(Async, EmbeddingRequest::default()).await, "terminal");
     let retry_after = Some(Duration::from_secs(2));
     for (error, retryable) in [

@@ -1,4 +1,4 @@
-//! Error handling: every enum as the chapter prints it, retryability, `From` and `?`.
+//! The chapter on error handling. Checks every enum as the chapter prints it, `is_retryable`, `From` and `?`.
 
 use std::error::Error;
 use std::time::Duration;
@@ -89,7 +89,7 @@ fn loop_errors() {
 }
 
 #[test]
-fn the_other_errors() {
+fn other_errors() {
     let provider = ProviderError::ModelNotFound("m".into());
     check(ContextError::CompactionFailed("empty".into()), "compaction failed: empty", None);
     check(
@@ -125,7 +125,7 @@ fn the_other_errors() {
 }
 
 #[test]
-fn question_marks_convert_as_the_chapter_says() {
+fn question_mark_converts_errors() {
     fn example() -> Result<(), LoopError> {
         let provider_result: Result<(), ProviderError> =
             Err(ProviderError::Authentication("invalid key".into()));
@@ -157,7 +157,7 @@ fn question_marks_convert_as_the_chapter_says() {
     assert!(matches!(storage(), Err(StorageError::Io(_))));
 }
 
-/// "is_retryable()": the loop that waits longer each time.
+/// The section "is_retryable()" of the book. A retry loop with a longer wait after each attempt.
 async fn with_retries<P: Provider>(
     provider: P,
     request: CompletionRequest,
@@ -177,7 +177,7 @@ async fn with_retries<P: Provider>(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_retry_loop_tries_again_only_what_may_succeed() {
+async fn retry_loop_repeats_only_retryable_errors() {
     use neuron_testing::{Reply, ScriptedProvider};
 
     let busy = || Reply::error(ProviderError::ServiceUnavailable("529".into()));
@@ -195,7 +195,7 @@ async fn the_retry_loop_tries_again_only_what_may_succeed() {
 }
 
 #[test]
-fn a_hint_is_returned_from_a_helper() {
+fn helper_returns_a_model_retry() {
     // Inside a tool implementation:
     fn validate_date(input: &str) -> Result<(), ToolError> {
         if !input.contains('-') {
@@ -209,7 +209,7 @@ fn a_hint_is_returned_from_a_helper() {
     assert!(matches!(validate_date("today"), Err(ToolError::ModelRetry(_))));
 }
 
-/// "Handling LoopError"
+/// The section "Handling LoopError" of the book.
 fn handle<T>(loop_result: Result<T, LoopError>) -> &'static str {
     match loop_result {
         Ok(response) => {
@@ -254,7 +254,7 @@ fn handle<T>(loop_result: Result<T, LoopError>) -> &'static str {
 }
 
 #[test]
-fn loop_errors_are_told_apart() {
+fn handler_distinguishes_loop_errors() {
     let provider = |error| handle::<()>(Err(LoopError::Provider(error)));
     assert_eq!(handle(Ok(())), "success");
     assert_eq!(provider(ProviderError::ModelLoading("m".into())), "transient");

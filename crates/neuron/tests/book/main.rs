@@ -1,8 +1,9 @@
-//! The book's snippets, chapter by chapter: they compile as they are printed, and do what the book
-//! says.
+//! Checks that the snippets of the book compile as they are printed, and behave as the book says. Each chapter has a
+//! module.
 //!
-//! A fragment stands in a function that supplies the variables it leaves out. Where a chapter states
-//! a behaviour (a table, a default, a text), a test of that chapter checks it.
+//! An incomplete snippet is in a function that supplies the missing variables. If a chapter states a behaviour, such as
+//! a table, a default or a text, a test of its module checks this behaviour. Comments name the section of the book to
+//! which a snippet or a test belongs.
 
 mod agent_loop;
 mod concepts;

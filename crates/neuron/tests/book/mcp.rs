@@ -1,7 +1,7 @@
-//! MCP integration: clients, the bridge, a server.
+//! The chapter on MCP integration, with clients, the bridge, and a server.
 //!
-//! What the chapter does with `npx` servers stands in functions that only compile; what it says of them holds
-//! of a server of our own.
+//! Snippets that start `npx` servers are in functions that are only compiled. The tests check the chapter's statements
+//! with a server of this file.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::runtime::Shout;
 
-// "Quick Example"
+// The section "Quick Example" of the book.
 
 #[expect(dead_code, reason = "it needs npx")]
 async fn quick_example() -> Result<(), Box<dyn std::error::Error>> {
@@ -44,7 +44,7 @@ async fn quick_example() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-// "McpClient"
+// The section "McpClient" of the book.
 
 #[expect(dead_code, reason = "it needs npx")]
 async fn stdio() -> Result<(), McpError> {
@@ -70,7 +70,7 @@ async fn streamable_http() -> Result<(), McpError> {
     Ok(())
 }
 
-/// The book's server, reached over HTTP.
+/// Starts the book's server over HTTP, and calls `use_client` with a client of this server.
 async fn with_server<T, Fut>(use_client: impl FnOnce(Arc<McpClient>) -> Fut) -> T
 where
     Fut: Future<Output = T>,
@@ -89,7 +89,7 @@ where
 }
 
 #[tokio::test]
-async fn a_client_has_the_methods_of_the_table() {
+async fn client_has_the_methods_of_the_table() {
     with_server(async |client| {
         let page: PaginatedList<ToolDefinition> = client.list_tools(None).await.unwrap();
         assert_eq!((page.items.len(), page.next_cursor), (1, None));
@@ -100,7 +100,7 @@ async fn a_client_has_the_methods_of_the_table() {
         let output = client.call_tool_json("shout", json!({ "text": "b" })).await.unwrap();
         assert_eq!(output.content[0].to_string(), "B");
         assert!(!client.is_closed());
-        // "Accessing the Raw rmcp Peer"
+        // The section "Accessing the Raw rmcp Peer" of the book.
         let peer = client.peer();
         assert!(peer.peer_info().is_some());
     })
@@ -118,10 +118,10 @@ async fn resources_and_prompts(client: McpClient) -> Result<(), McpError> {
     Ok(())
 }
 
-// "McpToolBridge"
+// The section "McpToolBridge" of the book.
 
 #[tokio::test]
-async fn the_tools_of_a_server_stand_beside_those_of_the_registry() {
+async fn registry_contains_local_tools_and_server_tools() {
     with_server(async |client| {
         // Discover returns Vec<Arc<dyn ToolDyn>>
         let bridges: Vec<Arc<dyn ToolDyn>> = McpToolBridge::discover(&client).await.unwrap();
@@ -142,7 +142,7 @@ async fn the_tools_of_a_server_stand_beside_those_of_the_registry() {
 }
 
 #[tokio::test]
-async fn tools_are_discovered_by_the_client_and_bridged_one_by_one_too() {
+async fn listed_tools_can_be_bridged_one_by_one() {
     with_server(async |client| {
         let tools = McpClient::discover_tools(&client).await.unwrap();
         assert_eq!(tools[0].name(), "shout");
@@ -158,7 +158,7 @@ async fn tools_are_discovered_by_the_client_and_bridged_one_by_one_too() {
     .await;
 }
 
-// "McpServer"
+// The section "McpServer" of the book.
 
 fn server() -> McpServer {
     let mut registry = ToolRegistry::new();
@@ -179,7 +179,7 @@ async fn serve() -> Result<(), McpError> {
 }
 
 #[tokio::test]
-async fn a_server_says_what_it_was_given() {
+async fn server_reports_its_name_version_and_instructions() {
     with_server(async |client| {
         let info = client.server_info();
         assert_eq!((info.name.as_str(), info.version.as_str()), ("my-agent-tools", "1.0.0"));
@@ -188,7 +188,7 @@ async fn a_server_says_what_it_was_given() {
     .await;
 }
 
-// "MCP-Specific Types"
+// The section "MCP-Specific Types" of the book.
 
 #[expect(dead_code, reason = "the fields of the table")]
 fn fields(
@@ -207,17 +207,17 @@ fn fields(
     drop((name, description, required));
 }
 
-// "Error Handling"
+// The section "Error Handling" of the book.
 
 #[tokio::test]
-async fn a_program_that_does_not_start_is_a_connection_that_failed() {
+async fn program_that_does_not_start_is_a_connection_error() {
     let config = StdioConfig { command: "/nowhere/at-all".into(), ..Default::default() };
     let error = McpClient::connect_stdio(config).await.unwrap_err();
     assert!(matches!(error, McpError::Connection(_)), "{error}");
 }
 
 #[tokio::test]
-async fn a_tool_that_is_not_there_is_a_call_that_failed() {
+async fn missing_tool_is_a_call_error() {
     with_server(async |client| {
         let error = client.call_tool_json("whisper", json!({})).await.unwrap_err();
         assert!(matches!(error, McpError::ToolCall(_)), "{error}");
@@ -225,10 +225,10 @@ async fn a_tool_that_is_not_there_is_a_call_that_failed() {
     .await;
 }
 
-// "Tool Annotations"
+// The section "Tool Annotations" of the book.
 
 #[tokio::test]
-async fn annotations_are_on_the_definition() {
+async fn tool_definition_contains_the_annotations() {
     with_server(async |client| {
         let tools = client.list_all_tools().await.unwrap();
         for tool in &tools {

@@ -1,4 +1,5 @@
-//! Observability: the hook trait with the signature of its chapter. `OtelHook` is in `observability/otel.rs`.
+//! The chapter on observability. Implements the hook trait with the printed signature. `observability/otel.rs` has the
+//! section on `OtelHook`.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};
@@ -35,7 +36,7 @@ impl ObservabilityHook for Names {
 }
 
 #[tokio::test]
-async fn several_hooks_see_the_same_events() {
+async fn all_hooks_receive_the_same_events() {
     let (provider, registry) = (ScriptedProvider::new([Reply::text("hi")]), ToolRegistry::new());
     let context = SlidingWindowStrategy::new(20, 100_000);
     let (first, second) = (Names::default(), Names::default());

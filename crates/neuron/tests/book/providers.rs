@@ -1,4 +1,4 @@
-//! Providers: the trait, the settings of each, a provider of one's own, errors, streams.
+//! The chapter on providers, with the trait, the settings of each provider, a custom provider, errors, and streams.
 
 use std::future::Future;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// "Quick example": the body of its `main`, with any provider.
+/// The section "Quick example" of the book. The body of its `main`, with any provider.
 async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error::Error>> {
     let request = CompletionRequest {
         messages: vec![Message::user("What is Rust?")],
@@ -29,13 +29,13 @@ async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error
 }
 
 #[test]
-fn a_request_without_a_model_leaves_it_to_the_provider() {
+fn request_without_a_model_has_an_empty_name() {
     assert_eq!(CompletionRequest::default().model, "");
 }
 
-/// "Construction"
+/// The section "Construction" of the book.
 #[test]
-fn anthropic_is_built_with_a_key_a_model_and_an_address() {
+fn anthropic_is_built_as_printed() {
     // From environment variable (ANTHROPIC_API_KEY)
     let from_env = || -> Result<Anthropic, ProviderError> {
         let provider = Anthropic::from_env()?;
@@ -55,9 +55,9 @@ fn anthropic_is_built_with_a_key_a_model_and_an_address() {
     assert_eq!(provider.info().default_model, "claude-opus-4-5");
 }
 
-/// "Construction"
+/// The section "Construction" of the book.
 #[test]
-fn openai_is_built_with_a_key_a_model_an_address_and_an_organization() {
+fn openai_is_built_as_printed() {
     // From environment variable (OPENAI_API_KEY, optional OPENAI_ORG_ID)
     let from_env = || -> Result<OpenAi, ProviderError> {
         let provider = OpenAi::from_env()?;
@@ -80,9 +80,9 @@ fn openai_is_built_with_a_key_a_model_an_address_and_an_organization() {
     assert_eq!(provider.info().default_model, "gpt-4o");
 }
 
-/// "Construction"
+/// The section "Construction" of the book.
 #[test]
-fn ollama_is_built_with_a_model_an_address_and_a_time_to_stay() {
+fn ollama_is_built_as_printed() {
     // Default: localhost:11434, no auth
     let provider = Ollama::new();
     assert_eq!((provider.info().name, provider.info().default_model), ("ollama", "llama3.2"));
@@ -104,7 +104,7 @@ fn ollama_is_built_with_a_model_an_address_and_a_time_to_stay() {
 }
 
 mod as_printed {
-    //! "Implementing a custom provider"
+    //! The section "Implementing a custom provider" of the book.
 
     #![expect(unreachable_pub, unused_imports, reason = "as printed")]
 
@@ -161,7 +161,7 @@ mod as_printed {
 
 use as_printed::MyProvider;
 
-/// The same with `async fn`, streaming through a channel.
+/// The custom provider with `async fn`. It streams through a channel.
 struct Channelled(MyProvider);
 
 impl Provider for Channelled {
@@ -193,10 +193,10 @@ impl Provider for Channelled {
 }
 
 #[tokio::test]
-async fn a_provider_of_ones_own_answers() {
+async fn custom_provider_responds() {
     let request =
         CompletionRequest { messages: vec![Message::user("hello")], ..Default::default() };
-    // Exactly the five fields of the table.
+    // Destructuring without `..` checks that the type has exactly the five fields of the table.
     let CompletionResponse { id, model, message, usage, stop_reason } =
         MyProvider::new("key").complete(request).await.unwrap();
     assert_eq!((id.as_str(), model.as_str()), ("resp-001", "my-model-v1"));
@@ -204,7 +204,7 @@ async fn a_provider_of_ones_own_answers() {
         message,
         Message { role: Role::Assistant, content: vec![ContentBlock::Text("Echo: hello".into())] }
     );
-    // Exactly the six counts, the optional ones empty.
+    // Destructuring without `..` checks that the type has exactly these six counts. The optional counts are `None`.
     let TokenUsage {
         input_tokens: 10,
         output_tokens: 20,
@@ -220,9 +220,9 @@ async fn a_provider_of_ones_own_answers() {
     quick_example(MyProvider::new("key")).await.unwrap();
 }
 
-/// A generic caller needs no more than `P: Provider` to send a call to another thread.
+/// Checks that the bound `P: Provider` is sufficient to spawn a call on another thread.
 #[tokio::test]
-async fn a_call_of_any_provider_can_be_spawned() {
+async fn provider_call_can_be_spawned() {
     fn ask<P: Provider + 'static>(provider: P) -> tokio::task::JoinHandle<StopReason> {
         tokio::spawn(async move {
             let response = provider.complete(CompletionRequest::default()).await;
@@ -233,7 +233,7 @@ async fn a_call_of_any_provider_can_be_spawned() {
     assert_eq!(done, StopReason::EndTurn);
 }
 
-/// "Error handling"
+/// The section "Error handling" of the book.
 async fn may_retry<P: Provider>(provider: P, request: CompletionRequest) -> Option<bool> {
     match provider.complete(request).await {
         Ok(response) => {
@@ -256,7 +256,7 @@ async fn may_retry<P: Provider>(provider: P, request: CompletionRequest) -> Opti
 }
 
 #[tokio::test]
-async fn each_provider_error_is_retryable_or_not_as_the_table_says() {
+async fn provider_errors_are_retryable_as_the_table_says() {
     use neuron_testing::{Reply, ScriptedProvider};
 
     for (error, retryable) in [
@@ -281,7 +281,7 @@ async fn each_provider_error_is_retryable_or_not_as_the_table_says() {
     assert_eq!(may_retry(provider, CompletionRequest::default()).await, None);
 }
 
-/// "Streaming"
+/// The section "Streaming" of the book.
 #[expect(unused_imports, unused_variables, reason = "as printed")]
 async fn streaming<P: Provider>(
     provider: P,
@@ -309,7 +309,7 @@ async fn streaming<P: Provider>(
 }
 
 #[tokio::test]
-async fn a_stream_is_received_event_by_event_or_as_a_stream() {
+async fn stream_is_read_by_recv_or_as_a_stream() {
     let provider = || Channelled(MyProvider::new("key"));
     let seen = streaming(provider(), CompletionRequest::default()).await;
     assert_eq!(seen.unwrap(), 5);
@@ -325,7 +325,8 @@ async fn a_stream_is_received_event_by_event_or_as_a_stream() {
     assert_eq!(refused.await.unwrap_err().to_string(), "invalid request: streaming not supported");
 }
 
-/// "Provider + AgentLoop integration" and "Swapping providers": the part after the provider.
+/// The sections "Provider + AgentLoop integration" and "Swapping providers" of the book. The code that follows the
+/// creation of the provider.
 async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error::Error>> {
     use neuron_tool::ToolRegistry;
 
@@ -356,7 +357,7 @@ async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error:
 }
 
 #[tokio::test]
-async fn swapping_the_provider_changes_one_line() {
+async fn agent_code_works_with_every_provider() {
     use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply, ScriptedProvider};
 
     let server = AnthropicServer::start([Reply::text("Hi!")]).await.unwrap();
@@ -371,9 +372,9 @@ async fn swapping_the_provider_changes_one_line() {
     integration(MyProvider::new("key")).await.unwrap();
 }
 
-/// The trait's two methods, as a function that returns their futures.
+/// Checks that the futures of both methods of the trait are `Send`.
 #[test]
-fn the_traits_futures_are_send() {
+fn provider_futures_are_send() {
     fn both<P: Provider>(
         provider: &P,
     ) -> (

@@ -1,5 +1,5 @@
-//! Quickstart: the program exactly as the book prints it, and a run of its parts against a server
-//! in this process.
+//! The chapter "Quickstart". Contains the program exactly as the book prints it, and a test that runs its parts against
+//! a server in this process.
 
 #![expect(dead_code, unused_imports, reason = "the program talks to Anthropic, so it is only compiled")]
 
@@ -69,10 +69,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-// Here the program ends.
+// The printed program ends here.
 
 #[tokio::test]
-async fn the_loop_runs_the_tool_and_answers() {
+async fn quickstart_program_runs_the_tool() {
     use neuron_testing::{AnthropicServer, Reply};
     use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Runtime: the chapter, part by part.
+//! The chapter on the runtime. Each section has a module.
 
 mod durability;
 mod guardrails;

@@ -1,4 +1,5 @@
-//! Testing agents: the mock provider, and the chapter's tests with the names it gives them.
+//! The chapter on testing agents, with the mock provider and the chapter's own tests. These tests keep the names that
+//! the chapter prints.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -158,7 +159,7 @@ async fn test_weather_tool() {
 }
 
 #[test]
-fn fields_of_the_context_are_overridden() {
+fn context_fields_can_be_overridden() {
     let ctx = ToolContext {
         session_id: "test-session".to_string(),
         cwd: PathBuf::from("/srv/test"),
@@ -230,10 +231,10 @@ async fn test_agent_loop_with_tool_call() {
     assert!(result.response.contains("hello"));
 }
 
-/// "Test `ToolError::ModelRetry` by returning it from a mock tool": the example of the chapter on
-/// the loop.
+/// The section "Test `ToolError::ModelRetry` by returning it from a mock tool" of the book. Uses the example of the
+/// chapter on the loop.
 #[tokio::test]
-async fn the_model_sees_a_hint_as_an_error_and_tries_again() {
+async fn model_retry_reaches_the_model_as_an_error_result() {
     let call = |id, city| tool_call_response("get_weather", id, serde_json::json!({"city": city}));
     let provider = MockProvider {
         responses: Mutex::new(vec![
@@ -269,7 +270,7 @@ async fn the_model_sees_a_hint_as_an_error_and_tries_again() {
 }
 
 #[tokio::test]
-async fn a_mock_that_does_not_stream_ends_the_stream_with_its_error() {
+async fn mock_without_streaming_ends_the_stream_with_an_error() {
     let provider = MockProvider { responses: Mutex::default() };
     let mut agent = AgentLoop::builder(provider, SlidingWindowStrategy::new(10, 100_000)).build();
     let ctx = ToolContext::default();
@@ -280,7 +281,7 @@ async fn a_mock_that_does_not_stream_ends_the_stream_with_its_error() {
 }
 
 mod http {
-    //! "HTTP-Level Integration Tests with wiremock"
+    //! The section "HTTP-Level Integration Tests with wiremock" of the book.
 
     use neuron_provider_openai::OpenAi;
     use neuron_types::*;
@@ -322,7 +323,7 @@ mod http {
     }
 }
 
-/// "5. Testing Guardrails"
+/// The section "5. Testing Guardrails" of the book.
 mod guardrails {
     use crate::runtime::NoSecrets;
     use neuron_runtime::InputGuardrail;

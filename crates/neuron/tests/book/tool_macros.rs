@@ -1,11 +1,12 @@
-//! Tools from functions and structs: the programs exactly as printed, and what they do.
+//! The chapter on tools from functions and structs. Contains the programs exactly as printed, and tests of their
+//! behaviour.
 
 use futures::FutureExt;
 use neuron_tool::{RunTool, Tool};
 use neuron_types::{ContentItem, ToolContext, ToolError};
 use serde_json::json;
 
-/// "Quick example"
+/// The section "Quick example" of the book.
 #[rustfmt::skip]
 mod quick_example {
     use neuron_tool::{neuron_tool, ToolRegistry};
@@ -39,7 +40,7 @@ mod quick_example {
 }
 
 #[test]
-fn the_quick_example_runs() {
+fn quick_example_runs() {
     quick_example::main();
     let mut registry = neuron_tool::ToolRegistry::new();
     registry.register(quick_example::tool());
@@ -55,7 +56,7 @@ fn the_quick_example_runs() {
     );
 }
 
-/// "The #[neuron_tool] macro"
+/// The section "The #[neuron_tool] macro" of the book.
 #[rustfmt::skip]
 #[expect(unused_variables, reason = "as printed")]
 mod weather {
@@ -80,7 +81,7 @@ mod weather {
     }
 
     #[tokio::test]
-    async fn a_tool_and_its_arguments_are_made_of_the_function() {
+    async fn neuron_tool_generates_a_tool_and_its_arguments() {
         let mut registry = neuron_tool::ToolRegistry::new();
         registry.register(GetWeatherTool);
         let ctx = ToolContext::default();
@@ -99,7 +100,7 @@ mod weather {
     }
 }
 
-// The macro on a struct.
+// The derive macro on a struct of arguments.
 
 fn default_max_lines() -> Option<usize> {
     Some(2)
@@ -125,7 +126,7 @@ impl RunTool for ReadFile {
 }
 
 #[tokio::test]
-async fn a_struct_of_arguments_is_a_tool() {
+async fn derive_tool_makes_a_struct_a_tool() {
     let mut registry = neuron_tool::ToolRegistry::new();
     registry.register(ReadFileTool);
     let ctx = ToolContext::default();
@@ -140,7 +141,7 @@ async fn a_struct_of_arguments_is_a_tool() {
 }
 
 #[tokio::test]
-async fn the_prelude_has_the_macros() {
+async fn prelude_exports_the_macros() {
     use neuron::prelude::*;
 
     /// Adds two numbers

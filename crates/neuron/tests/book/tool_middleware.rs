@@ -1,4 +1,4 @@
-//! Tools: the built-in middleware.
+//! The section on built-in middleware of the chapter on tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::tools::search_tool;
 
-/// "Built-in middleware"
+/// The section "Built-in middleware" of the book.
 #[expect(unused_imports, reason = "as printed")]
 fn add_built_in(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::{OutputFormatter, PermissionChecker, SchemaValidator};
@@ -26,7 +26,7 @@ fn add_built_in(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// "TimeoutMiddleware"
+/// The section "TimeoutMiddleware" of the book.
 fn add_timeout(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::TimeoutMiddleware;
 
@@ -40,7 +40,7 @@ fn add_timeout(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// "StructuredOutputValidator"
+/// The section "StructuredOutputValidator" of the book.
 fn add_structured(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::StructuredOutputValidator;
 
@@ -55,7 +55,7 @@ fn add_structured(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// "RetryLimitedValidator"
+/// The section "RetryLimitedValidator" of the book.
 fn add_retry_limited(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::{RetryLimitedValidator, StructuredOutputValidator};
 
@@ -87,7 +87,7 @@ async fn run(
 }
 
 #[tokio::test]
-async fn outputs_are_truncated_and_inputs_validated() {
+async fn built_in_middleware_truncates_outputs_and_validates_inputs() {
     let missing_and_mistyped = [json!({}), json!({ "query": 1 })];
     for result in run(add_built_in, &missing_and_mistyped).await {
         assert!(matches!(result, Err(ToolError::InvalidInput(_))), "{result:?}");
@@ -100,7 +100,7 @@ async fn outputs_are_truncated_and_inputs_validated() {
     assert_eq!(notice, "the first 10000 of 20025 characters are shown]");
 }
 
-/// What the list says of `PermissionChecker`.
+/// Adds a `PermissionChecker`, which the chapter's list describes, to a registry with the search tool.
 fn add_permissions(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::PermissionChecker;
 
@@ -122,7 +122,7 @@ fn add_permissions(mut registry: ToolRegistry) -> ToolRegistry {
 }
 
 #[tokio::test]
-async fn denied_calls_and_those_that_would_have_to_be_asked_for_are_refused() {
+async fn permission_checker_rejects_denied_and_unapproved_calls() {
     let queries = ["rust", "secrets", "people"].map(|query| json!({ "query": query }));
     let results = run(add_permissions, &queries).await;
     assert!(results[0].is_ok(), "{results:?}");
@@ -135,11 +135,11 @@ async fn denied_calls_and_those_that_would_have_to_be_asked_for_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_within_their_time_pass() {
+async fn tools_within_their_timeout_pass() {
     assert!(run(add_timeout, &[json!({ "query": "q" })]).await.remove(0).is_ok());
 }
 
-/// A tool under any name, that never ends.
+/// A tool with any name whose calls never end.
 struct Hangs(&'static str);
 
 impl ToolDyn for Hangs {
@@ -161,14 +161,14 @@ impl ToolDyn for Hangs {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_exceeds_its_time_is_cancelled_and_failed_execution() {
+async fn call_that_exceeds_its_timeout_is_an_execution_failure() {
     for (tool, seconds) in [("fetch", 30), ("slow_search", 120), ("code_execution", 300)] {
         let mut registry = ToolRegistry::new();
         registry.register_dyn(Arc::new(Hangs(tool)));
         let (registry, ctx) = (add_timeout(registry), ToolContext::default());
         let start = tokio::time::Instant::now();
         let error = registry.execute(tool, json!({}), &ctx).await.unwrap_err();
-        // The clock is paused: it stands at the very limit, give or take its own millisecond.
+        // The clock is paused, so it stops exactly at the limit, with a precision of one millisecond.
         assert_eq!(start.elapsed().as_secs(), seconds, "{tool}");
         assert!(matches!(error, ToolError::ExecutionFailed(_)), "{error:?}");
         let text = format!("execution failed: `{tool}` exceeded its time limit of {seconds}s");
@@ -176,9 +176,9 @@ async fn a_call_that_exceeds_its_time_is_cancelled_and_failed_execution() {
     }
 }
 
-/// "Unlike `SchemaValidator` (which returns `ToolError::InvalidInput` on failure)".
+/// Checks the book's statement "Unlike `SchemaValidator` (which returns `ToolError::InvalidInput` on failure)".
 #[tokio::test]
-async fn the_two_validators_differ_in_whether_the_model_may_try_again() {
+async fn validators_differ_in_their_error() {
     let mut kinds = Vec::new();
     for add in [add_built_in, add_structured] {
         kinds.push(run(add, &[json!({})]).await.remove(0).unwrap_err().kind());
@@ -187,14 +187,14 @@ async fn the_two_validators_differ_in_whether_the_model_may_try_again() {
 }
 
 #[tokio::test]
-async fn a_structured_validator_hints_without_end() {
+async fn structured_validator_never_stops_hinting() {
     for result in run(add_structured, &vec![json!({ "result": 1 }); 10]).await {
         assert!(matches!(result, Err(ToolError::ModelRetry(_))), "{result:?}");
     }
 }
 
 #[tokio::test]
-async fn a_retry_limited_validator_ends_with_invalid_input_after_the_retries() {
+async fn retry_limited_validator_ends_with_invalid_input() {
     let results = run(add_retry_limited, &vec![json!({ "result": 1 }); 4]).await;
     let kinds: Vec<_> = results.iter().map(|result| result.as_ref().unwrap_err().kind()).collect();
     assert_eq!(kinds, ["ModelRetry", "ModelRetry", "ModelRetry", "InvalidInput"]);

@@ -1,4 +1,4 @@
-//! Tools: the traits, the registry, the context, middleware.
+//! The chapter on tools, with the traits, the registry, the context, and middleware.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-// "Implementing Tool manually"
+// The section "Implementing Tool manually" of the book.
 
 #[derive(Debug, Deserialize, schemars::JsonSchema)]
 struct SearchArgs {
@@ -61,7 +61,7 @@ pub(crate) fn search_tool() -> impl Tool + 'static {
 }
 
 #[tokio::test]
-async fn a_manual_tool_runs_through_the_registry() {
+async fn manual_tool_runs_through_the_registry() {
     let mut registry = ToolRegistry::new();
     registry.register(search_tool());
     let ctx = ToolContext::default();
@@ -79,7 +79,7 @@ async fn a_manual_tool_runs_through_the_registry() {
     assert_eq!(definition.input_schema["required"], json!(["query"]));
 }
 
-// "Tool – strongly typed": the signature with `impl Future + Send`.
+// The section "Tool – strongly typed" of the book. Uses the signature with `impl Future + Send`.
 
 struct Spelled;
 
@@ -102,7 +102,7 @@ impl Tool for Spelled {
     }
 }
 
-// "ToolDyn – type-erased": the signature with elided lifetimes.
+// The section "ToolDyn – type-erased" of the book. Uses the signature with elided lifetimes.
 
 struct Erased;
 
@@ -124,7 +124,7 @@ impl ToolDyn for Erased {
     }
 }
 
-/// "ToolRegistry"
+/// The section "ToolRegistry" of the book.
 async fn registry_snippet(
     arc_tool_dyn: Arc<dyn ToolDyn>,
     json_input: serde_json::Value,
@@ -154,13 +154,13 @@ async fn registry_snippet(
 }
 
 #[tokio::test]
-async fn the_registry_takes_typed_and_erased_tools() {
+async fn registry_accepts_typed_and_erased_tools() {
     let erased: Arc<dyn ToolDyn> = Arc::new(Erased);
     registry_snippet(erased, json!({}), ToolContext::default()).await.unwrap();
 }
 
 #[tokio::test]
-async fn every_typed_tool_is_an_erased_one() {
+async fn typed_tool_implements_tool_dyn() {
     let tool: Arc<dyn ToolDyn> = Arc::new(Spelled);
     let ctx = ToolContext { session_id: "s-".into(), ..Default::default() };
     assert_eq!((tool.name(), tool.definition().name.as_str()), ("spelled", "spelled"));
@@ -171,7 +171,7 @@ async fn every_typed_tool_is_an_erased_one() {
 }
 
 #[test]
-fn the_context_has_the_fields_and_defaults_of_the_table() {
+fn context_has_the_fields_and_defaults_of_the_table() {
     let ToolContext { cwd, session_id, environment, cancellation_token, progress_reporter, .. } =
         ToolContext::default();
     let cwd: PathBuf = cwd;
@@ -184,13 +184,13 @@ fn the_context_has_the_fields_and_defaults_of_the_table() {
     assert!(environment.is_empty());
     assert!(!cancellation_token.is_cancelled());
     assert!(progress_reporter.is_none());
-    // Fresh: cancelling one does not cancel the next.
+    // Every default context has its own token. Cancelling one token does not cancel another.
     cancellation_token.cancel();
     assert!(!ToolContext::default().cancellation_token.is_cancelled());
 }
 
 #[tokio::test]
-async fn logging_middleware_as_a_closure() {
+async fn closure_works_as_logging_middleware() {
     let logging = tool_middleware_fn(|call, ctx, next| {
         Box::pin(async move {
             println!("calling tool: {}", call.name);
@@ -228,7 +228,7 @@ impl ToolMiddleware for RateLimiter {
     }
 }
 
-/// "Input validation middleware"
+/// The section "Input validation middleware" of the book.
 #[expect(clippy::collapsible_if, reason = "as printed")]
 fn add_validation(registry: &mut ToolRegistry) {
     // Input validation middleware — rejects invalid arguments with a hint
@@ -257,7 +257,7 @@ fn add_validation(registry: &mut ToolRegistry) {
     }));
 }
 
-/// "Scoping validation to specific tools"
+/// The section "Scoping validation to specific tools" of the book.
 #[expect(clippy::collapsible_if, reason = "as printed")]
 fn add_scoped_validation(registry: &mut ToolRegistry) {
     // This validation runs only when the "fetch_page" tool is called
@@ -279,7 +279,7 @@ fn add_scoped_validation(registry: &mut ToolRegistry) {
 }
 
 #[tokio::test]
-async fn validation_middleware_hints_and_lets_valid_input_pass() {
+async fn validation_middleware_rejects_only_invalid_input() {
     let mut registry = ToolRegistry::new();
     registry.register_dyn(Arc::new(Erased));
     registry.add_middleware(RateLimiter {});
@@ -300,7 +300,7 @@ async fn validation_middleware_hints_and_lets_valid_input_pass() {
 }
 
 #[tokio::test]
-async fn scoped_validation_leaves_other_tools_alone() {
+async fn scoped_validation_does_not_affect_other_tools() {
     let mut registry = ToolRegistry::new();
     registry.register_dyn(Arc::new(Erased));
     add_scoped_validation(&mut registry);
@@ -331,7 +331,7 @@ async fn scoped_validation_leaves_other_tools_alone() {
 }
 
 #[tokio::test]
-async fn global_middleware_runs_first_then_the_tools_own_then_the_tool() {
+async fn global_middleware_runs_before_the_middleware_of_a_tool() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let note = |name: &'static str| {
         let log = log.clone();
@@ -357,7 +357,7 @@ async fn global_middleware_runs_first_then_the_tools_own_then_the_tool() {
     assert_eq!(*log.lock().unwrap(), ["logging", "auth", "logging"]);
 }
 
-/// "ToolError::ModelRetry", inside a tool's `call`.
+/// The section "ToolError::ModelRetry" of the book. The snippet is the body of a tool's `call`.
 fn query_of(args: SearchArgs) -> Result<String, ToolError> {
     fn is_valid_query(query: &str) -> bool {
         query.starts_with("SELECT ")
@@ -373,7 +373,7 @@ fn query_of(args: SearchArgs) -> Result<String, ToolError> {
 }
 
 #[test]
-fn a_hint_is_the_whole_text_of_a_model_retry() {
+fn model_retry_text_is_the_hint() {
     let args = SearchArgs { query: "DELETE".into(), max_results: None };
     assert_eq!(
         query_of(args).unwrap_err().to_string(),

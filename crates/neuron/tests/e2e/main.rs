@@ -1,4 +1,4 @@
-//! A whole agent over real HTTP: what a user sees when all goes well, and when it does not.
+//! Tests of a complete agent over real HTTP, with successful runs and with the errors that a user sees.
 
 #![cfg(feature = "anthropic")]
 
@@ -59,7 +59,7 @@ async fn start<R: Into<ServerReply>>(replies: impl IntoIterator<Item = R>) -> An
     AnthropicServer::start(replies).await.unwrap()
 }
 
-/// Reads a run to its end: the text that was streamed, and the outcome.
+/// Runs an agent with a stream, and reads the stream to its end. Returns the streamed text and the result of the run.
 async fn stream(agent: &mut Agent, text: &str) -> (String, Result<AgentResult, String>) {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(text), &ctx).await;
@@ -98,7 +98,7 @@ fn conversation() -> Vec<Reply> {
 }
 
 #[tokio::test]
-async fn a_conversation_with_tools_is_the_same_whole_and_streamed() {
+async fn conversation_with_tools_is_equal_whole_and_streamed() {
     let server = start(conversation()).await;
     let ctx = ToolContext::default();
     let whole = agent(client(&server)).run_text("Weather?", &ctx).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_conversation_with_tools_is_the_same_whole_and_streamed() {
 }
 
 #[tokio::test]
-async fn each_request_begins_with_the_bytes_of_the_one_before() {
+async fn each_request_begins_with_the_bytes_of_the_previous_one() {
     let server = start(conversation()).await;
     agent(client(&server)).run_text("Weather?", &ToolContext::default()).await.unwrap();
     let bodies: Vec<_> = server
@@ -138,7 +138,7 @@ async fn each_request_begins_with_the_bytes_of_the_one_before() {
 }
 
 #[tokio::test]
-async fn the_first_text_is_there_while_the_server_still_holds_the_rest() {
+async fn first_text_arrives_before_the_response_is_complete() {
     let server = start([Reply::text("first and then nothing").chunk_chars(5).hang_after(4)]).await;
     let mut agent = agent(client(&server));
     let ctx = ToolContext::default();
@@ -149,7 +149,7 @@ async fn the_first_text_is_there_while_the_server_still_holds_the_rest() {
 }
 
 #[tokio::test]
-async fn ten_thousand_events_arrive_at_a_slow_reader_too() {
+async fn slow_reader_receives_ten_thousand_events() {
     let answer = "x".repeat(10_000);
     let server = start([Reply::text(answer.clone()).chunk_chars(1)]).await;
     let mut agent = agent(client(&server));
@@ -160,7 +160,7 @@ async fn ten_thousand_events_arrive_at_a_slow_reader_too() {
         match event {
             StreamEvent::TextDelta(delta) => {
                 text.push_str(&delta);
-                // Other tasks run between two events.
+                // The reader is slow, so that other tasks run between two events.
                 tokio::task::yield_now().await;
             }
             StreamEvent::RunComplete(_) => complete = true,
@@ -172,7 +172,7 @@ async fn ten_thousand_events_arrive_at_a_slow_reader_too() {
 }
 
 #[tokio::test]
-async fn a_reader_that_goes_away_closes_the_connection() {
+async fn dropping_the_stream_closes_the_connection() {
     let server = start([
         Reply::text("x".repeat(10_000)).chunk_chars(1).event_delay(Duration::from_millis(1)).into(),
         ServerReply::from(Reply::text("back")),
@@ -190,7 +190,7 @@ async fn a_reader_that_goes_away_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn cancelling_closes_the_connection_of_a_hanging_server() {
+async fn cancellation_closes_the_connection_of_a_hanging_server() {
     let server = start([Reply::hang()]).await;
     let mut agent = agent(client(&server));
     let ctx = ToolContext::default();
@@ -204,7 +204,8 @@ async fn cancelling_closes_the_connection_of_a_hanging_server() {
     tokio::time::timeout(Duration::from_secs(60), seen).await.expect("the server sees it");
 }
 
-/// Runs into an error whole and streamed, and then goes on.
+/// Checks that a run with this reply fails with the text `expected`, whole and streamed, and that the next run
+/// succeeds.
 async fn check_error(reply: impl Fn() -> ServerReply, expected: &str) {
     let ctx = ToolContext::default();
     for streamed in [false, true] {
@@ -221,7 +222,7 @@ async fn check_error(reply: impl Fn() -> ServerReply, expected: &str) {
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_named() {
+async fn error_names_an_unknown_tool() {
     check_error(
         || Reply::tool_call("toolu_1", "get_wether", json!({})).into(),
         "tool error: tool not found: get_wether",
@@ -230,7 +231,7 @@ async fn an_unknown_tool_is_named() {
 }
 
 #[tokio::test]
-async fn arguments_that_do_not_fit_are_named() {
+async fn error_names_invalid_arguments() {
     check_error(
         || Reply::tool_call("toolu_1", "get_weather", json!({"town": "Bern"})).into(),
         "tool error: invalid input: arguments of `get_weather`: missing field `city`",
@@ -239,7 +240,7 @@ async fn arguments_that_do_not_fit_are_named() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_not_json_are_shown() {
+async fn error_shows_arguments_that_are_not_json() {
     let cut = || ToolCall::invalid_json_input(r#"{"city": "Be"#);
     check_error(
         || Reply::tool_call("toolu_1", "get_weather", cut()).into(),
@@ -249,7 +250,7 @@ async fn arguments_that_are_not_json_are_shown() {
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_json_is_shown() {
+async fn error_shows_a_body_that_is_not_json() {
     let page =
         || ServerReply::raw(502, [("content-type", "text/html")], "<html>Bad gateway</html>");
     let server = start([page(), Reply::text("recovered").into()]).await;
@@ -267,7 +268,7 @@ async fn a_body_that_is_not_json_is_shown() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_and_an_unknown_model_are_the_vendors_words_without_the_key() {
+async fn vendor_errors_are_shown_without_the_key() {
     let builder = AnthropicServer::builder().models(["claude-sonnet-4-6"]);
     let server = builder.start([Reply::text("never")]).await.unwrap();
     let ctx = ToolContext::default();
@@ -288,11 +289,11 @@ async fn a_wrong_key_and_an_unknown_model_are_the_vendors_words_without_the_key(
     assert!(error.to_string().contains("404 not_found_error: model: claude-nonesuch"), "{error}");
 }
 
-/// Prompt caches hit only if equal registries are written in equal bytes, also by another process: the
-/// bytes stand here.
+/// Checks the bytes of a request with tools. Prompt caches hit only if equal registries have equal bytes in every
+/// process, so the test contains the expected bytes.
 #[cfg(all(feature = "openai", feature = "ollama"))]
 #[test]
-fn equal_registries_give_equal_bytes_in_every_process() {
+fn equal_registries_have_equal_bytes_in_every_process() {
     let mut tools = ToolRegistry::new();
     tools.register(GetWeather);
     let request = CompletionRequest { tools: tools.definitions(), ..Default::default() };

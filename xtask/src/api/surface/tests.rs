@@ -1,4 +1,4 @@
-//! Listings of small crates.
+//! Tests the listings of small crates.
 
 use super::super::source::from_text;
 use super::*;

@@ -1,12 +1,14 @@
-//! The rules for the place and the fields of a content block.
+//! Anthropic's rules for the position and the fields of a content block.
 
 use super::ApiError;
 use super::wording::{Object, Wording, invalid};
 use crate::shape::{Problem, Wording as _, words};
 
-/// Checks a block in `place`. A place is a role, or `tool_result` for a block in the result of a tool.
+/// Checks a content block. `place` is the role of the block's message, or `tool_result` for a block in the result of a
+/// tool call.
 pub(super) fn check_block(block: &Object<'_>, place: &str, betas: &[&str]) -> Result<(), ApiError> {
     let name = block.text("type")?;
+    // The shapes do not describe the fields of beta blocks, so these blocks are accepted unchecked.
     if !betas.is_empty() && words(Wording.shape("places"), "beta").any(|beta| beta == name) {
         return Ok(());
     }
@@ -19,6 +21,7 @@ pub(super) fn check_block(block: &Object<'_>, place: &str, betas: &[&str]) -> Re
     }
 }
 
+/// Checks that a block of the type `name` is allowed in `place`.
 fn check_place(
     block: &Object<'_>,
     name: &str,
@@ -45,6 +48,7 @@ fn check_place(
     Err(Wording.error(&block.path, Problem::Tag { key: "type", tags: &tags, found: name }))
 }
 
+/// Checks that a text is neither empty nor only whitespace.
 pub(super) fn check_not_blank(path: &str, text: &str) -> Result<(), ApiError> {
     let what = match text.trim() {
         _ if text.is_empty() => "be non-empty",
@@ -54,6 +58,7 @@ pub(super) fn check_not_blank(path: &str, text: &str) -> Result<(), ApiError> {
     Err(invalid(format!("{path}: text content blocks must {what}")))
 }
 
+/// Checks the content of a `tool_result` block. An error result must have content, and only text.
 fn check_result(block: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let (path, is_error) = (block.at("content"), block.is_true("is_error"));
     let items = block.objects("content");

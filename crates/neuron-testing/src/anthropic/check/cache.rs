@@ -1,14 +1,15 @@
-//! The rules for the number and the order of cache breakpoints.
+//! Anthropic's rules for the number and the order of cache breakpoints.
 
 use serde_json::Value;
 
 use super::ApiError;
 use super::wording::{Object, invalid};
 
-/// Maximum number of breakpoints in a request.
+/// Maximum number of cache breakpoints in a request.
 const MOST: usize = 4;
 
-/// Checks the number and the order of all breakpoints.
+/// Checks the number of cache breakpoints in a request, and that breakpoints of 1 hour precede breakpoints of 5
+/// minutes.
 pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     let mut found = Vec::new();
     for part in ["tools", "system", "messages"] {
@@ -16,7 +17,7 @@ pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
             collect(part, &mut found);
         }
     }
-    // At the top level `cache_control` marks the last block.
+    // `cache_control` at the top level is a breakpoint at the last block, so it comes last.
     found.extend(body.get("cache_control").filter(|cache| !cache.is_null()));
     if found.len() > MOST {
         return Err(invalid(format!(
@@ -34,8 +35,8 @@ pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Finds the breakpoints of tools, of blocks and of blocks in their content. Arguments and schemas
-/// are not searched.
+/// Adds the cache breakpoints in `value` to `found`, in their order. Searches lists, objects and the `content` of
+/// objects. Does not search arguments and schemas, whose own `cache_control` field would be no breakpoint.
 fn collect<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),

@@ -1,4 +1,4 @@
-//! The rules for the order of roles, the content of messages, and the results of tool calls.
+//! Anthropic's rules for the order of roles, the content of messages, and the results of tool calls.
 
 use std::collections::HashSet;
 
@@ -6,6 +6,7 @@ use super::ApiError;
 use super::blocks::{check_block, check_not_blank};
 use super::wording::{Object, invalid};
 
+/// Checks all messages of a request, then the order of their roles, then that every tool call has a result.
 pub(super) fn check_messages(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let messages = body.objects("messages");
     if messages.is_empty() {
@@ -30,22 +31,24 @@ pub(super) fn check_messages(body: &Object<'_>, betas: &[&str]) -> Result<(), Ap
     check_calls(&turns)
 }
 
-/// Consecutive messages of one role. The vendor treats them as one message.
+/// Consecutive messages of one role. Anthropic treats such messages as one message.
 struct Turn<'a> {
     role: &'a str,
-    /// The index of the last message of the turn.
+    /// The index, in the request, of the last message of the turn.
     last: usize,
     blocks: Vec<Object<'a>>,
 }
 
 impl<'a> Turn<'a> {
-    /// Returns the blocks of a kind, each with the id of its call.
+    /// Returns the blocks whose type is `kind`, each with the call id in its field `key`.
     fn ids(&self, kind: &str, key: &str) -> impl Iterator<Item = (&Object<'a>, &'a str)> {
         let of_kind = self.blocks.iter().filter(move |block| block.str("type") == Some(kind));
         of_kind.filter_map(move |block| Some((block, block.str(key)?)))
     }
 }
 
+/// Checks the fields and the content of one message. Only the last message may be empty, and only if its role is
+/// `assistant`.
 fn check_message(
     message: &Object<'_>,
     role: &str,
@@ -75,10 +78,11 @@ fn check_message(
     Ok(())
 }
 
+/// Checks that the results of every turn's tool calls are in the next turn, and that call ids are unique.
 fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
     let mut seen = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
-    // The index of the message that an error about a missing result names.
+    // The index of the message with the open calls, for the error text.
     let mut caller = 0;
     for turn in turns {
         check_results(turn, &open, caller)?;
@@ -94,7 +98,9 @@ fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
     check_open(caller, &open)
 }
 
-/// Checks that a turn begins with a result for every open call, and has no other results.
+/// Checks that a turn begins with a result for every call in `open`, and has no results of other calls.
+///
+/// `caller` is the index of the message with the calls, for the error text.
 fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), ApiError> {
     let mut seen = HashSet::new();
     for (block, id) in turn.ids("tool_result", "tool_use_id") {
@@ -118,6 +124,8 @@ fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), Ap
     check_open(caller, &missing)
 }
 
+/// Returns the error for calls without a result, unless `ids` is empty. `message` is the index of the message with the
+/// calls.
 fn check_open(message: usize, ids: &[&str]) -> Result<(), ApiError> {
     if ids.is_empty() {
         return Ok(());

@@ -1,7 +1,7 @@
-//! The rules for a request's body, beginning with the top level. `shapes.json` defines its structure.
+//! Anthropic's rules for the body of a request. `shapes.json` defines the structure of the body.
 //!
-//! The texts are close to the vendor's. Each rule has a source: the vendor's documentation, a type of the vendor's
-//! clients, or a recorded error.
+//! The error texts are close to Anthropic's. Each rule has a source, which is Anthropic's documentation, a type in
+//! Anthropic's SDKs, or a recorded error.
 
 mod blocks;
 mod cache;
@@ -15,13 +15,14 @@ use self::wording::{Object, Wording, invalid};
 use super::ApiError;
 use crate::shape::{Problem, Wording as _, words};
 
-/// Checks a request's body as the vendor does.
+/// Checks the body of a request to the Messages API as Anthropic does.
 ///
-/// `betas` are the names in the `anthropic-beta` header. Fields and blocks that are in beta require a name there.
+/// `betas` are the names in the `anthropic-beta` header. A field or block that is in beta is rejected unless `betas`
+/// has its name.
 ///
 /// # Errors
 ///
-/// Returns a 400 for the first broken rule. Its text is close to the vendor's.
+/// Returns a 400 for the first broken rule. The error text is close to Anthropic's.
 ///
 /// # Example
 ///
@@ -43,7 +44,7 @@ use crate::shape::{Problem, Wording as _, words};
 pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
     let body = Object::new(Wording, "", body)?;
     check_beta_fields(&body, betas)?;
-    // The shape is stricter than the vendor, which accepts `max_tokens` of 0 to warm its cache.
+    // The shape is stricter than Anthropic, which accepts `max_tokens: 0` to warm its cache.
     body.fits("request")?;
     if body.text("model")?.is_empty() {
         return Err(invalid("model: String should have at least 1 character"));
@@ -61,11 +62,11 @@ pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
     cache::check_breakpoints(&body)
 }
 
-/// Checks a body's fields against the API version in the `anthropic-version` header.
+/// Checks that all fields of a body exist in the API version of the `anthropic-version` header.
 ///
 /// # Errors
 ///
-/// Returns a 400 if the version does not exist or does not have one of the fields.
+/// Returns a 400 if the version does not exist, or if the body has a field that this version does not have.
 pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     match version {
         "2023-06-01" => Ok(()),
@@ -80,12 +81,13 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Returns `true` if one of `betas` enables the field or the edit. In the shapes, `*` means any beta.
+/// Returns `true` if one of `betas` enables the field or the context edit `name`. A `*` in the shapes means any beta.
 fn is_available(name: &str, betas: &[&str]) -> bool {
     let mut needed = words(Wording.shape("betas"), name);
     needed.any(|beta| betas.contains(&beta) || beta == "*" && !betas.is_empty())
 }
 
+/// Rejects top-level fields that are in beta and whose beta is not in `betas`.
 fn check_beta_fields(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let is_refused = |field: &&String| {
         Wording.shape("betas").get(field).is_some() && !is_available(field, betas)
@@ -96,6 +98,7 @@ fn check_beta_fields(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> 
     }
 }
 
+/// Checks the thinking budget against `max_tokens`, and that thinking is not combined with a temperature below 1.
 fn check_thinking(body: &Object<'_>) -> Result<(), ApiError> {
     let Some(thinking) = body.object("thinking").filter(|it| it.str("type") == Some("enabled"))
     else {
@@ -115,7 +118,7 @@ fn check_thinking(body: &Object<'_>) -> Result<(), ApiError> {
     }))
 }
 
-/// Checks that the beta of every edit is enabled.
+/// Checks the fields of every context edit, and that `betas` enables it.
 fn check_context_management(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let edits = Wording.shape("edit").as_object().into_iter().flatten().map(|(edit, _)| &**edit);
     let available: Vec<&str> = edits.filter(|edit| is_available(edit, betas)).collect();

@@ -1,4 +1,4 @@
-//! Request bodies and the error for each.
+//! Checks request bodies against Anthropic's rules, each with the expected error text.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn body() -> Value {
     })
 }
 
-/// Returns a valid body with these fields. `null` removes a field.
+/// Returns a valid body with `fields` set in addition. A null removes a field.
 fn with(fields: Value) -> Value {
     let mut body = body();
     for (key, value) in fields.as_object().unwrap() {
@@ -36,19 +36,19 @@ fn refuses(fields: Value, expected: &str) {
     assert_eq!((error.status, error.kind.as_str()), (400, "invalid_request_error"));
 }
 
-/// Checks the error for these messages.
+/// Checks the error for a request with these `messages`.
 #[track_caller]
 fn refuses_messages(messages: Value, expected: &str) {
     refuses(json!({"messages": messages}), expected);
 }
 
-/// Checks the error for this block in a user's message.
+/// Checks the error for a user message with this content block.
 #[track_caller]
 fn refuses_block(block: Value, expected: &str) {
     refuses_messages(json!([{"role": "user", "content": [block]}]), expected);
 }
 
-/// Checks the error for this block in the assistant's message.
+/// Checks the error for an assistant message with this content block.
 #[track_caller]
 fn refuses_answer(block: Value, expected: &str) {
     let messages = json!([
@@ -67,7 +67,8 @@ fn result(id: &str) -> Value {
     json!({"type": "tool_result", "tool_use_id": id, "content": "2"})
 }
 
-/// Returns a conversation with these calls, followed by this answer of the user.
+/// Returns a conversation whose assistant message has the content `calls` and whose next user message has the content
+/// `answer`.
 fn called(calls: Value, answer: Value) -> Value {
     json!([
         {"role": "user", "content": "hi"},
@@ -77,7 +78,7 @@ fn called(calls: Value, answer: Value) -> Value {
 }
 
 #[test]
-fn takes_everything_that_is_stable() {
+fn check_request_accepts_every_stable_field() {
     accepts(json!({}));
     accepts(json!({
         "system": [{"type": "text", "text": "be kind", "cache_control": {"type": "ephemeral"}}],
@@ -108,7 +109,7 @@ fn takes_everything_that_is_stable() {
 }
 
 #[test]
-fn takes_every_kind_of_block() {
+fn check_request_accepts_every_kind_of_block() {
     let messages = json!([
         {"role": "user", "content": [
             {"type": "text", "text": "hi"},
@@ -145,7 +146,7 @@ fn takes_every_kind_of_block() {
 }
 
 #[test]
-fn the_vendor_reads_messages_of_one_role_as_one() {
+fn consecutive_messages_of_one_role_count_as_one_turn() {
     accepts(json!({"messages": [
         {"role": "system", "content": "be brief"},
         {"role": "user", "content": "hi"},
@@ -159,7 +160,7 @@ fn the_vendor_reads_messages_of_one_role_as_one() {
 }
 
 #[test]
-fn top_level() {
+fn invalid_top_level_fields_are_rejected() {
     refuses(json!({"model": null}), "model: Field required");
     refuses(json!({"model": 1}), "model: Input should be a valid string");
     refuses(json!({"model": ""}), "model: String should have at least 1 character");
@@ -198,7 +199,7 @@ fn top_level() {
 }
 
 #[test]
-fn thinking() {
+fn invalid_thinking_settings_are_rejected() {
     let refuses_thinking = |thinking: Value, expected: &str| {
         refuses(json!({"thinking": thinking}), expected);
     };
@@ -227,7 +228,7 @@ fn thinking() {
 }
 
 #[test]
-fn betas_add_fields_and_blocks() {
+fn beta_fields_and_blocks_require_their_beta() {
     let management = json!({"edits": [{"type": "compact_20260112"}]});
     let compact = with(json!({"context_management": management}));
     let refused = |betas: &[&str]| check_request(&compact, betas).unwrap_err().message;
@@ -257,7 +258,7 @@ fn betas_add_fields_and_blocks() {
 }
 
 #[test]
-fn versions() {
+fn check_version_rejects_unknown_versions_and_removed_fields() {
     let sampling = with(json!({"temperature": 1}));
     assert_eq!(check_version(&sampling, "2023-06-01"), Ok(()));
     assert_eq!(check_version(&body(), "2026-10-21"), Ok(()));
@@ -272,7 +273,7 @@ fn versions() {
 }
 
 #[test]
-fn roles_and_content() {
+fn invalid_roles_and_content_are_rejected() {
     refuses_messages(
         json!([{"role": "assistant", "content": "hi"}]),
         "messages: first message must use the \"user\" role",
@@ -306,7 +307,7 @@ fn roles_and_content() {
 }
 
 #[test]
-fn blocks() {
+fn invalid_blocks_are_rejected() {
     refuses_block(
         json!({"type": "text", "text": ""}),
         "messages.0.content.0.text.text: text content blocks must be non-empty",
@@ -371,7 +372,7 @@ fn blocks() {
 }
 
 #[test]
-fn every_call_has_its_result() {
+fn calls_without_results_and_results_without_calls_are_rejected() {
     let missing = |message: usize, ids: &str| {
         format!(
             "messages.{message}: `tool_use` ids were found without `tool_result` blocks \
@@ -417,7 +418,7 @@ fn every_call_has_its_result() {
 }
 
 #[test]
-fn results_that_are_errors() {
+fn error_results_must_have_text_content() {
     let answer = |content: Value| {
         let mut result = result("c1");
         result["is_error"] = json!(true);
@@ -444,7 +445,7 @@ fn results_that_are_errors() {
 }
 
 #[test]
-fn cache_breakpoints() {
+fn cache_breakpoints_are_limited_in_number_and_order() {
     let cached = |ttl: Option<&str>| {
         let mut cache = json!({"type": "ephemeral"});
         if let Some(ttl) = ttl {
@@ -474,7 +475,7 @@ fn cache_breakpoints() {
 }
 
 #[test]
-fn tools() {
+fn invalid_tools_are_rejected() {
     let refuses_tool = |tool: Value, expected: &str| refuses(json!({"tools": [tool]}), expected);
     let schema = json!({"type": "object"});
     refuses_tool(
@@ -517,7 +518,7 @@ fn tools() {
 }
 
 #[test]
-fn tool_choice() {
+fn invalid_tool_choices_are_rejected() {
     let tools = json!([{"name": "a", "input_schema": {"type": "object"}}]);
     refuses(
         json!({"tool_choice": {"type": "auto"}}),
@@ -551,6 +552,6 @@ fn tool_choice() {
 }
 
 #[test]
-fn shapes_are_well_formed() {
+fn shapes_file_follows_the_grammar() {
     crate::shape::tests::check_shapes(Wording, &["betas", "places"]);
 }

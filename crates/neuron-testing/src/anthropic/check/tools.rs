@@ -1,4 +1,4 @@
-//! The rules for tool definitions and the choice among them.
+//! Anthropic's rules for tool definitions and `tool_choice`.
 
 use std::collections::HashSet;
 
@@ -6,6 +6,7 @@ use super::ApiError;
 use super::wording::{Object, Wording, invalid};
 use crate::shape::{Problem, Wording as _, words};
 
+/// Checks every tool definition, that the names are unique, and `tool_choice`.
 pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let tools = body.objects("tools");
     let mut names = HashSet::new();
@@ -18,13 +19,16 @@ pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiEr
     check_choice(body, &names)
 }
 
-/// Checks a tool. The fields of tools that the vendor defines are not checked. The types of these tools end with a
-/// date, and the shapes list the part before the date.
+/// Checks a tool definition. Tools that Anthropic defines need only a name, and their other fields are not checked.
+///
+/// The types of Anthropic's tools end with a date. The shapes list the part before the date, so types are compared by
+/// prefix.
 fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let kind = tool.get("type").map_or("custom", |kind| kind.as_str().unwrap_or_default());
     let is_listed =
         |list| words(Wording.shape("places"), list).any(|prefix| kind.starts_with(prefix));
     match kind {
+        // Anthropic's errors have `custom` in the path of a caller's tool.
         "custom" => check_custom(&Object { path: tool.at("custom"), ..tool.clone() }),
         _ if is_listed("tools") => tool.text("name").map(drop),
         _ if is_listed("beta_tools") && !betas.is_empty() => Ok(()),
@@ -36,6 +40,7 @@ fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     }
 }
 
+/// Checks a tool that the caller defines, including the top level of its input schema.
 fn check_custom(tool: &Object<'_>) -> Result<(), ApiError> {
     tool.fits("custom_tool")?;
     let schema = tool.object("input_schema");
@@ -49,6 +54,7 @@ fn check_custom(tool: &Object<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Checks that `tool_choice` names an existing tool and does not force a tool call together with thinking.
 fn check_choice(body: &Object<'_>, names: &HashSet<&str>) -> Result<(), ApiError> {
     let Some(choice) = body.object("tool_choice") else { return Ok(()) };
     let kind = choice.text("type")?;

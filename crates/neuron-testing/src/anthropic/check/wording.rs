@@ -1,4 +1,4 @@
-//! The vendor's error texts for a request that does not match its shape.
+//! Anthropic's error texts for a request that does not match its shape.
 
 use std::sync::LazyLock;
 
@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::ApiError;
 use crate::shape::{self, Null, Problem};
 
+/// An object in a request to Anthropic.
 pub(super) type Object<'a> = shape::Object<'a, Wording>;
 
-/// Anthropic's shapes and texts.
+/// Anthropic's shapes and error texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wording;
 
@@ -29,7 +30,7 @@ impl shape::Wording for Wording {
     }
 
     fn tagged(self, path: &str, tag: &str) -> String {
-        // The vendor does not include the tag in these paths.
+        // Anthropic adds the tag to a path, as in `messages.0.content.0.text`, except in these fields.
         let is_plain = path == "thinking" || path.starts_with("context_management");
         if is_plain { path.to_owned() } else { format!("{path}.{tag}") }
     }
@@ -74,6 +75,7 @@ impl shape::Wording for Wording {
     }
 }
 
+/// Returns the words in quotes, joined as `'a', 'b' or 'c'`.
 fn any_of(words: &[&str]) -> String {
     match quoted(words).as_slice() {
         [rest @ .., last] if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
@@ -85,6 +87,7 @@ fn quoted(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| format!("'{word}'")).collect()
 }
 
+/// Returns a 400 with this message.
 pub(super) fn invalid(message: impl Into<String>) -> ApiError {
     ApiError::invalid_request(message)
 }

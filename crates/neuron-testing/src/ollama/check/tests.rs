@@ -1,4 +1,4 @@
-//! Request bodies and the error for each.
+//! Checks request bodies against Ollama's rules, each with the expected error text.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn refuses_message(message: Value, expected: &str) {
 }
 
 #[test]
-fn good_requests() {
+fn valid_requests_are_accepted() {
     accepts(json!({}));
     accepts(json!({"messages": []}));
     accepts(json!({"tool_choice": "auto", "new_field": 1}));
@@ -61,7 +61,7 @@ fn good_requests() {
 }
 
 #[test]
-fn bad_fields() {
+fn invalid_fields_are_rejected() {
     refuses(json!({"model": ""}), "model is required");
     refuses(json!({"model": null}), "model is required");
     refuses(
@@ -104,7 +104,7 @@ fn bad_fields() {
 }
 
 #[test]
-fn bad_messages() {
+fn invalid_messages_are_rejected() {
     refuses_message(
         json!({"role": "bot", "content": "hi"}),
         "invalid role: \"bot\" (must be \"system\", \"user\", \"assistant\", or \"tool\")",
@@ -142,7 +142,7 @@ fn bad_messages() {
 }
 
 #[test]
-fn embeddings() {
+fn invalid_embedding_requests_are_rejected() {
     let check = |input: Value| check_embed_request(&json!({"model": "m", "input": input}));
     assert_eq!(check(json!("hi")), Ok(()));
     assert_eq!(check(json!(["hi", "ho"])), Ok(()));
@@ -154,6 +154,6 @@ fn embeddings() {
 }
 
 #[test]
-fn shapes_are_well_formed() {
+fn shapes_file_follows_the_grammar() {
     shape::tests::check_shapes(Wording, &["options"]);
 }

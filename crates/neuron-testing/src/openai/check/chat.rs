@@ -1,4 +1,4 @@
-//! The rules for a request to Chat Completions, without its messages and tools.
+//! OpenAI's rules for the parameters of a request to Chat Completions. Messages and tools have their own files.
 
 use serde_json::Value;
 
@@ -9,6 +9,8 @@ use super::models::check_chat_parameters;
 use super::tools::{Shape, check_tools};
 use super::wording::{Object, Wording, refused};
 
+/// Checks the body of a request to Chat Completions. With `is_lenient`, unknown parameters are accepted, and parameters
+/// are not checked against the model.
 pub(in super::super) fn check_chat(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
     let body = Object::new(Wording { is_lenient }, "", body)?;
     body.fits("chat")?;
@@ -28,11 +30,13 @@ pub(in super::super) fn check_chat(body: &Value, is_lenient: bool) -> Result<(),
     check_messages(&body, model)
 }
 
+/// Returns the model of a request, or a 400 if the request names none.
 pub(super) fn check_model<'a>(body: &Object<'a>) -> Result<&'a str, ApiError> {
     let model = body.str("model").filter(|model| !model.is_empty());
     model.ok_or_else(|| ApiError::invalid_request("you must provide a model parameter"))
 }
 
+/// Checks that `stream_options` is set only together with `stream`.
 pub(super) fn check_stream_options(body: &Object<'_>) -> Result<(), ApiError> {
     let text = "The 'stream_options' parameter is only allowed when 'stream' is enabled.";
     match body.has("stream_options") && !body.is_true("stream") {

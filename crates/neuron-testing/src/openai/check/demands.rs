@@ -1,11 +1,11 @@
-//! What a compatible server refuses and OpenAI accepts.
+//! The rules of a [`Dialect`] that reject requests which OpenAI accepts.
 
 use serde_json::Value;
 
 use super::ApiError;
 use crate::openai::Dialect;
 
-/// Returns a 400 for the first demand of the dialect that a request to Chat Completions does not meet.
+/// Checks the body of a request against the additional rules of a dialect. Returns a 400 for the first broken rule.
 pub(in super::super) fn check_demands(body: &Value, dialect: &Dialect) -> Result<(), ApiError> {
     let messages = || body.get("messages").and_then(Value::as_array).into_iter().flatten();
     for object in std::iter::once(body).chain(messages()) {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_demand_is_checked() {
+    fn check_demands_rejects_each_broken_rule() {
         let message = |fields: Value| json!({ "messages": [fields] });
         let call = |id: &str| json!([{ "id": id, "function": { "name": "a", "arguments": "{}" } }]);
         let refusing = Dialect::default().refusing(&["max_tokens", "padding"]);

@@ -1,4 +1,4 @@
-//! The rules for a request for embeddings.
+//! OpenAI's rules for a request for embeddings.
 
 use serde_json::Value;
 
@@ -6,6 +6,7 @@ use super::ApiError;
 use super::chat::check_model;
 use super::wording::{Object, Wording, invalid_type, refused};
 
+/// Checks the body of a request for embeddings. With `is_lenient`, unknown parameters are accepted.
 pub(in super::super) fn check_embeddings(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
     let body = Object::new(Wording { is_lenient }, "", body)?;
     body.fits("embeddings")?;
@@ -24,6 +25,7 @@ pub(in super::super) fn check_embeddings(body: &Value, is_lenient: bool) -> Resu
     }
 }
 
+/// Checks one input, which is a text that is not empty, a token, or a list of tokens.
 fn check_input(input: &Value) -> Result<(), ApiError> {
     let is_good = match input {
         Value::String(text) if text.is_empty() => {

@@ -1,10 +1,12 @@
-//! The rules for the format of a response, in both APIs.
+//! OpenAI's rules for the response format, in Chat Completions and in Responses.
 
 use super::ApiError;
 use super::schema::check_strict;
 use super::wording::{Object, refused};
 
-/// Checks a format. `input` names the field with the conversation. `param` names the field for errors in a schema.
+/// Checks the response format of a request. A request without a format passes.
+///
+/// `input` is the name of the field with the conversation. `param` is the parameter that an error in the schema names.
 pub(super) fn check_format(
     body: &Object<'_>,
     input: &str,
@@ -12,7 +14,8 @@ pub(super) fn check_format(
     param: &str,
 ) -> Result<(), ApiError> {
     let Some(format) = format else { return Ok(()) };
-    // The vendor's guard against responses that never end.
+    // OpenAI requires the word "json" in the conversation. Without such an instruction, a model in JSON mode may emit
+    // whitespace until the token limit.
     if format.str("type") == Some("json_object") {
         let text = body.get(input).map(ToString::to_string).unwrap_or_default();
         if !text.to_lowercase().contains("json") {
@@ -24,7 +27,7 @@ pub(super) fn check_format(
             return Err(refused(input, text));
         }
     }
-    // The Responses API has the schema in the format itself.
+    // Chat Completions nests the schema under `json_schema`. The Responses API has the schema in the format itself.
     let named = format.object("json_schema").unwrap_or(format);
     match named.get("schema") {
         Some(schema) if named.is_true("strict") => {

@@ -1,4 +1,5 @@
-//! The rules for the content of input items, and for items that require other items.
+//! OpenAI's rules for the content of input items, and for items that require other items, such as a call and its
+//! output.
 
 use std::collections::HashSet;
 
@@ -6,7 +7,9 @@ use super::ApiError;
 use super::parts::check_part;
 use super::wording::{Object, invalid, invalid_value, refused};
 
-/// Checks the items. The input may continue a conversation that the vendor stores.
+/// Checks the input items of a request to the Responses API.
+///
+/// The input may be missing, and outputs may have no call, if the request continues a conversation that OpenAI stores.
 pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
     let earlier = ["previous_response_id", "conversation", "prompt"];
     let continues = earlier.iter().any(|key| body.fields.contains_key(*key));
@@ -22,10 +25,10 @@ pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
     check_calls(&items, continues)
 }
 
-/// An item and its kind.
+/// The kind of an input item, and the item.
 type Item<'a> = (&'a str, &'a Object<'a>);
 
-/// Checks an item and returns its kind. The kind of a message is optional.
+/// Checks an input item and returns its kind. Items with a role, or with only an id, may leave out `type`.
 fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiError> {
     let kind = match item.get("type") {
         None if item.fields.contains_key("role") => "message",
@@ -60,7 +63,7 @@ fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiErro
     for part in item.objects(content) {
         let kind = part.text("type")?;
         if !parts.contains(&kind) {
-            // The vendor's error names the part, not its type.
+            // OpenAI's error has the path of the part, not the path of its `type` field.
             return Err(invalid_value(&part.path, kind, parts));
         }
         check_part(&part)?;
@@ -68,7 +71,7 @@ fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiErro
     Ok(kind)
 }
 
-/// Checks that each reasoning item is followed by the item that it led to.
+/// Checks that each reasoning item is followed by the assistant message or the call that the reasoning produced.
 fn check_followers(items: &[Item<'_>]) -> Result<(), ApiError> {
     for (index, (kind, item)) in items.iter().enumerate() {
         let follows = items.get(index + 1).is_some_and(|(kind, next)| match *kind {
@@ -86,7 +89,9 @@ fn check_followers(items: &[Item<'_>]) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks that each call has an output, and that each output comes after its call.
+/// Checks that each function call has an output, and that each output comes after its call.
+///
+/// With `continues`, an output may belong to a call that OpenAI stores.
 fn check_calls(items: &[Item<'_>], continues: bool) -> Result<(), ApiError> {
     let mut open = Vec::new();
     let mut seen = HashSet::new();

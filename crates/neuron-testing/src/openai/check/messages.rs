@@ -1,4 +1,4 @@
-//! The rules for the content of each role in a chat, and for the result of every tool call.
+//! OpenAI's rules for the content of each role in a chat, and for the result of every tool call.
 
 use std::collections::HashSet;
 
@@ -7,6 +7,7 @@ use super::parts::check_part;
 use super::wording::{Object, invalid, invalid_value, refused};
 use crate::shape::Problem;
 
+/// Checks all messages of a request to Chat Completions.
 pub(super) fn check_messages(body: &Object<'_>, model: &str) -> Result<(), ApiError> {
     body.required("messages")?;
     body.check("messages", "nonempty list of object")?;
@@ -15,6 +16,7 @@ pub(super) fn check_messages(body: &Object<'_>, model: &str) -> Result<(), ApiEr
     check_calls(&messages)
 }
 
+/// Checks the role, the fields and the content of one message, and that its tool calls have different ids.
 fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
     let role = message.text("role")?;
     let is_old = ["o1-mini", "o1-preview"].iter().any(|old| model.starts_with(old));
@@ -24,8 +26,9 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
         let text = format!("Unsupported value: '{path}' {what}");
         return Err(refused(&path, text).code("unsupported_value"));
     }
-    // `annotations` are not in the SDK's types, but the SDK's documentation sends responses back unchanged. This server
-    // sends `reasoning` and `reasoning_content`.
+    // The shape allows `annotations`, which OpenAI's SDK types do not have, because the SDK's documentation sends
+    // responses back unchanged. For the same reason it allows `reasoning` and `reasoning_content`, which this server
+    // sends.
     message.tagged("chat_message", "role")?;
     check_content(message, role)?;
     let mut ids = HashSet::new();
@@ -37,6 +40,8 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// Checks the content of a message. Only an assistant message with another field such as `tool_calls` may have no
+/// content.
 fn check_content(message: &Object<'_>, role: &str) -> Result<(), ApiError> {
     let instead = ["tool_calls", "function_call", "refusal", "audio"];
     let may_be_missing = role == "assistant" && instead.iter().any(|key| message.has(key));
@@ -73,7 +78,8 @@ fn check_content(message: &Object<'_>, role: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Checks that every message with calls is followed by their results, and that there are no other results.
+/// Checks that every message with tool calls is followed by one result for each call, and that no other message has
+/// results.
 fn check_calls(messages: &[Object<'_>]) -> Result<(), ApiError> {
     let error = |index: usize, key: &str, text: String| {
         Err(refused(&format!("messages.[{index}].{key}"), text))
@@ -110,6 +116,7 @@ fn check_calls(messages: &[Object<'_>]) -> Result<(), ApiError> {
     }
 }
 
+/// Returns the error text for tool calls without a result.
 fn without_results(calls: &[&str]) -> String {
     format!(
         "An assistant message with 'tool_calls' must be followed by tool messages responding to \

@@ -1,7 +1,7 @@
-//! The rules for a request's body, with a file per endpoint. `shapes.json` defines its structure.
+//! OpenAI's rules for the body of a request, with a file per endpoint. `shapes.json` defines the structure of the body.
 //!
-//! The texts are the vendor's where they are known. Each rule has a source: the vendor's documentation, a type of the
-//! vendor's clients, or a reported error.
+//! The error texts are OpenAI's where they are known. Each rule has a source, which is OpenAI's documentation, a type
+//! in OpenAI's SDKs, or a reported error.
 
 mod chat;
 mod demands;
@@ -25,7 +25,7 @@ pub(super) use demands::check_demands;
 pub(super) use embeddings::check_embeddings;
 pub(super) use responses::check_responses;
 
-/// Checks the body of a request to Chat Completions as the vendor does.
+/// Checks the body of a request to Chat Completions as OpenAI does.
 ///
 /// # Errors
 ///
@@ -51,16 +51,16 @@ pub fn check_chat_request(body: &Value) -> Result<(), ApiError> {
     check_chat(body, false)
 }
 
-/// Checks the body of a request to the Responses API as the vendor does.
+/// Checks the body of a request to the Responses API as OpenAI does.
 ///
 /// # Errors
 ///
-/// Returns a 400 for the first broken rule, or a 404 for reasoning that the vendor did not store.
+/// Returns a 400 for the first broken rule, or a 404 for a reference to reasoning that OpenAI did not store.
 pub fn check_responses_request(body: &Value) -> Result<(), ApiError> {
     check_responses(body, false)
 }
 
-/// Checks the body of a request for embeddings as the vendor does.
+/// Checks the body of a request for embeddings as OpenAI does.
 ///
 /// # Errors
 ///

@@ -1,24 +1,27 @@
-//! The rules that apply only to some models.
+//! OpenAI's rules that apply only to some models.
 
 use serde_json::Value;
 
 use super::ApiError;
 use super::wording::{Object, refused};
 
-/// The reasoning models that accept only the defaults for sampling.
+/// Name prefixes of the reasoning models that reject sampling parameters as unsupported, instead of rejecting only the
+/// value.
 const O_SERIES: [&str; 3] = ["o1", "o3", "o4"];
 
-/// Returns `true` if the name is the name of a reasoning model.
+/// Returns `true` if `model` is the name of a reasoning model.
 fn reasons(model: &str) -> bool {
     let is_gpt = is_one_of(model, &["gpt-5", "gpt-6"]) && !model.starts_with("gpt-5-chat");
     is_gpt || is_one_of(model, &O_SERIES)
 }
 
+/// Returns `true` if the name `model` starts with one of `families`.
 fn is_one_of(model: &str, families: &[&str]) -> bool {
     families.iter().any(|family| model.starts_with(family))
 }
 
-/// Checks the parameters that reasoning models reject at every endpoint.
+/// Checks the sampling parameters of a request to a reasoning model, in both APIs. Only the default value 1 is
+/// accepted, unless `effort` is `none`.
 pub(super) fn check_sampling(
     body: &Object<'_>,
     model: &str,
@@ -33,7 +36,7 @@ pub(super) fn check_sampling(
             continue;
         }
         return Err(match body.fields.contains_key("input") {
-            // The Responses API sends no code here.
+            // A body with `input` is a request to the Responses API, whose error has no code.
             true => ApiError { code: None, ..unsupported(key) },
             false if is_one_of(model, &O_SERIES) => unsupported(key),
             false => {
@@ -48,7 +51,7 @@ pub(super) fn check_sampling(
     Ok(())
 }
 
-/// Checks the parameters that Chat Completions rejects for reasoning models.
+/// Checks the parameters that Chat Completions rejects for reasoning models. Other models pass.
 pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<(), ApiError> {
     if !reasons(model) || body.vendor.is_lenient {
         return Ok(());
@@ -63,7 +66,7 @@ pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<()
     }
     let effort = body.str("reasoning_effort");
     check_sampling(body, model, effort)?;
-    // gpt-5.4 reasons only if an effort is set. Its successors reason by default.
+    // gpt-5.4 reasons only if the request sets an effort. gpt-5.5 and gpt-5.6 reason by default.
     let families: &[&str] = match effort {
         Some("none") => &[],
         Some(_) => &["gpt-5.4", "gpt-5.5", "gpt-5.6"],
@@ -81,6 +84,7 @@ pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<()
     Ok(())
 }
 
+/// Returns the error for a parameter that the model does not support.
 fn unsupported(key: &str) -> ApiError {
     let message = format!("Unsupported parameter: '{key}' is not supported with this model.");
     refused(key, message).code("unsupported_parameter")

@@ -1,10 +1,10 @@
-//! The rules for texts, images, files and audio in a message of either API.
+//! OpenAI's rules for texts, images, files and audio in a message, for both APIs.
 
 use super::ApiError;
 use super::wording::{Object, invalid};
 use crate::shape::Problem;
 
-/// Checks a part's fields. The caller checks which kinds of parts are allowed.
+/// Checks the fields of a content part. The caller checks if the kind of the part is allowed.
 pub(super) fn check_part(part: &Object<'_>) -> Result<(), ApiError> {
     part.tagged("part", "type")?;
     match part.str("type") {
@@ -21,7 +21,7 @@ pub(super) fn check_part(part: &Object<'_>) -> Result<(), ApiError> {
     }
 }
 
-/// Checks a file. It has data, an id, or a reference under `reference`.
+/// Checks a file, which must have `file_data`, a `file_id`, or the field `reference`.
 fn check_file(file: &Object<'_>, reference: &str) -> Result<(), ApiError> {
     let Some(data) = file.str("file_data") else {
         return file.get("file_id").map_or_else(|| file.required(reference).map(drop), |_| Ok(()));
@@ -39,6 +39,7 @@ fn check_file(file: &Object<'_>, reference: &str) -> Result<(), ApiError> {
     }
 }
 
+/// Checks the image URL in the field `key`. The URL must be an HTTP URL, or a data URL of a supported image type.
 fn check_image(image: &Object<'_>, key: &str) -> Result<(), ApiError> {
     let url = image.str(key).unwrap_or_default();
     if url.starts_with("https://") || url.starts_with("http://") {

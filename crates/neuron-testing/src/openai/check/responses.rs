@@ -1,4 +1,4 @@
-//! The rules for a request to the Responses API, without its items and tools.
+//! OpenAI's rules for the parameters of a request to the Responses API. Items and tools have their own files.
 
 use serde_json::Value;
 
@@ -10,7 +10,8 @@ use super::models::check_sampling;
 use super::tools::{Shape, check_tools};
 use super::wording::{Object, Wording, refused};
 
-/// Parameters of Chat Completions that have another name in the Responses API.
+/// Parameters that have another name in the Responses API. Each pair has the name in Chat Completions and the name in
+/// Responses.
 const RENAMED: [(&str, &str); 5] = [
     ("messages", "input"),
     ("response_format", "text.format"),
@@ -19,6 +20,8 @@ const RENAMED: [(&str, &str); 5] = [
     ("reasoning_effort", "reasoning.effort"),
 ];
 
+/// Checks the body of a request to the Responses API. With `is_lenient`, unknown parameters are accepted, and
+/// parameters are not checked against the model.
 pub(in super::super) fn check_responses(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
     let body = Object::new(Wording { is_lenient }, "", body)?;
     if let Some((old, new)) = RENAMED.iter().find(|(old, _)| body.fields.contains_key(*old)) {

@@ -1,12 +1,13 @@
-//! The rules for the JSON schemas of tools and of strict formats.
+//! OpenAI's rules for the JSON schemas of tools and of strict response formats.
 
 use serde_json::Value;
 
-/// Checks the schema of a tool's arguments.
+/// Checks that the schema of a tool's arguments describes an object. `subject` names the tool in the error text.
 ///
 /// # Errors
 ///
-/// Returns the vendor's error text.
+/// Returns OpenAI's error text if the type of the schema is not `object`, or if `properties` is missing. An empty
+/// schema passes.
 pub(super) fn check_object_schema(schema: &Value, subject: &str) -> Result<(), String> {
     let kind = schema.get("type").and_then(Value::as_str);
     // An empty schema means that there are no parameters.
@@ -26,12 +27,14 @@ pub(super) fn check_object_schema(schema: &Value, subject: &str) -> Result<(), S
     }
 }
 
-/// Checks a strict schema. Its objects must allow no other properties and must require all of theirs. `context` is the
-/// path from the whole schema to `schema`.
+/// Checks a strict schema and its subschemas. Every object must require all of its properties and forbid other
+/// properties.
+///
+/// `subject` names the tool or format in the error text. `context` is the path from the root schema to `schema`.
 ///
 /// # Errors
 ///
-/// Returns the vendor's error text.
+/// Returns OpenAI's error text for the first object that breaks the rules.
 pub(super) fn check_strict(
     schema: &Value,
     subject: &str,
@@ -58,6 +61,7 @@ pub(super) fn check_strict(
         .try_for_each(|(steps, child)| check_strict(child, subject, &[context, &steps].concat()))
 }
 
+/// Checks one object schema, without its subschemas.
 fn check_strict_object(schema: &Value, subject: &str, context: &[String]) -> Result<(), String> {
     if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
         let what = "'additionalProperties' is required to be supplied and to be false";
@@ -76,7 +80,7 @@ fn check_strict_object(schema: &Value, subject: &str, context: &[String]) -> Res
     Err(problem(subject, context, &what))
 }
 
-/// Formats the error. The vendor prints the path to the problem as a Python tuple.
+/// Returns OpenAI's error text for a schema. OpenAI prints the path to the problem as a Python tuple.
 fn problem(subject: &str, context: &[String], what: &str) -> String {
     let steps: Vec<String> = context.iter().map(|step| format!("'{step}'")).collect();
     let context = match steps.as_slice() {

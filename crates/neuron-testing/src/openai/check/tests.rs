@@ -1,4 +1,4 @@
-//! Request bodies of chats and the error for each.
+//! Checks bodies of Chat Completions requests against OpenAI's rules, each with the expected error text.
 
 mod responses_api;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Returns a valid body with these fields.
+/// Returns `body` with `fields` set in addition.
 fn with(mut body: Value, fields: &Value) -> Value {
     for (key, value) in fields.as_object().unwrap() {
         body[key] = value.clone();
@@ -24,7 +24,7 @@ fn accepts(fields: Value) {
     assert_eq!(check_chat_request(&chat(&fields)), Ok(()));
 }
 
-/// Expects a 400 with this code and this message.
+/// Checks that a chat with `fields` gets a 400 with this code and this message.
 #[track_caller]
 fn refuses(fields: Value, code: &str, message: &str) {
     let error = check_chat_request(&chat(&fields)).unwrap_err();
@@ -53,7 +53,7 @@ fn user(content: Value) -> Value {
 }
 
 #[test]
-fn good_chats() {
+fn valid_chats_are_accepted() {
     accepts(json!({}));
     accepts(json!({"temperature": 0.5, "max_tokens": 5, "stop": ["a", "b"], "seed": null}));
     accepts(json!({"tools": function(&json!({})), "tool_choice": "required"}));
@@ -94,7 +94,7 @@ fn good_chats() {
 }
 
 #[test]
-fn lenient_servers_take_what_they_do_not_know() {
+fn lenient_server_accepts_unknown_parameters() {
     let body = chat(&json!({
         "model": "gpt-5.4-mini",
         "max_tokens": 5,
@@ -108,7 +108,7 @@ fn lenient_servers_take_what_they_do_not_know() {
 }
 
 #[test]
-fn bad_parameters() {
+fn invalid_parameters_are_rejected() {
     refuses(json!({"model": null}), "-", "you must provide a model parameter");
     refuses(json!({"max_token": 1}), "unknown_parameter", "Unknown parameter: 'max_token'.");
     refuses(
@@ -163,7 +163,7 @@ fn bad_parameters() {
 }
 
 #[test]
-fn what_reasoning_models_refuse() {
+fn reasoning_models_reject_sampling_and_old_parameters() {
     refuses(
         json!({"model": "gpt-5.4-mini", "max_tokens": 5}),
         "unsupported_parameter",
@@ -206,7 +206,7 @@ fn what_reasoning_models_refuse() {
 }
 
 #[test]
-fn bad_tools() {
+fn invalid_tools_are_rejected() {
     let refuses_tool = |fields: Value, code, message| {
         refuses(json!({"tools": function(&fields)}), code, message);
     };
@@ -284,7 +284,7 @@ fn bad_tools() {
 }
 
 #[test]
-fn calls_without_results_and_results_without_calls() {
+fn calls_without_results_and_results_without_calls_are_rejected() {
     let refuses_messages = |messages: Value, param: &str, message: &str| {
         let error = check_chat_request(&chat(&json!({"messages": messages}))).unwrap_err();
         assert_eq!((error.message.as_str(), error.param.as_deref()), (message, Some(param)));
@@ -319,7 +319,7 @@ fn calls_without_results_and_results_without_calls() {
 }
 
 #[test]
-fn bad_messages() {
+fn invalid_messages_are_rejected() {
     let refuses_message = |message: Value, code, expected| {
         refuses(json!({"messages": [message]}), code, expected);
     };
@@ -400,7 +400,7 @@ fn bad_messages() {
 }
 
 #[test]
-fn bad_formats() {
+fn invalid_response_formats_are_rejected() {
     let refuses_format = |format: Value, code, message| {
         refuses(json!({"response_format": format}), code, message);
     };
@@ -435,6 +435,6 @@ fn bad_formats() {
 }
 
 #[test]
-fn shapes_are_well_formed() {
+fn shapes_file_follows_the_grammar() {
     crate::shape::tests::check_shapes(wording::Wording { is_lenient: false }, &[]);
 }

@@ -1,4 +1,4 @@
-//! The rules for tool definitions and the choice among them, in the shapes of both APIs.
+//! OpenAI's rules for tool definitions and `tool_choice`, in the formats of both APIs.
 
 use serde_json::Value;
 
@@ -7,19 +7,20 @@ use super::schema::{check_object_schema, check_strict};
 use super::wording::{Object, refused};
 use crate::shape::{Problem, Wording, words};
 
-/// The place of a function's fields.
+/// The location of the fields of a tool definition or a tool choice. The two APIs differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// Under `function`, in Chat Completions.
+    /// The fields are nested under the name of the kind, such as `function`. Chat Completions uses this shape.
     Nested,
-    /// In the tool itself, in Responses.
+    /// The fields are in the tool itself. The Responses API uses this shape.
     Flat,
 }
 
-/// Checks the tools and the choice among them.
+/// Checks the tool definitions of a request and its `tool_choice`.
 ///
-/// A tool in the format of Chat Completions is rejected by the Responses API because its `name` is missing. The SDK's
-/// types require `parameters` and `strict` there, and both may be null.
+/// In a request to the Responses API, a tool in the format of Chat Completions is rejected, because its top level has
+/// no `name`. The types of OpenAI's SDK require `parameters` and `strict` in a function of the Responses API, and both
+/// may be null.
 pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiError> {
     let list = match shape {
         Shape::Nested => "nonempty list up to 128 of tagged chat_tool",
@@ -47,7 +48,8 @@ pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiErro
     check_choice(body, &tools, shape)
 }
 
-/// Returns the object that has the name of a tool or of a choice.
+/// Returns the object with the fields of a tool or a tool choice. Returns an error if the shape is nested and the field
+/// `kind` is missing.
 fn defined<'a>(tool: &Object<'a>, kind: &str, shape: Shape) -> Result<Object<'a>, ApiError> {
     match shape {
         Shape::Nested => tool.object(kind).ok_or_else(|| tool.error(kind, Problem::Missing)),
@@ -55,6 +57,7 @@ fn defined<'a>(tool: &Object<'a>, kind: &str, shape: Shape) -> Result<Object<'a>
     }
 }
 
+/// Checks the argument schema of a function, including the rules for strict schemas if the function is strict.
 fn check_function(function: &Object<'_>) -> Result<(), ApiError> {
     let Some(schema) = function.get("parameters") else { return Ok(()) };
     let subject = format!("function '{}'", function.str("name").unwrap_or_default());
@@ -66,6 +69,7 @@ fn check_function(function: &Object<'_>) -> Result<(), ApiError> {
     checked.map_err(|text| refused(&path, text).code("invalid_function_parameters"))
 }
 
+/// Checks `tool_choice`, and that the tool that it names is defined.
 fn check_choice(body: &Object<'_>, tools: &[Object<'_>], shape: Shape) -> Result<(), ApiError> {
     if let Some(Value::String(_)) = body.get("tool_choice") {
         return body.check("tool_choice", "one of none auto required");

@@ -1,4 +1,4 @@
-//! The vendor's error texts for a request that does not match its shape.
+//! OpenAI's error texts for a request that does not match its shape.
 
 use std::sync::LazyLock;
 
@@ -7,9 +7,10 @@ use serde_json::Value;
 use super::ApiError;
 use crate::shape::{self, Null, Problem};
 
+/// An object in a request to OpenAI.
 pub(super) type Object<'a> = shape::Object<'a, Wording>;
 
-/// OpenAI's shapes and texts.
+/// OpenAI's shapes and error texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wording {
     /// Set for servers that ignore unknown parameters.
@@ -84,12 +85,12 @@ impl shape::Wording for Wording {
     }
 }
 
-/// Returns the error for an invalid value.
+/// Returns a 400 for an invalid value at `path`. `what` is the text after the path, and `code` is the error code.
 pub(super) fn invalid(path: &str, what: &str, code: &str) -> ApiError {
     refused(path, format!("Invalid '{path}': {what}")).code(code)
 }
 
-/// Returns the error for a value that is not one of the allowed values.
+/// Returns a 400 for a string at `path` that is not one of the allowed strings.
 pub(super) fn invalid_value(path: &str, value: &str, allowed: &[&str]) -> ApiError {
     let quoted: Vec<String> = allowed.iter().map(|value| format!("'{value}'")).collect();
     let supported = match quoted.as_slice() {
@@ -101,7 +102,7 @@ pub(super) fn invalid_value(path: &str, value: &str, allowed: &[&str]) -> ApiErr
     refused(path, text).code("invalid_value")
 }
 
-/// Returns the error for a value of a wrong type.
+/// Returns a 400 for a value of a wrong type at `path`. `expected` describes the expected type.
 pub(super) fn invalid_type(path: &str, expected: &str, found: &Value) -> ApiError {
     let found = match found {
         Value::Null => "null",
@@ -120,7 +121,7 @@ pub(super) fn invalid_type(path: &str, expected: &str, found: &Value) -> ApiErro
     ApiError { param, ..ApiError::invalid_request(text).code("invalid_type") }
 }
 
-/// Returns the vendor's words for a kind.
+/// Returns OpenAI's description of a kind in `shapes.json`.
 fn described(path: &str, kind: &str) -> &'static str {
     match kind {
         "text or list of object" if path == "input" => "one of a string or array of input items",
@@ -136,11 +137,12 @@ fn described(path: &str, kind: &str) -> &'static str {
     }
 }
 
+/// Returns OpenAI's article and noun for a list or a string.
 fn container(is_list: bool) -> (&'static str, &'static str) {
     if is_list { ("an", "array") } else { ("a", "string") }
 }
 
-/// Returns an error without a code that names the parameter at `path`.
+/// Returns a 400 without a code. `path` is the parameter that caused the error.
 pub(super) fn refused(path: &str, text: impl Into<String>) -> ApiError {
     ApiError::invalid_request(text).param(path)
 }

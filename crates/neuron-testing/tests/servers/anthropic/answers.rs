@@ -1,4 +1,4 @@
-//! Tests of successful responses.
+//! Tests of successful responses of the Anthropic server.
 
 use neuron_testing::anthropic::sse_bytes;
 use neuron_testing::{AnthropicServer, Reply, Wire};
@@ -10,7 +10,7 @@ use crate::anthropic::refusals::check_refused;
 use crate::anthropic::{response, start, streamed};
 
 #[tokio::test]
-async fn answers_in_one_piece() {
+async fn message_without_stream_returns_one_body() {
     let server = start([Reply::text("hello")]).await;
     let answer = post(&server, &ask(false)).await;
     assert_eq!(answer.status, 200);
@@ -35,7 +35,7 @@ async fn answers_in_one_piece() {
 }
 
 #[tokio::test]
-async fn streams_as_the_vendor_does() {
+async fn stream_has_the_events_of_anthropic() {
     let mut whole = response(vec![
         ContentBlock::Compaction { content: "so far".into() },
         ContentBlock::Thinking { thinking: "hmm".into(), signature: "sig".into() },
@@ -119,7 +119,7 @@ async fn streams_as_the_vendor_does() {
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_a_stream_too() {
+async fn response_without_content_is_streamed() {
     let kinds: Vec<Value> = streamed(Reply::message(Vec::new()))
         .await
         .iter()
@@ -129,7 +129,7 @@ async fn an_empty_answer_is_a_stream_too() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_keep_their_text() {
+async fn invalid_arguments_are_sent_as_text() {
     let reply = Reply::tool_call("c1", "add", ToolCall::invalid_json_input("{\"a\": "))
         .stop_reason(StopReason::MaxTokens);
     let json: String = streamed(reply.clone())
@@ -146,7 +146,7 @@ async fn arguments_that_are_no_json_keep_their_text() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_details() {
+async fn refusal_has_stop_details() {
     let reply = Reply::text("no").stop_reason(StopReason::Refusal);
     let events = streamed(reply).await;
     let end = &events[events.len() - 2]["delta"];
@@ -155,7 +155,7 @@ async fn a_refusal_has_details() {
 }
 
 #[tokio::test]
-async fn an_exhausted_script_says_so() {
+async fn request_after_the_last_reply_is_an_error() {
     let server = start(["hello"]).await;
     assert_eq!(post(&server, &ask(false)).await.status, 200);
     check_refused(

@@ -1,4 +1,4 @@
-//! Tests of broken responses, of split and cut bytes, and of raw replies.
+//! Tests of broken streams and bodies, of split and cut bytes, and of raw replies.
 
 use neuron_testing::anthropic::{json_body, sse_bytes};
 use neuron_testing::{AnthropicServer, Reply, ServerReply, Wire};
@@ -10,7 +10,7 @@ use crate::anthropic::{response, start, streamed};
 use crate::http::Client;
 
 #[tokio::test]
-async fn a_network_error_closes_the_connection() {
+async fn network_error_closes_the_connection() {
     let network = || ProviderError::Network("reset".into());
     let reply = Reply::text("hello").fail_after(2, network());
     let server = start([Reply::error(network()), reply.clone(), reply]).await;
@@ -24,7 +24,7 @@ async fn a_network_error_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn streams_break_where_they_are_told_to() {
+async fn stream_breaks_after_the_scripted_event() {
     let reply = Reply::text("hello");
     let busy = ProviderError::ServiceUnavailable("Overloaded".into());
     let events = streamed(reply.clone().fail_after(3, busy)).await;
@@ -44,10 +44,11 @@ async fn streams_break_where_they_are_told_to() {
 }
 
 #[tokio::test]
-async fn an_answer_in_one_piece_breaks_where_its_stream_would() {
+async fn body_breaks_if_its_stream_would() {
     let reply = Reply::text("hello");
     let error = || ProviderError::Authentication("no".into());
-    // message_start, block start, ping, delta, block stop, message_delta, message_stop.
+    // A stream has seven events: message_start, content_block_start, ping, content_block_delta, content_block_stop,
+    // message_delta and message_stop.
     let server = start([
         reply.clone().end_early_after(6),
         reply.clone().fail_after(6, error()),
@@ -62,7 +63,7 @@ async fn an_answer_in_one_piece_breaks_where_its_stream_would() {
 }
 
 #[tokio::test]
-async fn bytes_can_be_split_and_cut_anywhere() {
+async fn stream_bytes_can_be_split_and_cut_anywhere() {
     let whole = response(vec![ContentBlock::Text("añ🦀".into())]);
     let wire = Wire::default().crlf().no_space().comments().padded();
     let bytes = sse_bytes(&whole, 16, &wire);
@@ -98,7 +99,7 @@ async fn bytes_can_be_split_and_cut_anywhere() {
 }
 
 #[tokio::test]
-async fn json_is_cut_too() {
+async fn json_body_can_be_cut() {
     let whole = response(vec![ContentBlock::Text("hello".into())]);
     let server = start([
         Reply::from(whole.clone()).over(Wire::default().cut_at(20)),
@@ -113,7 +114,7 @@ async fn json_is_cut_too() {
 }
 
 #[tokio::test]
-async fn raw_replies_are_sent_as_they_are() {
+async fn raw_replies_are_sent_unchanged() {
     let page = ServerReply::raw(502, [("content-type", "text/html")], "<h1>Bad Gateway</h1>");
     let server = start([page.clone(), page.over(Wire::default().split_every(4))]).await;
     let answer = post(&server, &ask(false)).await;

@@ -1,4 +1,4 @@
-//! Good requests to the Anthropic server.
+//! Sends valid requests to the Anthropic server.
 
 use neuron_testing::AnthropicServer;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ pub(crate) const HEADERS: &[(&str, &str)] = &[
 
 pub(crate) const MESSAGES: &str = "POST /v1/messages";
 
-/// Returns the body of a valid request.
+/// Returns the body of a valid request. `stream` is `true` to request a stream.
 pub(crate) fn ask(stream: bool) -> Value {
     json!({
         "model": "claude-sonnet-4-6",
@@ -23,7 +23,7 @@ pub(crate) fn ask(stream: bool) -> Value {
     })
 }
 
-/// Sends this body with valid headers over its own connection.
+/// Sends a body with valid headers over a new connection, and returns the response.
 pub(crate) async fn post(server: &AnthropicServer, body: &Value) -> Answer {
     exchange(&server.url(), MESSAGES, HEADERS, body).await
 }

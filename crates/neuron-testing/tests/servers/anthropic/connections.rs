@@ -1,4 +1,4 @@
-//! Tests of clients that disconnect, of concurrent clients, and of the end of the server.
+//! Tests of clients that disconnect, of concurrent clients, of delays, and of dropping the server.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ async fn check_disconnect(reply: Reply, stream: bool, lines_before: usize) {
 }
 
 #[tokio::test]
-async fn notices_clients_that_go_away() {
+async fn disconnects_are_counted() {
     let hour = Duration::from_secs(3600);
     check_disconnect(Reply::hang(), false, 0).await;
     check_disconnect(Reply::text("hello").delay(hour), true, 0).await;
@@ -36,23 +36,23 @@ async fn notices_clients_that_go_away() {
 }
 
 #[tokio::test]
-async fn events_come_when_they_are_due() {
+async fn events_follow_the_scripted_delays() {
     let delay = Duration::from_millis(20);
     let server = start([Reply::text("hello").delay(delay).event_delay(delay)]).await;
     let begin = std::time::Instant::now();
     let answer = post(&server, &ask(true)).await;
-    // One delay precedes the first of seven events, and six are between events.
+    // The stream has seven events. The first delay precedes the first event, and six delays are between events.
     assert_eq!(answer.typed_events().len(), 7);
     assert!(begin.elapsed() >= 7 * delay);
 }
 
 #[tokio::test]
-async fn answers_are_held_back_until_enough_have_asked() {
+async fn gather_delays_responses_until_enough_requests_arrived() {
     let server = AnthropicServer::builder().gather(3).start(["1", "2", "3", "4"]).await.unwrap();
     let request = ask(false);
     let mut first_two =
         Box::pin(futures_util::future::join(post(&server, &request), post(&server, &request)));
-    // Enough polls for responses to arrive, if there were any.
+    // The number of polls is sufficient for a response to arrive if the server sent one.
     let mut polls_left = 1_000;
     while polls_left > 0 {
         tokio::select! {
@@ -62,7 +62,7 @@ async fn answers_are_held_back_until_enough_have_asked() {
         }
         polls_left -= usize::from(server.requests().len() == 2);
     }
-    // A third request counts even if it is rejected.
+    // `gather` counts the third request although the server rejects it.
     let nothing = serde_json::json!({});
     let refused = post(&server, &nothing);
     let ((first, second), third) = futures_util::future::join(first_two, refused).await;
@@ -72,7 +72,7 @@ async fn answers_are_held_back_until_enough_have_asked() {
 }
 
 #[tokio::test]
-async fn a_client_may_leave_while_its_answer_is_held_back() {
+async fn client_may_disconnect_while_gather_delays_its_response() {
     let server = AnthropicServer::builder().gather(2).start(["1", "2"]).await.unwrap();
     let mut client = Client::connect(&server.url()).await.unwrap();
     client.send(MESSAGES, HEADERS, ask(false).to_string().as_bytes()).await.unwrap();
@@ -104,17 +104,17 @@ async fn many_requests_at_once() {
 }
 
 #[tokio::test]
-async fn serves_many_at_once_on_one_thread() {
+async fn concurrent_requests_are_served_on_one_thread() {
     many_requests_at_once().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn serves_many_at_once_on_several_threads() {
+async fn concurrent_requests_are_served_on_several_threads() {
     many_requests_at_once().await;
 }
 
 #[tokio::test]
-async fn dropping_it_closes_port_and_connections() {
+async fn dropping_the_server_closes_port_and_connections() {
     let server = start([Reply::hang()]).await;
     let mut open = Client::connect(&server.url()).await.unwrap();
     let body = ask(false).to_string();
@@ -128,7 +128,7 @@ async fn dropping_it_closes_port_and_connections() {
 }
 
 #[test]
-fn a_server_may_outlive_its_runtime() {
+fn server_may_be_dropped_after_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let server = runtime.block_on(start(["hello"]));
     drop(runtime);
@@ -136,7 +136,7 @@ fn a_server_may_outlive_its_runtime() {
 }
 
 #[tokio::test]
-async fn everything_can_cross_threads() {
+async fn types_are_send_and_sync() {
     fn check<T: Send>(_: &T) {}
     fn check_shared<T: Send + Sync + 'static>(_: &T) {}
     check(&AnthropicServer::start(["hello"]));

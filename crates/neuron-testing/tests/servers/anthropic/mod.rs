@@ -33,7 +33,7 @@ pub(crate) fn response(content: Vec<ContentBlock>) -> CompletionResponse {
     }
 }
 
-/// Returns the data of every event of a streamed response.
+/// Starts a server with one reply, requests a stream, and returns the data of every event.
 pub(crate) async fn streamed(reply: Reply) -> Vec<Value> {
     let server = start([reply]).await;
     let answer = post(&server, &ask(true)).await;

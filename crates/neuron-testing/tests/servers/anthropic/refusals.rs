@@ -1,4 +1,4 @@
-//! Tests of rejected requests and of the format of errors.
+//! Tests of rejected requests, and of the format of errors.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::anthropic::client::{HEADERS, MESSAGES, ask, post};
 use crate::anthropic::start;
 use crate::http::{Answer, Client};
 
-/// Asserts that the response is this error in the vendor's format.
+/// Asserts that a response is an error with this status, type and message in Anthropic's format.
 #[track_caller]
 pub(crate) fn check_refused(answer: &Answer, status: u16, kind: &str, message: &str) {
     assert_eq!(answer.status, status, "{}", answer.text());
@@ -27,7 +27,7 @@ pub(crate) fn check_refused(answer: &Answer, status: u16, kind: &str, message: &
 }
 
 #[tokio::test]
-async fn refuses_what_the_vendor_refuses() {
+async fn invalid_requests_are_rejected_like_anthropic() {
     let server = AnthropicServer::builder()
         .api_key("secret")
         .models(["claude-sonnet-4-6"])
@@ -37,7 +37,7 @@ async fn refuses_what_the_vendor_refuses() {
     let good = ask(false).to_string();
     let key = ("x-api-key", "secret");
     let version = ("anthropic-version", "2023-06-01");
-    // All requests use one connection, because an error does not close it.
+    // All requests use the same connection, because an error response must not close it.
     let mut client = Client::connect(&server.url()).await.unwrap();
     let mut refused = 0;
     let mut check = async |path, headers: &[_], body: &str, status, kind, message| {
@@ -88,7 +88,7 @@ async fn refuses_what_the_vendor_refuses() {
 }
 
 #[tokio::test]
-async fn beta_fields_need_their_header() {
+async fn beta_fields_require_the_beta_header() {
     let server = start(["hello"]).await;
     let mut body = ask(false);
     body["context_management"] = json!({"edits": [{"type": "compact_20260112"}]});
@@ -109,7 +109,7 @@ async fn beta_fields_need_their_header() {
 }
 
 #[tokio::test]
-async fn errors_have_their_status_in_both_forms() {
+async fn scripted_errors_have_their_status_and_headers() {
     let limited = || ProviderError::RateLimit { retry_after: Some(Duration::from_secs(2)) };
     let busy = || ProviderError::ServiceUnavailable("Overloaded".into());
     let server = start([

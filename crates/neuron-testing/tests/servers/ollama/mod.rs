@@ -1,4 +1,4 @@
-//! Tests of the Ollama server, its errors, its breaks and the differences of older versions.
+//! Tests of the Ollama server, for its responses, its errors, its broken streams and its dialects.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn messages(answer: &Answer) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn streams_lines_unless_told_not_to() {
+async fn chat_is_streamed_as_lines_by_default() {
     let server = start([Reply::from(everything()).chunk_chars(2)]).await;
     let answer = post(&server, json!({})).await;
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
@@ -101,7 +101,7 @@ async fn streams_lines_unless_told_not_to() {
 }
 
 #[tokio::test]
-async fn answers_in_one_piece() {
+async fn chat_without_stream_returns_one_body() {
     let server =
         start([Reply::from(everything()), Reply::text("cut").stop_reason(StopReason::MaxTokens)])
             .await;
@@ -132,7 +132,7 @@ async fn counts_of_zero_are_left_out() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_keep_their_text() {
+async fn invalid_arguments_are_sent_as_text() {
     let broken = ToolCall::invalid_json_input("{\"a\": ");
     let server = start([Reply::tool_call("c1", "f", broken)]).await;
     let body = post(&server, json!({"stream": false})).await.json();
@@ -140,7 +140,7 @@ async fn arguments_that_are_no_json_keep_their_text() {
 }
 
 #[tokio::test]
-async fn older_servers_have_no_ids_and_put_calls_elsewhere() {
+async fn dialect_removes_call_ids_and_moves_calls() {
     let stream = async |dialect: Dialect| {
         let builder = OllamaServer::builder().dialect(dialect);
         let server = builder.start([everything()]).await.unwrap();
@@ -164,7 +164,7 @@ async fn older_servers_have_no_ids_and_put_calls_elsewhere() {
 }
 
 #[tokio::test]
-async fn embeds() {
+async fn embed_returns_scripted_embeddings() {
     let embeddings = |model: &str| EmbeddingResponse {
         embeddings: vec![vec![0.5, -1.0], vec![2.0]],
         model: model.into(),
@@ -193,7 +193,7 @@ async fn embeds() {
 }
 
 #[tokio::test]
-async fn refuses_what_ollama_refuses() {
+async fn invalid_requests_are_rejected_like_ollama() {
     let server = OllamaServer::builder().models(["llama3.2"]).start(["hello"]).await.unwrap();
     let check = async |path: &str, body: Value, status: u16, message: &str| {
         let answer = exchange(&server.url(), path, &[], &body).await;
@@ -217,7 +217,7 @@ async fn refuses_what_ollama_refuses() {
 }
 
 #[tokio::test]
-async fn a_key_is_needed_only_if_one_is_set() {
+async fn key_is_required_only_if_set() {
     let server = OllamaServer::builder().api_key("secret").start(["hello"]).await.unwrap();
     for headers in [&[][..], &[("authorization", "Bearer other")]] {
         let answer = exchange(&server.url(), CHAT, headers, &ask(json!({}))).await;
@@ -228,10 +228,10 @@ async fn a_key_is_needed_only_if_one_is_set() {
 }
 
 #[tokio::test]
-async fn errors_have_a_status_before_the_first_line_and_none_after_it() {
+async fn errors_have_a_status_only_before_the_first_line() {
     let busy = || ProviderError::ServiceUnavailable("server busy, please try again.".into());
     let reply = Reply::text("hello").chunk_chars(2);
-    // "he", "ll", "o", and the last line with `done`.
+    // The stream has four lines: "he", "ll", "o", and the last line with `done`.
     let server = start([
         ServerReply::from(busy()),
         ProviderError::RateLimit { retry_after: Some(Duration::from_secs(2)) }.into(),

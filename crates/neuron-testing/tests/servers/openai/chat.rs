@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{CHAT, call, post, raw, response, start, thinking};
 use crate::http::Answer;
 
-/// Returns the data of every event. Asserts that no event has a name and that the last is `[DONE]`.
+/// Returns the JSON of every event. Asserts that no event has a name, and that the last event is `[DONE]`.
 fn chunks(answer: &Answer) -> Vec<Value> {
     let events = answer.events();
     let (last, rest) = events.split_last().unwrap();
@@ -38,7 +38,7 @@ fn everything() -> CompletionResponse {
 }
 
 #[tokio::test]
-async fn answers_in_one_piece() {
+async fn chat_without_stream_returns_one_body() {
     let server = start([everything()]).await;
     let answer = post(&server, CHAT, json!({})).await;
     assert_eq!(answer.status, 200);
@@ -71,7 +71,7 @@ async fn answers_in_one_piece() {
 }
 
 #[tokio::test]
-async fn streams_as_the_vendor_does() {
+async fn stream_has_the_chunks_of_openai() {
     let server = start([Reply::from(everything()).chunk_chars(2)]).await;
     let answer = post(&server, CHAT, json!({"stream": true})).await;
     assert_eq!(answer.header("content-type"), Some("text/event-stream; charset=utf-8"));
@@ -115,7 +115,7 @@ async fn streams_as_the_vendor_does() {
 }
 
 #[tokio::test]
-async fn usage_comes_last_and_only_when_asked() {
+async fn usage_is_the_last_chunk_and_only_if_requested() {
     let server = start([everything()]).await;
     let options = json!({"include_usage": true, "include_obfuscation": false});
     let answer = post(&server, CHAT, json!({"stream": true, "stream_options": options})).await;
@@ -136,7 +136,7 @@ async fn usage_comes_last_and_only_when_asked() {
 }
 
 #[tokio::test]
-async fn calls_alone_have_no_content() {
+async fn tool_calls_without_text_have_null_content() {
     let reply = || Reply::tool_call("c1", "f", json!({}));
     let server = start([reply(), reply()]).await;
     let body = post(&server, CHAT, json!({})).await.json();
@@ -146,7 +146,7 @@ async fn calls_alone_have_no_content() {
 }
 
 #[tokio::test]
-async fn a_refusal_has_its_own_field() {
+async fn refusal_is_in_its_own_field() {
     let told = Reply::text("no").stop_reason(StopReason::Refusal);
     let kept = response(vec![raw(
         json!({"type": "message", "refusal": "no"}),
@@ -165,7 +165,7 @@ async fn a_refusal_has_its_own_field() {
 }
 
 #[tokio::test]
-async fn arguments_that_are_no_json_keep_their_text() {
+async fn invalid_arguments_are_sent_as_text() {
     let broken = ToolCall::invalid_json_input("{\"a\": ");
     let server = start([Reply::tool_call("c1", "f", broken)]).await;
     let body = post(&server, CHAT, json!({})).await.json();
@@ -174,10 +174,10 @@ async fn arguments_that_are_no_json_keep_their_text() {
 }
 
 #[tokio::test]
-async fn streams_break_where_they_are_told_to() {
+async fn stream_breaks_after_the_scripted_event() {
     let busy = || ProviderError::ServiceUnavailable("busy".into());
     let reply = Reply::text("hello");
-    // The role, the text, the finish reason, [DONE].
+    // The stream has four events: the role, the text, the finish reason and `[DONE]`.
     let server = start([
         reply.clone().fail_after(2, busy()),
         reply.clone().end_early_after(3),
@@ -207,7 +207,7 @@ async fn streams_break_where_they_are_told_to() {
 }
 
 #[tokio::test]
-async fn bytes_can_be_split_and_cut_anywhere() {
+async fn stream_bytes_can_be_split_and_cut_anywhere() {
     let bytes = chat_bytes(&everything(), 16, &Wire::default().crlf(), &Dialect::default());
     let reply = || Reply::from(everything());
     let wire = Wire::default().crlf();

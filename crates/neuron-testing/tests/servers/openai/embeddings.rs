@@ -1,4 +1,4 @@
-//! Tests of embeddings in both formats and in any order.
+//! Tests of embeddings as numbers and as base64, and in reverse order.
 
 use neuron_testing::openai::Dialect;
 use neuron_testing::{OpenAiServer, ServerReply};
@@ -23,7 +23,7 @@ fn expected(first: Value, second: Value) -> Value {
 }
 
 #[tokio::test]
-async fn numbers_unless_base64_is_asked_for() {
+async fn embeddings_are_numbers_unless_base64_is_requested() {
     let server = start([embeddings(), embeddings()]).await;
     let body = post(&server, EMBEDDINGS, json!({})).await.json();
     assert_eq!(body["data"], expected(json!([0.5, -1.0]), json!([2.0])));
@@ -37,7 +37,7 @@ async fn numbers_unless_base64_is_asked_for() {
 }
 
 #[tokio::test]
-async fn compatible_servers_shuffle_and_know_no_base64() {
+async fn dialect_shuffles_embeddings_and_ignores_base64() {
     let dialect = Dialect::default().shuffled_embeddings().floats_only();
     let server = OpenAiServer::builder().dialect(dialect).start([embeddings()]).await.unwrap();
     let body = post(&server, EMBEDDINGS, json!({"encoding_format": "base64"})).await.json();
@@ -46,7 +46,7 @@ async fn compatible_servers_shuffle_and_know_no_base64() {
 }
 
 #[tokio::test]
-async fn a_reply_of_the_wrong_kind_is_named() {
+async fn reply_of_the_wrong_kind_is_an_error() {
     let server = start([ServerReply::from("hello"), embeddings().into()]).await;
     let answer = post(&server, EMBEDDINGS, json!({})).await;
     assert_eq!(answer.status, 400);

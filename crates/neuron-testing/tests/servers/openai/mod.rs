@@ -1,4 +1,4 @@
-//! Tests of the OpenAI server, its three endpoints and the differences of compatible servers.
+//! Tests of the OpenAI server, for its three endpoints and its dialects.
 
 mod chat;
 mod dialects;
@@ -25,7 +25,7 @@ pub(crate) async fn start<R: Into<ServerReply>>(
     OpenAiServer::start(replies).await.unwrap()
 }
 
-/// Returns a valid body for this endpoint, with these fields.
+/// Returns a valid body for an endpoint, with `fields` set in addition.
 pub(crate) fn ask(endpoint: &str, fields: Value) -> Value {
     let mut body = match endpoint {
         CHAT => json!({"model": "gpt-4.1", "messages": [{"role": "user", "content": "hi"}]}),

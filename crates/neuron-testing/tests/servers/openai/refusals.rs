@@ -1,4 +1,4 @@
-//! Tests of rejected requests and of the format of errors.
+//! Tests of rejected requests, and of the format of errors.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn check_refused(answer: &Answer, status: u16, code: Value, message: &str) {
 }
 
 #[tokio::test]
-async fn refuses_what_the_vendor_refuses() {
+async fn invalid_requests_are_rejected_like_openai() {
     let server = OpenAiServer::builder()
         .api_key("secret-key-of-many-letters")
         .models(["gpt-4.1"])
@@ -74,7 +74,7 @@ async fn refuses_what_the_vendor_refuses() {
 }
 
 #[tokio::test]
-async fn each_endpoint_has_its_rules() {
+async fn each_endpoint_has_its_own_rules() {
     let server = start(["never sent"]).await;
     let answer = post(&server, RESPONSES, json!({"messages": []})).await;
     assert_eq!(answer.json()["error"]["code"], "unsupported_parameter");
@@ -86,7 +86,7 @@ async fn each_endpoint_has_its_rules() {
 }
 
 #[tokio::test]
-async fn errors_have_their_status_in_both_forms() {
+async fn scripted_errors_have_their_status_and_headers() {
     let limited = || ProviderError::RateLimit { retry_after: Some(Duration::from_secs(2)) };
     let broke = ProviderError::InsufficientResources("You exceeded your current quota".into());
     let server = start([
@@ -108,7 +108,7 @@ async fn errors_have_their_status_in_both_forms() {
 }
 
 #[tokio::test]
-async fn an_exhausted_script_says_so() {
+async fn request_after_the_last_reply_is_an_error() {
     let server = start(Vec::<ServerReply>::new()).await;
     let text = "the script has 0 replies and this is call 1; its last message is \
                 {\"role\":\"user\",\"content\":\"hi\"}";

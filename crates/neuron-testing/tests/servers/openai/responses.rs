@@ -44,7 +44,7 @@ fn function_call(arguments: &str, status: &str) -> Value {
 }
 
 #[tokio::test]
-async fn answers_in_one_piece_and_repeats_the_settings() {
+async fn response_without_stream_repeats_the_request_settings() {
     let server = start([everything()]).await;
     let fields = json!({
         "store": false,
@@ -78,7 +78,7 @@ async fn answers_in_one_piece_and_repeats_the_settings() {
 }
 
 #[tokio::test]
-async fn reasoning_is_encrypted_only_when_asked() {
+async fn reasoning_is_encrypted_only_if_requested() {
     let reply = || Reply::text("hello").thinking("hmm", "");
     let server = start([reply(), reply(), Reply::text("hello").thinking("", "sig")]).await;
     let include = || json!({"include": ["reasoning.encrypted_content"]});
@@ -92,7 +92,7 @@ async fn reasoning_is_encrypted_only_when_asked() {
 }
 
 #[tokio::test]
-async fn streams_as_the_vendor_does() {
+async fn stream_has_the_events_of_openai() {
     let server = start([Reply::from(everything()).chunk_chars(2)]).await;
     let fields = json!({"stream": true, "stream_options": {"include_obfuscation": false}});
     let answer = post(&server, RESPONSES, fields).await;
@@ -170,7 +170,7 @@ async fn streams_as_the_vendor_does() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_with_how_the_answer_ended() {
+async fn last_event_matches_the_stop_reason() {
     let reply = |reason: StopReason| Reply::text("hello").stop_reason(reason);
     let cases = [
         (StopReason::MaxTokens, "response.incomplete", json!({"reason": "max_output_tokens"})),
@@ -193,7 +193,7 @@ async fn a_stream_ends_with_how_the_answer_ended() {
 }
 
 #[tokio::test]
-async fn errors_in_a_stream_have_both_forms() {
+async fn stream_errors_depend_on_the_dialect() {
     let reply =
         || Reply::text("hello").fail_after(3, ProviderError::ServiceUnavailable("busy".into()));
     let server = start([reply()]).await;
@@ -237,7 +237,7 @@ async fn errors_in_a_stream_have_both_forms() {
 }
 
 #[tokio::test]
-async fn the_bytes_are_those_of_the_plain_function() {
+async fn server_sends_the_bytes_of_responses_bytes() {
     let whole = response(vec![ContentBlock::Text("hello".into())]);
     let server = start([whole.clone()]).await;
     let answer = post(&server, RESPONSES, json!({"stream": true})).await;
@@ -245,7 +245,7 @@ async fn the_bytes_are_those_of_the_plain_function() {
 }
 
 #[tokio::test]
-async fn items_that_were_kept_are_streamed_too() {
+async fn raw_items_are_streamed() {
     let part = json!({"type": "output_text", "text": "hello", "annotations": []});
     let item = json!({"type": "message", "id": "msg_1", "role": "assistant", "content": [part]});
     let server = start([response(vec![raw(item, Some(ContentBlock::Text("hello".into())))])]).await;

@@ -1,5 +1,5 @@
-//! What the chapter says the loop does: the order of a turn, tool calls, cancellation, limits,
-//! compaction, the table of hooks, the table of errors.
+//! Checks the statements of the chapter on the agent loop about the order of a turn, tool calls, cancellation, limits,
+//! compaction, hooks and errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{context, registry, search};
 
-/// What happened, in order, told by a strategy, a hook and the tools.
+/// A log of what happened in a run, in order. A strategy, a hook and the tools write to it.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -29,7 +29,7 @@ impl Log {
     }
 }
 
-/// A strategy that compacts once, to the last message.
+/// A strategy that compacts once, and keeps only the last message.
 struct Once(Log, Mutex<bool>);
 
 impl ContextStrategy for Once {
@@ -49,7 +49,7 @@ impl ContextStrategy for Once {
     }
 }
 
-/// A hook that writes down the six events of the chapter's table, and answers as told.
+/// A hook that logs the six events of the chapter's table, and returns a configured action.
 struct Told {
     log: Log,
     at: &'static str,
@@ -86,7 +86,7 @@ impl ObservabilityHook for Told {
     }
 }
 
-/// The search tool, which writes down that it runs.
+/// Returns a registry with the search tool, which logs its calls.
 fn logged_registry(log: &Log) -> ToolRegistry {
     let (mut tools, log) = (registry(), log.clone());
     tools.add_middleware(tool_middleware_fn(move |call, ctx, next| {
@@ -96,7 +96,7 @@ fn logged_registry(log: &Log) -> ToolRegistry {
     tools
 }
 
-/// An error or a hint in the tool's place.
+/// Returns a registry with a search tool that always fails with this error.
 fn failing_registry(error: fn() -> ToolError) -> ToolRegistry {
     let mut tools = registry();
     tools.add_middleware(tool_middleware_fn(move |_, _, _| Box::pin(async move { Err(error()) })));
@@ -115,7 +115,7 @@ fn results(message: &Message) -> Vec<(&str, String, bool)> {
 }
 
 #[tokio::test]
-async fn a_turn_follows_the_lifecycle() {
+async fn turn_follows_the_documented_order() {
     let log = Log::default();
     let provider = ScriptedProvider::new([search("c1"), Reply::text("done")]);
     let mut agent = AgentLoop::builder(provider, Once(log.clone(), Mutex::default()))
@@ -134,13 +134,13 @@ async fn a_turn_follows_the_lifecycle() {
             "PreToolExecution",
             "run search",
             "PostToolExecution",
-            // The second turn: three messages are too many, and one is left.
+            // In the second turn, three messages are too many, and compaction leaves one.
             "LoopIteration",
             "token_estimate",
             "should_compact",
             "compact",
             "token_estimate",
-            // Whether that was enough.
+            // The loop asks again after compaction, to see if it was sufficient.
             "should_compact",
             "ContextCompaction",
             "PreLlmCall",
@@ -150,7 +150,7 @@ async fn a_turn_follows_the_lifecycle() {
 }
 
 #[tokio::test]
-async fn cancellation_comes_before_the_turn_limit_and_that_before_the_usage_limits() {
+async fn cancellation_is_checked_before_turn_and_usage_limits() {
     let log = Log::default();
     let agent = |max_turns| {
         AgentLoop::builder(ScriptedProvider::new([Reply::text("")]), context())
@@ -170,9 +170,9 @@ async fn cancellation_comes_before_the_turn_limit_and_that_before_the_usage_limi
     assert!(log.take().is_empty(), "no turn began");
 }
 
-/// The flow diagram.
+/// Checks the messages of the chapter's flow diagram.
 #[tokio::test]
-async fn a_tool_call_is_one_round_trip_in_the_history() {
+async fn tool_call_adds_two_messages_to_the_history() {
     let call = Reply::tool_call("call_1", "search", json!({ "query": "Tokyo" }));
     let provider = ScriptedProvider::new([
         call.with_text("Let me look that up."),
@@ -209,7 +209,7 @@ async fn a_tool_call_is_one_round_trip_in_the_history() {
 }
 
 #[tokio::test]
-async fn the_results_of_one_answer_are_one_user_message_in_the_order_of_the_calls() {
+async fn results_are_one_user_message_in_call_order() {
     for parallel in [false, true] {
         let call = |id, query| (id, "search", json!({ "query": query }));
         let provider = ScriptedProvider::new([
@@ -230,7 +230,7 @@ async fn the_results_of_one_answer_are_one_user_message_in_the_order_of_the_call
 }
 
 #[tokio::test]
-async fn a_hint_goes_to_the_model_and_other_tool_errors_end_the_run() {
+async fn model_retry_continues_and_other_tool_errors_end_the_run() {
     let run = async |error: fn() -> ToolError| {
         let provider = ScriptedProvider::new([search("c1"), Reply::text("done")]);
         let mut agent =
@@ -259,8 +259,8 @@ async fn a_hint_goes_to_the_model_and_other_tool_errors_end_the_run() {
 }
 
 #[tokio::test]
-async fn cancellation_is_seen_at_the_top_of_a_turn_and_before_the_tools() {
-    // Cancelled before the run: the model is not called.
+async fn cancellation_stops_before_a_turn_and_before_tools() {
+    // If the run is cancelled before it starts, the model is not called.
     let log = Log::default();
     let agent = |provider: &ScriptedProvider, hook| {
         AgentLoop::builder(provider.clone(), context())
@@ -275,7 +275,7 @@ async fn cancellation_is_seen_at_the_top_of_a_turn_and_before_the_tools() {
     assert!(matches!(result, Err(LoopError::Cancelled)));
     assert_eq!(provider.calls(), 0);
 
-    // Cancelled while the answer with the calls comes in: no tool runs.
+    // If the run is cancelled while the response with the tool calls arrives, no tool runs.
     struct CancelAfterAnswer(ToolContext);
     impl ObservabilityHook for CancelAfterAnswer {
         async fn on_event(&self, event: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -298,7 +298,7 @@ async fn cancellation_is_seen_at_the_top_of_a_turn_and_before_the_tools() {
 }
 
 #[tokio::test]
-async fn each_limit_says_what_was_exceeded() {
+async fn limit_errors_name_the_exceeded_limit() {
     let used = |input_tokens, output_tokens| TokenUsage {
         input_tokens,
         output_tokens,
@@ -339,7 +339,7 @@ async fn each_limit_says_what_was_exceeded() {
 }
 
 #[tokio::test]
-async fn limits_that_are_not_set_are_not_enforced_and_usage_adds_up() {
+async fn unset_limits_are_not_enforced() {
     let used = TokenUsage {
         input_tokens: 1_000_000,
         output_tokens: 1_000_000,
@@ -362,7 +362,7 @@ async fn limits_that_are_not_set_are_not_enforced_and_usage_adds_up() {
 }
 
 #[tokio::test]
-async fn server_side_compaction_continues_without_a_final_response() {
+async fn server_side_compaction_continues_the_run() {
     let compacted = Reply::message(vec![ContentBlock::Compaction { content: "so far".into() }]);
     let provider =
         ScriptedProvider::new([compacted.stop_reason(StopReason::Compaction), Reply::text("done")]);
@@ -375,7 +375,7 @@ async fn server_side_compaction_continues_without_a_final_response() {
 }
 
 #[tokio::test]
-async fn terminate_stops_the_loop_at_every_event_of_the_table() {
+async fn terminate_stops_the_loop_at_every_event() {
     for event in [
         "LoopIteration",
         "PreLlmCall",
@@ -402,7 +402,7 @@ async fn terminate_stops_the_loop_at_every_event_of_the_table() {
 }
 
 #[tokio::test]
-async fn skip_before_a_tool_returns_the_rejection_as_its_result() {
+async fn skip_returns_the_rejection_as_tool_result() {
     let log = Log::default();
     let reason = "not today".to_owned();
     let hook = Told::answering(&log, "PreToolExecution", HookAction::Skip { reason });
@@ -417,7 +417,7 @@ async fn skip_before_a_tool_returns_the_rejection_as_its_result() {
 }
 
 #[tokio::test]
-async fn the_error_of_a_hook_does_not_stop_the_loop() {
+async fn hook_error_does_not_stop_the_loop() {
     struct Broken;
     impl ObservabilityHook for Broken {
         async fn on_event(&self, _event: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -431,7 +431,7 @@ async fn the_error_of_a_hook_does_not_stop_the_loop() {
 }
 
 #[tokio::test]
-async fn each_cause_of_the_error_table_gives_its_variant() {
+async fn each_documented_cause_returns_its_error_variant() {
     struct Broken;
     impl ContextStrategy for Broken {
         fn should_compact(&self, _messages: &[Message], _token_count: usize) -> bool {
@@ -459,7 +459,7 @@ async fn each_cause_of_the_error_table_gives_its_variant() {
 }
 
 #[tokio::test]
-async fn a_stream_sends_its_error_as_an_event() {
+async fn stream_reports_an_error_as_an_event() {
     let error = Reply::error(ProviderError::ServiceUnavailable("529".into()));
     let provider = ScriptedProvider::new([error]);
     let mut agent = AgentLoop::builder(provider, context()).build();
@@ -471,7 +471,7 @@ async fn a_stream_sends_its_error_as_an_event() {
 }
 
 #[tokio::test]
-async fn a_tools_output_with_an_error_is_a_result() {
+async fn tool_output_with_is_error_is_a_result() {
     let mut tools = registry();
     tools.add_middleware(tool_middleware_fn(|_, _, _| {
         Box::pin(async { Ok(ToolOutput::error("no such page")) })

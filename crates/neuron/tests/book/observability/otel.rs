@@ -1,4 +1,5 @@
-//! "neuron-otel – OpenTelemetry instrumentation": each snippet, and the names that the chapter lists.
+//! The section "neuron-otel – OpenTelemetry instrumentation" of the book. Checks each snippet, and the names that the
+//! chapter lists.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
@@ -27,7 +28,7 @@ fn registry() -> ToolRegistry {
     registry
 }
 
-/// Two calls of the tool, of which the second fails, and an answer.
+/// Returns a script with two tool calls, of which the second fails, and a final text.
 fn script() -> [Reply; 3] {
     [
         Reply::tool_call("call_1", "add", json!({ "a": 1, "b": 2 })),
@@ -36,17 +37,18 @@ fn script() -> [Reply; 3] {
     ]
 }
 
-/// An OpenTelemetry pipeline that keeps what it is given.
+/// Returns an OpenTelemetry pipeline that stores its spans in memory.
 fn pipeline() -> (SdkTracerProvider, InMemorySpanExporter) {
     let exporter = InMemorySpanExporter::default();
     (SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build(), exporter)
 }
 
-/// The spans of a run, of this thread's only.
+/// Runs an agent with a subscriber for this thread only, and returns the spans of the run.
 async fn spans_of<P: Provider, C: ContextStrategy>(mut agent: AgentLoop<P, C>) -> Vec<SpanData> {
     let (traces, exporter) = pipeline();
     let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer("neuron"));
-    // With a single subscriber, tracing lets the thread that meets a line first decide for all.
+    // tracing caches for each call site if a subscriber is interested. With a single subscriber, the thread that
+    // reaches a call site first decides for all threads.
     let _another = tracing::Dispatch::new(tracing_subscriber::registry());
     let _guard = tracing_subscriber::registry().with(layer).set_default();
     agent.run_text("What is 1 + 2?", &ToolContext::default()).await.unwrap();
@@ -72,7 +74,8 @@ async fn quick_example() {
     let agent =
         AgentLoop::builder(provider, context).tools(registry).hook(OtelHook::default()).build();
 
-    // The names are those of today's conventions, which also have one for the run, and none for a turn.
+    // By default the spans have the names of the current conventions, which have a span for the run and none for a
+    // turn.
     let spans = spans_of(agent).await;
     let (chat, tool) = ("chat scripted-model", "execute_tool add");
     assert_eq!(names(&spans), [chat, tool, chat, tool, chat, "invoke_agent"]);
@@ -95,7 +98,8 @@ async fn configuration() {
     // Add the hook to your agent
     let mut agent = AgentLoop::builder(provider, context).hook(OtelHook::default()).build();
 
-    // Other tests may be traced too: the subscriber is the whole process's.
+    // The subscriber is for the whole process, so it may also receive spans of other tests. The session id selects the
+    // spans of this run.
     let ctx = ToolContext { session_id: "configured".into(), ..Default::default() };
     agent.run_text("hi", &ctx).await.unwrap();
     let mut spans = exporter.get_finished_spans().unwrap();
@@ -107,16 +111,16 @@ async fn configuration() {
     assert_eq!(spans[0].parent_span_id, spans[1].span_context.span_id());
 }
 
-/// The table, and the key attributes: the book's names are a mode.
+/// Checks the table of spans and their key attributes. The book's names are a mode of the hook.
 #[tokio::test]
 async fn what_gets_traced() {
-    // So little room that the conversation is compacted.
+    // The limit is so low that the conversation is compacted.
     let (provider, context) = (ScriptedProvider::new(script()), SlidingWindowStrategy::new(2, 60));
     let hook = OtelHook::default().with_conventions(SemanticConventions::Book);
     let agent = AgentLoop::builder(provider, context).tools(registry()).hook(hook).build();
     let spans = spans_of(agent).await;
 
-    // The attributes of the spans of a name, in order.
+    // Returns the values of the attributes `keys` of all spans with this name, in order.
     let told = |name: &str, keys: &[&str]| -> Vec<Vec<String>> {
         let named = spans.iter().filter(|span| span.name == name);
         let told = |span| keys.iter().map(|key| attribute(span, key).unwrap()).collect();
@@ -165,14 +169,14 @@ async fn using_with_tracing_hook() {
         .hook(OtelHook::default()) // Production OTel export
         .build();
 
-    // Each makes its spans.
+    // Both hooks create their spans.
     let spans = spans_of(agent).await;
     for name in ["invoke_agent", "chat scripted-model", "neuron.run", "neuron.llm.call"] {
         assert!(names(&spans).contains(&name), "{name}");
     }
 }
 
-/// "Or use the umbrella crate with the otel feature".
+/// Checks the book's statement "Or use the umbrella crate with the otel feature".
 #[test]
 fn installation() {
     let hook: OtelHook = neuron::otel::OtelHook::default();

@@ -1,4 +1,4 @@
-//! "DurableContext"
+//! The section "DurableContext" of the book.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::Shout;
 
-/// "The Trait": a pass-through with the signatures as printed.
+/// The section "The Trait" of the book. A context that only passes calls through, with the signatures as printed.
 struct PassThrough<P> {
     provider: Arc<P>,
     tools: Arc<ToolRegistry>,
@@ -73,9 +73,9 @@ impl<P: Provider> DurableContext for PassThrough<P> {
     }
 }
 
-/// "LocalDurableContext"
+/// The section "LocalDurableContext" of the book.
 #[tokio::test]
-async fn an_agent_runs_through_a_local_durable_context() {
+async fn agent_runs_with_a_local_durable_context() {
     let my_provider = ScriptedProvider::new([Reply::text("hi")]);
     let context = SlidingWindowStrategy::new(20, 100_000);
     let mut agent = AgentLoop::builder(my_provider.clone(), context).build();
@@ -94,9 +94,9 @@ async fn an_agent_runs_through_a_local_durable_context() {
     assert_eq!(agent.run_text("hi", &ToolContext::default()).await.unwrap().response, "hi");
 }
 
-/// The same with a context of one's own.
+/// Runs the same agent as [`agent_runs_with_a_local_durable_context`] with a custom context.
 #[tokio::test]
-async fn an_agent_runs_through_a_context_of_ones_own() {
+async fn agent_runs_with_a_custom_durable_context() {
     let provider = ScriptedProvider::new([
         Reply::tool_call("c1", "shout", json!({ "text": "hi" })),
         Reply::text("HI"),
@@ -118,7 +118,8 @@ async fn an_agent_runs_through_a_context_of_ones_own() {
     assert_eq!(result.unwrap().response, "HI");
 }
 
-/// "In production, swap LocalDurableContext": the calling code, which knows no engine.
+/// The section "In production, swap LocalDurableContext" of the book. The calling code, which does not depend on an
+/// engine.
 async fn calling_code(
     provider: Arc<ScriptedProvider>,
     tools: Arc<ToolRegistry>,
@@ -131,9 +132,9 @@ async fn calling_code(
     agent.run_text("shout", &ToolContext::default()).await.unwrap()
 }
 
-/// "The calling code stays the same."
+/// Checks the book's statement "The calling code stays the same".
 #[tokio::test]
-async fn the_calling_code_stays_the_same_with_a_real_journal() {
+async fn calling_code_works_with_a_journal() {
     let script = || {
         let call = Reply::tool_call("c1", "shout", json!({ "text": "hi" }));
         Arc::new(ScriptedProvider::new([call, Reply::text("HI")]))
@@ -159,17 +160,17 @@ async fn the_calling_code_stays_the_same_with_a_real_journal() {
     assert_eq!(journaled, locally);
     assert_eq!(provider.calls(), 2);
 
-    // The process starts again, and the model has nothing more to say: all of it is in the journal.
+    // Simulates a restart of the process. The model has no more replies, so all results must come from the journal.
     let silent = Arc::new(ScriptedProvider::new(Vec::<Reply>::new()));
     let replayed = calling_code(silent.clone(), tools.clone(), open(&silent).await).await;
     assert_eq!(replayed, locally);
     assert_eq!(silent.calls(), 0);
 }
 
-/// "All other behavior (hooks, compaction, cancellation) works the same way."
+/// Checks the book's statement "All other behavior (hooks, compaction, cancellation) works the same way".
 #[tokio::test]
-async fn hooks_compaction_and_cancellation_work_the_same_way() {
-    /// The names of the events, in their order.
+async fn durable_run_has_the_same_hooks_compaction_and_cancellation() {
+    /// A hook that records the names of the events, in order.
     #[derive(Clone, Default)]
     struct Names(Arc<Mutex<Vec<String>>>);
 
@@ -213,14 +214,14 @@ async fn hooks_compaction_and_cancellation_work_the_same_way() {
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.db");
-    // Hooks and compaction: the same events and messages.
+    // Hooks and compaction have the same events and messages with a journal.
     let plain = run(None).await;
     assert!(plain.0.iter().any(|name| name == "ContextCompaction"), "{:?}", plain.0);
     assert_eq!(run(Some(&path)).await, plain);
-    // And once more on replay.
+    // A replay has the same events and messages too.
     assert_eq!(run(Some(&path)).await, plain);
 
-    // Cancellation: the run ends, the conversation is valid, and the journal can be opened again.
+    // After a cancellation, the run has ended, the conversation is valid, and the journal can be opened again.
     let cancelled = tokio_util::sync::CancellationToken::new();
     cancelled.cancel();
     let ctx = ToolContext { cancellation_token: cancelled, ..Default::default() };
@@ -239,7 +240,7 @@ async fn hooks_compaction_and_cancellation_work_the_same_way() {
     assert!(SqliteDurableContext::open(&other, "run-1", provider, tools).await.is_ok());
 }
 
-/// "ActivityOptions"
+/// The section "ActivityOptions" of the book.
 #[test]
 fn activity_options_are_built_as_printed() {
     let options = ActivityOptions {

@@ -1,4 +1,4 @@
-//! "Guardrails"
+//! The section "Guardrails" of the book.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_testing::{Reply, ScriptedProvider};
@@ -65,7 +65,7 @@ impl neuron_runtime::InputGuardrail for NoSqlInjection {
     }
 }
 
-/// "Running Multiple Guardrails"
+/// The section "Running Multiple Guardrails" of the book.
 async fn several(user_input: &str) -> neuron_runtime::GuardrailResult {
     use neuron_runtime::{ErasedInputGuardrail, run_input_guardrails};
 
@@ -81,7 +81,7 @@ async fn several(user_input: &str) -> neuron_runtime::GuardrailResult {
 }
 
 #[tokio::test]
-async fn of_several_guardrails_a_tripwire_wins_over_a_warning() {
+async fn tripwire_overrides_a_warning() {
     use neuron_runtime::GuardrailResult::{Pass, Tripwire, Warn};
 
     assert_eq!(several("hello").await, Pass);
@@ -90,9 +90,9 @@ async fn of_several_guardrails_a_tripwire_wins_over_a_warning() {
     assert_eq!(both, Tripwire("Input contains a secret".into()));
 }
 
-/// "GuardrailHook"
+/// The section "GuardrailHook" of the book.
 #[tokio::test]
-async fn a_hook_checks_input_and_output() {
+async fn guardrail_hook_checks_input_and_output() {
     let run = async |question: &str, answer: &str| {
         let provider = ScriptedProvider::new([Reply::text(answer)]);
         let calls = provider.clone();
@@ -113,16 +113,16 @@ async fn a_hook_checks_input_and_output() {
     assert_eq!((answer.unwrap().as_str(), calls), ("hello", 1));
     let (blocked, calls) = run("my key is sk-1", "hello").await;
     assert!(matches!(blocked, Err(LoopError::HookTerminated(reason)) if reason.contains("secret")));
-    // It did not reach the model.
+    // The rejected input did not reach the model.
     assert_eq!(calls, 0);
     let (blocked, calls) = run("hi", "write to a@b.com").await;
     assert!(matches!(blocked, Err(LoopError::HookTerminated(reason)) if reason.contains("email")));
     assert_eq!(calls, 1);
 }
 
-/// "Complete guardrail integration with AgentLoop"
+/// The section "Complete guardrail integration with AgentLoop" of the book.
 #[tokio::test]
-async fn a_rejected_answer_ends_the_run() {
+async fn rejected_response_ends_the_run() {
     let provider = ScriptedProvider::new([Reply::text("It is john@example.com.")]);
     let (context, tools) = (SlidingWindowStrategy::new(20, 100_000), ToolRegistry::new());
     let ctx = ToolContext::default();

@@ -1,4 +1,4 @@
-//! "PermissionPolicy"
+//! The section "PermissionPolicy" of the book.
 
 use neuron_types::{PermissionDecision, PermissionPolicy};
 use serde_json::json;
@@ -14,7 +14,7 @@ impl PermissionPolicy for ReadOnlyPolicy {
 }
 
 #[test]
-fn a_policy_allows_denies_or_asks() {
+fn policy_allows_denies_or_asks() {
     let answer = |decision| match decision {
         PermissionDecision::Allow => "allowed".to_owned(),
         PermissionDecision::Deny(reason) => reason,

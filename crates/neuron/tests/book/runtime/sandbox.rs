@@ -1,4 +1,4 @@
-//! "Sandbox"
+//! The section "Sandbox" of the book.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Sandbox for DockerSandbox {
     }
 }
 
-/// A sandbox that does something.
+/// A sandbox that runs the tool in this process, and adds the name of its image to errors.
 struct Logged {
     image: String,
 }
@@ -55,7 +55,7 @@ async fn in_sandbox(
 }
 
 #[tokio::test]
-async fn a_sandbox_of_ones_own_runs_erased_tools() {
+async fn custom_sandbox_runs_erased_tools() {
     let sandbox = || Logged { image: "alpine".into() };
     let output = in_sandbox(sandbox(), Arc::new(Shout), json!({ "text": "hi" }));
     assert_eq!(output.await.unwrap(), ToolOutput::text("HI"));
@@ -67,9 +67,9 @@ async fn a_sandbox_of_ones_own_runs_erased_tools() {
     );
 }
 
-/// "NoOpSandbox passes through directly", as printed.
+/// The snippet "NoOpSandbox passes through directly" of the book, as printed.
 #[tokio::test]
-async fn a_sandbox_that_does_nothing_passes_through() -> Result<(), SandboxError> {
+async fn no_op_sandbox_passes_calls_through() -> Result<(), SandboxError> {
     let tool: Arc<dyn ToolDyn> = Arc::new(Shout);
     let (input, ctx) = (json!({ "text": "hi" }), ToolContext::default());
 

@@ -1,4 +1,4 @@
-//! "Sessions"
+//! The section "Sessions" of the book.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{Message, Provider, StorageError, TokenUsage, ToolContext};
 
-/// "SessionStorage Trait": in memory, with the signatures as printed.
+/// The section "SessionStorage Trait" of the book. An in-memory storage with the signatures as printed.
 #[derive(Clone, Default)]
 struct InMemory(Arc<RwLock<HashMap<String, Session>>>);
 
@@ -40,7 +40,7 @@ impl SessionStorage for InMemory {
     }
 }
 
-/// "Quick Example", with a storage of one's own.
+/// The section "Quick Example" of the book, with any storage.
 async fn quick_example(storage: impl SessionStorage) -> Result<(), Box<dyn std::error::Error>> {
     let mut session = Session::new("s-1", PathBuf::from("."));
     session.messages.push(Message::user("Hello"));
@@ -55,7 +55,7 @@ async fn quick_example(storage: impl SessionStorage) -> Result<(), Box<dyn std::
 }
 
 #[tokio::test]
-async fn a_storage_of_ones_own_saves_loads_lists_and_deletes() {
+async fn custom_storage_saves_loads_lists_and_deletes() {
     let storage = InMemory::default();
     quick_example(storage.clone()).await.unwrap();
 
@@ -69,9 +69,9 @@ async fn a_storage_of_ones_own_saves_loads_lists_and_deletes() {
     assert_eq!(missing.to_string(), "session not found: s-1");
 }
 
-/// "Session Type"
+/// The section "Session Type" of the book.
 #[test]
-fn a_session_has_the_fields_of_the_table() {
+fn session_has_the_fields_of_the_table() {
     let mut session = Session::new("chat-42", "/home/user/project".into());
     session.messages.push(Message::user("What is Rust?"));
     session.state.custom.insert("theme".to_string(), serde_json::json!("dark"));
@@ -87,7 +87,7 @@ fn a_session_has_the_fields_of_the_table() {
     assert_eq!(custom["theme"], "dark");
 }
 
-/// "Session persistence with AgentLoop"
+/// The section "Session persistence with AgentLoop" of the book.
 async fn persistence<P: Provider + 'static>(
     provider: P,
     resumed: P,
@@ -109,7 +109,7 @@ async fn persistence<P: Provider + 'static>(
     // --- Resume later (new process) ---
     let loaded = storage.load("session-123").await?;
 
-    // The book loads the history and forgets to hand it over.
+    // The book loads the history but does not pass it to the agent. The code here passes it.
     let agent = Agent::builder(provider)
         .context(context)
         .tools(tools)
@@ -122,7 +122,7 @@ async fn persistence<P: Provider + 'static>(
 }
 
 #[tokio::test]
-async fn a_saved_conversation_continues_in_another_agent() {
+async fn saved_conversation_continues_in_another_agent() {
     let (first, second) = (
         ScriptedProvider::new([Reply::text("Hi!")]),
         ScriptedProvider::new([Reply::text("We were greeting.")]),
@@ -138,9 +138,9 @@ async fn a_saved_conversation_continues_in_another_agent() {
     assert_eq!(second.requests()[0].messages, expected[..3]);
 }
 
-/// "Quick Example", as printed, but in a folder of the test's own.
+/// The section "Quick Example" of the book as printed, but in a temporary folder.
 #[tokio::test]
-async fn sessions_are_files() -> Result<(), Box<dyn std::error::Error>> {
+async fn file_storage_stores_sessions_as_files() -> Result<(), Box<dyn std::error::Error>> {
     use neuron_runtime::*;
     use neuron_types::Message;
     use std::path::PathBuf;
@@ -164,7 +164,7 @@ async fn sessions_are_files() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 #[tokio::test]
-async fn sessions_are_kept_in_memory() -> Result<(), Box<dyn std::error::Error>> {
+async fn memory_storage_stores_sessions() -> Result<(), Box<dyn std::error::Error>> {
     use neuron_runtime::InMemorySessionStorage;
 
     let session = Session::new("chat-42", "/home/user/project".into());
@@ -175,7 +175,7 @@ async fn sessions_are_kept_in_memory() -> Result<(), Box<dyn std::error::Error>>
 }
 
 #[tokio::test]
-async fn a_conversation_in_a_file_continues_in_another_process() {
+async fn file_session_continues_in_another_storage() {
     let folder = Folder::new("resumed");
     let storage = || neuron_runtime::FileSessionStorage::new(folder.0.clone());
     let (first, second) = (

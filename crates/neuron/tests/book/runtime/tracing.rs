@@ -1,4 +1,4 @@
-//! "TracingHook"
+//! The section "TracingHook" of the book.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
@@ -6,7 +6,7 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{HookAction, HookEvent, ObservabilityHook, ToolContext};
 
 #[tokio::test]
-async fn a_hook_is_made_and_added_as_printed() {
+async fn tracing_hook_is_created_and_added_as_printed() {
     let context = SlidingWindowStrategy::new(20, 100_000);
     let provider = ScriptedProvider::new([Reply::text("hi")]);
     let mut agent = AgentLoop::builder(provider, context).build();
@@ -23,9 +23,9 @@ async fn a_hook_is_made_and_added_as_printed() {
     assert_eq!(agent.run_text("hi", &ToolContext::default()).await.unwrap().response, "hi");
 }
 
-/// The names of the table, as whoever watches spans or events finds them.
+/// Checks that a subscriber receives spans and events with the names of the chapter's table.
 #[tokio::test]
-async fn the_events_of_the_table_have_its_names() {
+async fn traced_events_have_the_names_of_the_table() {
     use std::sync::{Arc, Mutex};
 
     #[derive(Clone, Default)]
@@ -54,9 +54,9 @@ async fn the_events_of_the_table_have_its_names() {
         fn exit(&self, _: &::tracing::span::Id) {}
     }
 
-    // As long as a process has a single subscriber, tracing asks the thread that meets a line first
-    // whether anybody wants it, and keeps the answer for all threads: the tests beside this one, which
-    // have none, would silence it here. With a second subscriber it asks all of them.
+    // tracing caches for each call site if a subscriber is interested. With a single subscriber, the thread that
+    // reaches a call site first decides for all threads. Concurrent tests have no subscriber, so they would disable the
+    // call sites for this test. With a second subscriber, tracing asks all subscribers.
     let _another = ::tracing::Dispatch::new(Names::default());
     let names = Names::default();
     let _guard = ::tracing::subscriber::set_default(names.clone());

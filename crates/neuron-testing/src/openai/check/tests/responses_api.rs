@@ -1,4 +1,4 @@
-//! The same tables for the Responses API, and for embeddings.
+//! Checks bodies of requests to the Responses API and for embeddings, each with the expected error text.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn reasoning() -> Value {
 }
 
 #[test]
-fn good_requests() {
+fn valid_requests_are_accepted() {
     accepts(json!({}));
     accepts(json!({
         "store": false,
@@ -64,7 +64,7 @@ fn good_requests() {
 }
 
 #[test]
-fn bad_parameters() {
+fn invalid_parameters_are_rejected() {
     refuses(
         json!({"model": null}),
         "400 missing_required_parameter: Missing required parameter: 'model'.",
@@ -99,7 +99,7 @@ fn bad_parameters() {
 }
 
 #[test]
-fn bad_tools() {
+fn invalid_tools_are_rejected() {
     let nested = json!([{"type": "function", "function": {"name": "f"}}]);
     refuses(
         json!({"tools": nested}),
@@ -112,7 +112,7 @@ fn bad_tools() {
 }
 
 #[test]
-fn items_that_need_others() {
+fn items_without_their_required_items_are_rejected() {
     refuses(
         json!({"input": [output("a")]}),
         "400 -: No tool call found for function call output with call_id a.",
@@ -141,7 +141,7 @@ fn items_that_need_others() {
 }
 
 #[test]
-fn bad_items() {
+fn invalid_items_are_rejected() {
     let refuses_item = |item: Value, expected| refuses(json!({"input": [item]}), expected);
     let mut item = call("a");
     item["id"] = json!("call_1");
@@ -172,7 +172,7 @@ fn bad_items() {
 }
 
 #[test]
-fn embeddings() {
+fn invalid_embedding_requests_are_rejected() {
     let check = |fields: Value| {
         let body = with(json!({"model": "text-embedding-3-small", "input": "hi"}), &fields);
         check_embeddings_request(&body).map_err(|error| error.message)
