@@ -239,7 +239,7 @@ impl CompiledRule {
         let title = self.rule.title();
         let reason = self.rule.reason.iter().map(|reason| format!(": {reason}"));
         let unsure =
-            unsure.iter().map(|why| format!(" (it cannot be told if that is meant: {why})"));
+            unsure.iter().map(|why| format!(" (it is not certain that the rule matches: {why})"));
         let reason: String = reason.chain(unsure).collect();
         match self.rule.effect {
             PermissionEffect::Allow => PermissionDecision::Allow,
