@@ -72,8 +72,10 @@ impl Schema {
         let is_broken =
             transaction.prepare("PRAGMA foreign_key_check").and_then(|mut rows| rows.exists([]));
         if is_broken.map_err(fail)? {
-            let reason =
-                format!("its rows do not fit together after the step to version {}", stored + 1);
+            let reason = format!(
+                "its rows violate foreign keys after the migration to version {}",
+                stored + 1
+            );
             return Err(SqliteError::Corrupt { path: path.into(), reason, source: None });
         }
         transaction.commit().map_err(fail)?;
