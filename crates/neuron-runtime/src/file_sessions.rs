@@ -276,11 +276,13 @@ impl VersionedSessionStorage for FileSessionStorage {
         check_session_id(id)?;
         let revision = new_revision();
         let (expected, given) = (expected.clone(), revision.clone());
+        // Copied, because the blocking work may outlive this future.
         let (messages, state) = (messages.to_vec(), state.cloned());
         self.write(id, Directory::lock, move |file, caller| {
             if file.append(&messages, state.as_ref(), &expected, &given, caller)? {
                 return Ok(());
             }
+            // No batch can be appended to this file, so it is rewritten.
             let mut session = file.load_expected(&expected)?;
             session.messages.extend(messages);
             if let Some(state) = state {

@@ -157,12 +157,14 @@ impl ModelLayer for GuardrailHook {
             && let Some(reason) =
                 self.judge_input(&input_text(call.new_messages, self.checks_tool_results)).await
         {
+            // The rejected input is removed, so that the agent can continue with another message.
             next.take_back_input(self.checks_tool_results);
             return Err(call.rejected(reason, self.checks_tool_results));
         }
         if self.output.is_empty() {
             return next.run(call).await;
         }
+        // Only a streamed call has a sink.
         let held = next.sink().filter(|_| self.holds_back_text).map(BufferedDeltas::new);
         let response = held.as_ref().map_or(next, |held| next.with_sink(held)).run(call).await?;
         if let Some(reason) = self.judge_output(&output_text(&response, &call)).await {

@@ -200,7 +200,7 @@ pub enum RunsError {
         id: String,
     },
     /// The run or its wait ended, so the signal or cancellation has no effect.
-    #[error("the run {id:?} takes this no more: {reason}")]
+    #[error("the run {id:?} accepts no signal or cancellation any more: {reason}")]
     Ended {
         /// Id of the run.
         id: String,

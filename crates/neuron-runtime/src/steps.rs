@@ -28,6 +28,7 @@ pub struct StepRecord<T> {
     /// Version of the record format. It is [`StepRecord::VERSION`] of the release that wrote the record.
     pub version: u32,
     /// Value of the step. `None` if it failed.
+    // With a plain `default`, serde would require `T: Default`.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub ok: Option<T>,
     /// Error of the step. `None` if it succeeded.
@@ -82,6 +83,7 @@ impl<T> StepRecord<T> {
         match (self.ok, self.error) {
             (Some(value), None) => Ok(Ok(value)),
             (None, Some(error)) => Ok(Err(error)),
+            // This release never writes a record with both or none.
             _ => Err(other("a step of the journal has neither a value nor an error".into())),
         }
     }
@@ -165,6 +167,7 @@ impl StepRecord<CompletionResponse> {
         let text = match self.to_json() {
             Ok(json) if json.len() <= limit => return Ok(json),
             Ok(_) => {
+                // The fields serve only for error texts, so they are removed first.
                 let json = self.clone().without_fields().to_json()?;
                 if json.len() <= limit {
                     return Ok(json);
@@ -207,6 +210,7 @@ impl StepRecord<ToolOutput> {
     /// [`DurableError::Tool`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has a
     /// newer version.
     pub fn into_tool(self, meter: &UsageMeter) -> Result<ToolOutput, DurableError> {
+        // Tokens of a failed call were charged too.
         meter.add(&self.usage);
         self.into_tool_uncounted()
     }
@@ -236,6 +240,7 @@ impl StepRecord<ToolOutput> {
             Ok(json) => too_long(&what(), json.len(), limit),
             Err(error) => not_json(&what(), &error),
         };
+        // The tool has run, so its effect is uncertain and a call with the same effect key must not repeat it.
         let error = ToolError::ExecutionFailed(Box::new(UncertainEffect(text)));
         Self::of_tool(Err(error), self.usage.clone(), self.ended_at()).to_json()
     }
@@ -376,6 +381,7 @@ impl ToolRequest {
 
 impl fmt::Debug for ToolRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values may be secrets.
         let names: Vec<_> = self.environment.keys().collect();
         f.debug_struct("ToolRequest")
             .field("call", &self.call)

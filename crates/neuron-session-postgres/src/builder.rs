@@ -140,6 +140,7 @@ impl PostgresSessionStorageBuilder {
 
 /// Parses an address. Errors do not quote the address, because it may contain a password.
 fn parse(url: &str) -> Result<Config, StorageError> {
+    // The client's error is not used, because it may quote the address.
     let Ok(config) = url.parse::<Config>() else {
         return Err(error::settings(
             "the address cannot be read; it is written as \

@@ -61,6 +61,7 @@ impl Head {
         let Some((head, digest)) = found? else {
             return Ok(None);
         };
+        // A damaged index may lead to the row of another session.
         match head.content.id == id && digest == head.content.digest(&head.revision) {
             true => Ok(Some(head)),
             false => Err(head.corrupt("its row is not as written")),

@@ -78,6 +78,7 @@ pub(crate) fn read<T>(
     from: usize,
     take: impl Fn(&[u8]) -> serde_json::Result<T>,
 ) -> Result<Vec<T>> {
+    // The chain of digests continues after the messages before `from`.
     let mut digest = digest_before(connection, head, from)?;
     let mut select = connection.prepare_cached(
         "SELECT position, digest, body FROM messages
@@ -98,6 +99,7 @@ pub(crate) fn read<T>(
         messages
             .push(message.map_err(|error| head.corrupt(format!("message {position}: {error}")))?);
     }
+    // Further rows are damage too.
     if rows.next()?.is_some() || digest != head.content.messages_digest {
         return Err(head.corrupt("its messages do not match its digest"));
     }

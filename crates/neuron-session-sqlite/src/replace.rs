@@ -52,6 +52,7 @@ impl Replacement {
     ) -> Result<SessionRevision> {
         let stored = match before {
             Before::Revision(revision) => Some(Head::expect(connection, lost, &self.id, revision)?),
+            // A damaged session is an error even here, so it is not overwritten.
             Before::Anything => Head::find(connection, lost, &self.id)?,
             Before::Nothing => match Head::find(connection, lost, &self.id)? {
                 Some(_) => return Err(StorageError::Conflict { id: self.id }.into()),
@@ -97,6 +98,7 @@ fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<us
     if is_common(most)? {
         return Ok(most);
     }
+    // Binary search. After the first different message all digests differ.
     let (mut common, mut different) = (0, most);
     while common + 1 < different {
         let middle = common.midpoint(different);

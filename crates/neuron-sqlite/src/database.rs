@@ -74,6 +74,8 @@ impl Files {
         connection: &'c mut Connection,
         behavior: TransactionBehavior,
     ) -> Result<Transaction<'c>, SqliteError> {
+        // Read before the transaction begins. Otherwise a commit of another process during the transaction would look
+        // like a loss.
         let seen = self.witness.as_ref().map(Witness::seen).transpose()?;
         let transaction = connection.transaction_with_behavior(behavior);
         let transaction = transaction.map_err(|error| SqliteError::new(path, error))?;
@@ -262,6 +264,7 @@ impl Database {
         T: Send + 'static,
         E: From<SqliteError> + Send + 'static,
     {
+        // Queued first, so that the current holder of the connection may already run it.
         let mut outcome = pin!(self.shared.writes.add(is_synced, work));
         loop {
             let mut writer = pin!(self.shared.writer.clone().lock_owned());
@@ -275,6 +278,7 @@ impl Database {
                 Turn::Ended(Err(_)) => return Err(self.stopped().into()),
                 Turn::Begins(mut writer) => {
                     let shared = self.shared.clone();
+                    // The writes run to their end even if this future is dropped.
                     let ran = off_executor(move || shared.run_writes(&mut writer));
                     ran.await.ok_or_else(|| self.stopped())?;
                 }
@@ -483,6 +487,7 @@ impl Database {
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         let patience = self.shared.options.busy_timeout;
         self.with_writer(move |connection, shared| {
+            // No wait for other connections. Their data stays in the log.
             let done = connection
                 .busy_timeout(Duration::ZERO)
                 .and_then(|()| run_to_end(connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
@@ -563,6 +568,7 @@ impl Shared {
         };
         let mut connection =
             opened.map_err(|error| E::from(SqliteError::new(&self.path, error)))?;
+        // A panic skips the next lines, so the connection is closed.
         let result = work(&mut connection);
         if let Some(mut idle) = self.idle() {
             idle.push(connection);

@@ -71,6 +71,7 @@ impl Witness {
     /// witness. Call it before a transaction begins, because other processes commit during the transaction.
     pub(crate) fn seen(&self) -> Result<u64, SqliteError> {
         let mut damage = String::new();
+        // Another process may be writing a line, so an invalid file is read again.
         for _ in 0..READS {
             match fs::read(&self.path) {
                 Ok(bytes) => match newest(&bytes) {

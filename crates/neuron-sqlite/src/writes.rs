@@ -52,12 +52,14 @@ impl Queue {
     ) {
         let is_synced = {
             let mut jobs = self.lock();
+            // Writes of dropped callers must not start a transaction.
             while jobs.front().is_some_and(|job| !job.is_awaited()) {
                 jobs.pop_front();
             }
             if jobs.is_empty() {
                 return;
             }
+            // One write that needs a sync makes the whole transaction synced.
             jobs.iter().take(MOST).any(|job| job.is_synced())
         };
         let begun = switch_sync(connection, is_synced)
@@ -86,6 +88,7 @@ impl Queue {
                 }
             }
         }
+        // After a failure of the transaction, the remaining writes run in the next one.
         self.put_back(jobs.split_off(ran));
         let witness = files.witness.as_ref().filter(|_| has_changed);
         let committed = match failure {
@@ -206,6 +209,7 @@ where
             return Ok(false);
         }
         transaction.execute_batch("SAVEPOINT neuron_write")?;
+        // A transaction without changes does not increment the commit number.
         let changes = transaction.total_changes();
         let ran = catch_unwind(AssertUnwindSafe(|| work(transaction)));
         self.state = match ran {

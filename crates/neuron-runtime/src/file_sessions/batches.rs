@@ -77,6 +77,7 @@ impl Tip {
     ) -> Result<Option<Vec<u8>>, StorageError> {
         let serialization =
             |error: serde_json::Error| StorageError::Serialization(error.to_string());
+        // The new chain covers the previous one, which is removed from the front at the end.
         let mut out = self.chain.into_bytes();
         let chain_length = out.len();
         out.extend_from_slice(b"{\"messages\":");

@@ -89,6 +89,7 @@ pub(super) fn write(
 }
 
 fn write_lines(session: &Session, revision: &SessionRevision) -> std::io::Result<Vec<u8>> {
+    // Written line by line, so that `outline` finds the fields without parsing the messages.
     let mut out = Vec::new();
     let json = |value: &str| serde_json::to_string(value);
     writeln!(out, "{{\n  \"format\": {},", json(FORMAT)?)?;
@@ -131,6 +132,7 @@ pub(super) fn read(
     path: &Path,
 ) -> Result<(Session, SessionRevision), StorageError> {
     let (json, batches) = batches::split(file);
+    // Verified before parsing, so that damage is not reported as a syntax error.
     let checksum = Checksum::of(WHOLE.matches(json), path)?;
     let document: Document = match stored_json::read(json) {
         Ok(document) => document,

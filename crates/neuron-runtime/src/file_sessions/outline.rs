@@ -110,6 +110,7 @@ impl Ends {
         checksum.check(fields.version, path)?;
         check_id(&fields.id, id, path)?;
         let document = self.last.split_last().and_then(|(_, last)| WHOLE.digits(last));
+        // The closing line of the last batch is newer than the fields of the document.
         let (chain, state_bytes) = match closing {
             Some(_) if fields.version < VERSION => return Ok(None),
             Some(closing) => {

@@ -88,7 +88,7 @@ impl TimeLimit {
 /// Sleeps on tokio's clock. Outside of a tokio runtime it returns immediately and logs a warning.
 pub(super) async fn sleep(duration: Duration) {
     if !clock::sleep(duration).await && !duration.is_zero() {
-        tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
+        tracing::warn!(?duration, "there is no tokio runtime, so the delay is skipped");
     }
 }
 

@@ -171,6 +171,7 @@ impl CompiledCondition {
         directory: Option<&Directory>,
     ) -> Finding {
         let about = |why: &str| format!("the argument `{}`: {why}", self.argument);
+        // The model's arguments may be incomplete JSON.
         if !input.is_object() || ToolCall::invalid_json(input).is_some() {
             return Finding::unknown("the arguments are no JSON object");
         }
@@ -192,6 +193,7 @@ impl CompiledCondition {
                     Value::String(text) => self.check_text(text, directory),
                     _ => Finding::unknown("it is not a text"),
                 };
+                // A list is allowed only if all of its values match, and is forbidden if one value matches.
                 match effect {
                     PermissionEffect::Allow => values
                         .iter()

@@ -201,6 +201,7 @@ impl CompiledRule {
     pub(super) fn new(rule: PermissionRule) -> Result<Self, PermissionRuleError> {
         let invalid =
             |reason: String| PermissionRuleError::InvalidRule { rule: rule.title(), reason };
+        // Such a rule would never match, which its author cannot have intended.
         if rule.tools.is_empty() || rule.tools.iter().any(String::is_empty) {
             return Err(invalid("it must name its tools; `*` is every tool".into()));
         }

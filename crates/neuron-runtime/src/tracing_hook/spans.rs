@@ -186,6 +186,7 @@ impl Drop for RunScope {
         if !has_ended {
             span.in_scope(|| hook.tell_dropped_run(&self.run_id, &self.agent));
         }
+        // After the event, which contains the duration of the run.
         hook.clocks.close_run(&self.run_id);
     }
 }

@@ -128,7 +128,7 @@ impl Drop for Cgroup {
                     break;
                 }
                 if start.elapsed() > PATIENCE {
-                    tracing::warn!(directory = %directory.display(), %error, "a control group is left");
+                    tracing::warn!(directory = %directory.display(), %error, "a control group could not be removed");
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(1));

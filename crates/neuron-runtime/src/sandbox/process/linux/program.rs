@@ -78,6 +78,7 @@ impl Program {
         let Some(path) = found.into_iter().find(|path| is_program(path)) else {
             return refused(format!("there is no program {}", name.display()));
         };
+        // A symbolic link could lead out of the allowed paths.
         let target = path.canonicalize().unwrap_or_else(|_| path.clone());
         if !executable.iter().any(|allowed| target.starts_with(allowed)) {
             return refused(format!(
