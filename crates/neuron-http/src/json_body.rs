@@ -89,7 +89,7 @@ impl Serialize for VendorFields<'_> {
     }
 }
 
-/// Writes the fields of one JSON object. See [`write_json`].
+/// Writes the fields of one JSON object, and merges extra fields into it. [`write_json`] creates it.
 pub struct Fields<'a> {
     map: Compound<'a, &'a mut Vec<u8>, CompactFormatter>,
     extra: Option<&'a Map<String, Value>>,

@@ -73,7 +73,7 @@ struct State {
     warned: Option<(String, String)>,
 }
 
-/// The messages of a conversation that were already hashed.
+/// Hash of the messages of one conversation that were hashed so far.
 struct Conversation {
     key: HistoryKey,
     messages: usize,
@@ -218,7 +218,7 @@ impl State {
     }
 }
 
-/// Adds messages to a hash.
+/// Adds the JSON of messages to a hash. Returns an error if a message cannot be serialised.
 fn read(hash: Sha256, messages: &[Message]) -> Result<Sha256, DurableError> {
     let mut hasher = Hasher(hash);
     for message in messages {

@@ -46,8 +46,8 @@ enum Source {
 }
 
 impl EffectKeys {
-    /// Replaces all effects with the effects in the state of the run's start. Call it when a run begins, resumes or
-    /// continues as new.
+    /// Replaces the stored effects with those in the state from which a run starts. Call it when a run begins, resumes
+    /// or continues as new.
     pub fn restart(&self, start: &Start) {
         self.replace(match start {
             Start::Snapshot(snapshot) => &snapshot.effects,
@@ -57,8 +57,9 @@ impl EffectKeys {
         });
     }
 
-    /// Replaces all effects with the effects of the agent inside a call that resumes after an approval. Without such an
-    /// approval in `ctx`, the new set is empty.
+    /// Replaces the stored effects with those of a pending approval, which is in the extensions of `ctx`. Call it when
+    /// an agent inside a tool call resumes after the approval. Without an approval in `ctx`, the stored effects are
+    /// removed.
     pub fn restart_call(&self, ctx: &ToolContext) {
         let resumed = ctx.extensions.get::<ResumedApproval>();
         self.replace(resumed.map_or(&[], |resumed| &resumed.pending.effects));

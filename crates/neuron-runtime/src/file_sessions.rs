@@ -150,7 +150,7 @@ impl FileSessionStorage {
         self.directory.path()
     }
 
-    /// Runs a read with [`blocking`].
+    /// Runs work that reads the directory on a blocking thread, if there is a tokio runtime.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Directory) -> Result<T, StorageError> + Send + 'static,
@@ -159,7 +159,7 @@ impl FileSessionStorage {
         blocking(move |_| work(&directory)).await
     }
 
-    /// Runs a write with [`blocking`] while it holds the session's lock. `open` opens the lock.
+    /// Takes the session's lock with `open`, and then runs work that writes its file on a blocking thread.
     async fn write<T: Send + 'static>(
         &self,
         id: &str,

@@ -12,7 +12,7 @@ use neuron_types::{WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 /// The result of a guardrail's check of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardrailResult {
-    /// The text is acceptable.
+    /// The text is acceptable and is passed on.
     Pass,
     /// The text must not be passed on.
     Tripwire(

@@ -85,9 +85,9 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 pub struct GuardrailHook {
     input: Vec<Arc<dyn ErasedInputGuardrail>>,
     output: Vec<Arc<dyn ErasedOutputGuardrail>>,
-    /// Set by [`check_tool_results`](Self::check_tool_results).
+    /// Set if input guardrails also check tool results.
     checks_tool_results: bool,
-    /// Set by [`hold_back_text`](Self::hold_back_text).
+    /// Set if deltas are delayed until the response has passed the output guardrails.
     holds_back_text: bool,
 }
 
@@ -213,7 +213,7 @@ fn rejection(side: &str, findings: &Findings) -> Option<String> {
     Some(format!("{side} guardrail `{name}`: {reason}"))
 }
 
-/// Builds a [`GuardrailHook`].
+/// Builder of a [`GuardrailHook`].
 #[derive(Debug, Clone, Default)]
 #[must_use = "builders do nothing until `build` is called"]
 pub struct GuardrailHookBuilder {

@@ -307,7 +307,7 @@ impl<P> fmt::Debug for LocalDurableContext<P> {
 /// A failed attempt of a model call.
 struct Broken {
     error: ProviderError,
-    /// Set if a retry may succeed.
+    /// Set if another attempt may succeed, so that the call is retried.
     may_pass: bool,
 }
 

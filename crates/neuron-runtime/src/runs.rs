@@ -106,7 +106,7 @@ impl RunStatus {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunSummary {
-    /// Id of the run.
+    /// Id of the run, by which the engine finds it.
     pub id: String,
     /// The state of the run.
     pub status: RunStatus,
@@ -146,7 +146,7 @@ impl RunSummary {
     }
 }
 
-/// Description of a run's wait.
+/// A wait of a run, with the event that ends it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WaitsFor {
@@ -185,7 +185,7 @@ pub enum WaitEvent {
         /// [`DurableRuns::list`] if the engine would need a request for each run to load them.
         pending: Option<Box<PendingApproval>>,
     },
-    /// The [deadline](WaitsFor::deadline), without another event.
+    /// Only the [deadline](WaitsFor::deadline) ends the wait, as in a sleep.
     Time,
 }
 
@@ -212,7 +212,7 @@ pub enum RunsError {
     NotRevivable {
         /// Id of the run.
         id: String,
-        /// Description of the run's state.
+        /// Description of the run's state, which explains why the run cannot be revived.
         reason: String,
     },
     /// The decisions do not match the run's pending calls.

@@ -269,7 +269,7 @@ pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
 /// Decides how a run continues after a tool call was interrupted and must not run twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownOutcome {
-    /// The call's result is [`outcome_unknown`], and the run continues.
+    /// The model receives [`outcome_unknown`] as the result of the call, and the run continues.
     #[default]
     TellModel,
     /// The run ends with [`DurableError::Other`]. Each resumption ends in the same way, until a person decides about
@@ -324,7 +324,8 @@ pub struct ToolRequest {
     /// on replay.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The approval with which an agent inside the call resumes. `None` if no such agent waits for an approval.
+    /// The approval with which an agent inside this tool call resumes. `None` if no agent inside the call waited for an
+    /// approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Box<ResumedApproval>>,
     /// Names of the agents that enclose the call, outermost first, as in [`AgentPath`].

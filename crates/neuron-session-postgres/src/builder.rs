@@ -41,11 +41,11 @@ use crate::schema::Schema;
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct PostgresSessionStorageBuilder {
-    /// Name of the schema with the tables.
+    /// Name of the schema that contains the tables.
     schema: String,
     /// Maximum number of open connections.
     max_connections: usize,
-    /// Maximum wait for a connection.
+    /// Maximum wait of a call for a connection.
     timeout: Duration,
 }
 

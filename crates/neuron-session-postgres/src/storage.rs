@@ -499,7 +499,7 @@ impl PostgresSessionStorage {
         })
     }
 
-    /// Returns the error for a damaged session.
+    /// Returns the error that a session is damaged, for the given reason.
     fn corrupt(&self, id: &str, reason: &str) -> StorageError {
         let (schema, place) = (self.schema.name(), self.connections.place());
         let location = format!("session {id:?} in schema {schema} of {place}");
@@ -519,7 +519,7 @@ impl fmt::Debug for PostgresSessionStorage {
     }
 }
 
-/// A serialised session.
+/// A session with its serialised state and messages.
 struct Draft<'a> {
     session: &'a Session,
     state: String,
@@ -533,7 +533,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The parameters of the statement `write`.
+/// The parameters of a write to an existing session.
 struct Write<'a> {
     /// Id of the session.
     id: &'a str,
@@ -552,7 +552,7 @@ struct Write<'a> {
     known: usize,
 }
 
-/// A time in its two columns.
+/// A time as it is stored, in two columns.
 #[derive(Clone, Copy)]
 struct Time {
     /// The time, truncated to microseconds, which is PostgreSQL's precision.

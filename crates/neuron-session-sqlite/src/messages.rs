@@ -9,7 +9,7 @@ use crate::head::Head;
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// Serialised messages as JSON in one buffer.
+/// The JSON of several messages, in one buffer.
 pub(crate) struct Bodies {
     text: Vec<u8>,
     /// End position of each message in `text`.
@@ -17,7 +17,7 @@ pub(crate) struct Bodies {
 }
 
 impl Bodies {
-    /// Serialises messages.
+    /// Serialises messages. Returns an error if a message has no JSON form.
     pub(crate) fn of(messages: &[Message]) -> std::result::Result<Self, StorageError> {
         let mut bodies = Self { text: Vec::new(), ends: Vec::with_capacity(messages.len()) };
         for message in messages {

@@ -34,11 +34,11 @@ struct Shared {
     options: SqliteOptions,
     /// The connection that writes. The holder of the lock runs all waiting writes.
     writer: Arc<AsyncMutex<Writer>>,
-    /// The waiting writes.
+    /// The writes that wait for the connection.
     writes: Queue,
     /// The connections that read. `None` for a database in memory, which has only one connection.
     readers: Option<Readers>,
-    /// Connection for `read_apart`, which does not wait for other callers. Opened at its first use.
+    /// Connection for [`Database::read_apart`]. `None` until its first use.
     apart: Mutex<Option<Connection>>,
     files: Files,
     /// Dropped after all connections, because the order of the fields is the order of dropping.
@@ -52,7 +52,7 @@ struct Writer {
     is_synced: bool,
 }
 
-/// The checks at the start of each transaction.
+/// The checks that run at the start of each transaction.
 #[derive(Default)]
 pub(crate) struct Files {
     /// The open files. `None` for a database in memory.
@@ -62,7 +62,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Returns an error if the paths do not name the open files any more.
+    /// Returns an error if a path of the database or its log does not name the open file any more.
     fn check_open(&self) -> Result<(), SqliteError> {
         self.open.as_ref().map_or(Ok(()), OpenFiles::check)
     }
@@ -93,7 +93,7 @@ impl Files {
     }
 }
 
-/// The event that ends the wait of a write.
+/// The event that ends a caller's wait for its write.
 enum Turn<O, W> {
     /// Another caller has run the write.
     Ended(O),
@@ -540,7 +540,7 @@ impl Shared {
         });
     }
 
-    /// Runs a transaction of this `behavior` that only reads.
+    /// Runs a transaction that only reads, on this connection and with this `behavior`.
     fn transact<T, E: From<SqliteError>>(
         &self,
         connection: &mut Connection,

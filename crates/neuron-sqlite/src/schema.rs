@@ -95,7 +95,7 @@ impl Schema {
         self.stored_version(&transaction, path)
     }
 
-    /// Reads the version inside a transaction. See [`current_version`](Self::current_version).
+    /// Returns the version that is stored in a database, or 0 for an empty one. Call it inside a transaction.
     fn stored_version(&self, connection: &Connection, path: &Path) -> Result<usize, SqliteError> {
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         let fail = |error| SqliteError::new(path, error);

@@ -18,13 +18,13 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::{SqliteError, SqliteOptions, Synchronous, open_files};
 
-/// Number of lines in the file. Consecutive commits use different lines, so that two writers do not write to the same
-/// place. The length of a line divides a disk sector, which is written as a whole.
+/// Number of lines in the witness. Consecutive commits use different lines, so that two writers do not write to the
+/// same place. The length of a line divides a disk sector, which is written as a whole.
 const LINES: u64 = 8;
-/// Length of a line in bytes.
+/// Length of a line of the witness in bytes.
 const LINE: usize = 64;
 
-/// Maximum number of attempts to read the file, because another process may be writing a line.
+/// Maximum number of attempts to read the witness, because another process may be writing a line.
 const READS: usize = 100;
 
 /// Creates the table with the number of the last commit.

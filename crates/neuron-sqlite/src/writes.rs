@@ -14,13 +14,13 @@ use crate::database::Files;
 use crate::witness::Witness;
 use crate::{Abort, SqliteError};
 
-/// Maximum number of writes in a transaction.
+/// Maximum number of writes that share a transaction.
 const MOST: usize = 256;
 
 /// The outcome of a write. The outer `Err` is the payload of a panic.
 pub(crate) type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 
-/// The waiting writes, in the order of their calls.
+/// A queue of waiting writes, in the order of their calls.
 #[derive(Default)]
 pub(crate) struct Queue(Mutex<VecDeque<Box<dyn Job>>>);
 
@@ -110,7 +110,7 @@ impl Queue {
         }
     }
 
-    /// Removes the first waiting write.
+    /// Removes and returns the first waiting write.
     fn pop(&self) -> Option<Box<dyn Job>> {
         self.lock().pop_front()
     }
@@ -169,14 +169,14 @@ trait Job: Send {
     fn end(self: Box<Self>, path: &Path, failure: Option<SqliteError>);
 }
 
-/// A write with its sender.
+/// A waiting write, and the sender of its outcome.
 struct Write<T, E, F> {
     is_synced: bool,
     state: State<T, E, F>,
     reply: oneshot::Sender<Outcome<T, E>>,
 }
 
-/// The state of a write.
+/// The progress of a write, with its work or its outcome.
 enum State<T, E, F> {
     Waiting(F),
     Done(T),

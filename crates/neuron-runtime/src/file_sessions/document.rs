@@ -42,7 +42,7 @@ pub(super) const FORMAT: &str = "neuron session";
 /// Version that is written, and the newest version that can be read.
 pub(super) const VERSION: u64 = 3;
 
-/// Newest version whose documents have no checksums.
+/// Newest version of the file format that has no checksums.
 const WITHOUT_CHECKSUM: u64 = 1;
 
 /// First line of the messages. No other line is equal to it, because each line of a message starts with at least four
@@ -54,7 +54,7 @@ const MESSAGES_END: &str = "  ],\n";
 /// Last bytes of a file of version 1.
 const END_1: &str = "  ]\n}\n";
 
-/// Number of bytes at the end of a file that [`is_end`] examines.
+/// Number of bytes at the end of a file that [`is_end`] needs.
 pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len() + 1;
 
 #[derive(Deserialize)]
@@ -169,9 +169,9 @@ pub(super) fn read(
     Ok((session, revision))
 }
 
-/// The result of a checksum test that did not fail, which is a match or a missing checksum.
+/// Proof that a document's checksum was tested. The checksum either matched or was missing.
 pub(super) struct Checksum {
-    /// Set if there is a checksum, which matches.
+    /// Set if the document has a checksum, which matched.
     is_there: bool,
 }
 

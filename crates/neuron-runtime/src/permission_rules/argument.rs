@@ -121,7 +121,7 @@ impl TryFrom<PatternForm> for ArgumentPattern {
     }
 }
 
-/// A condition with its parsed pattern.
+/// A condition on an argument with its parsed pattern.
 #[derive(Debug, Clone)]
 pub(super) struct CompiledCondition {
     argument: String,

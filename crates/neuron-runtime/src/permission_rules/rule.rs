@@ -49,14 +49,14 @@ pub enum PermissionEffect {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PermissionRule {
-    /// Effect on the calls that match.
+    /// Effect of the rule on the calls that it matches.
     pub effect: PermissionEffect,
     /// Names of the tools, in which `*` matches any characters.
     pub tools: Vec<String>,
     /// Conditions on the arguments, all of which must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<ArgumentCondition>,
-    /// The annotations that the tool must have.
+    /// Annotations that the tool must have.
     #[serde(default, skip_serializing_if = "AnnotationCondition::is_empty")]
     pub annotations: AnnotationCondition,
     /// Name of the rule in reasons and questions. Default: its effect and its tools.

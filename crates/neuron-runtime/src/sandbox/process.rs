@@ -377,7 +377,7 @@ impl ProcessSandboxBuilder {
     }
 }
 
-/// The settings of a [`ProcessSandboxBuilder`].
+/// The settings that a [`ProcessSandboxBuilder`] collects.
 #[derive(Clone)]
 struct Settings {
     directory: PathBuf,

@@ -93,7 +93,7 @@ struct Spanned {
     span: Span,
     /// The hook, whose settings decide whether an error's text is recorded.
     hook: TracingHook,
-    /// Set once the outcome was recorded.
+    /// Set once the outcome of the operation was recorded.
     has_ended: bool,
 }
 

@@ -292,7 +292,7 @@ async fn timeout_applies_to_each_attempt_of_a_model_call() {
     assert_eq!(error.to_string(), "provider error: timeout after 10s");
 }
 
-/// Records its events, and waits for `slow` before each event.
+/// A delta sink that records all events. Before each event it waits for the time `slow`.
 #[derive(Default)]
 struct Reader {
     log: Log,

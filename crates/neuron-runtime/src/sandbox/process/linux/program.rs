@@ -37,7 +37,7 @@ const OWN_NAMES: [&str; 19] = [
     "UID",
 ];
 
-/// A resolved command, ready to start.
+/// A command with its resolved program file, directory and environment.
 pub(super) struct Program {
     pub(super) path: PathBuf,
     pub(super) args: Vec<OsString>,
