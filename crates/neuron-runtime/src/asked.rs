@@ -30,7 +30,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Returns a copy with empty [`fields`](Self::fields), to shorten a record.
+    /// Returns a copy with empty [`fields`](Asked::fields), to shorten a record.
     pub(crate) fn without_fields(&self) -> Self {
         Self { fields: BTreeMap::new(), ..self.clone() }
     }

@@ -57,9 +57,9 @@ impl EffectKeys {
         });
     }
 
-    /// Replaces the stored effects with those of a pending approval, which is in the extensions of `ctx`. Call it when
-    /// an agent inside a tool call resumes after the approval. Without an approval in `ctx`, the stored effects are
-    /// removed.
+    /// Replaces the stored effects with the effects of a pending approval, which is in the extensions of `ctx`. Call it
+    /// when an agent inside a tool call resumes after the approval. Without an approval in `ctx`, the stored effects
+    /// are removed.
     pub fn restart_call(&self, ctx: &ToolContext) {
         let resumed = ctx.extensions.get::<ResumedApproval>();
         self.replace(resumed.map_or(&[], |resumed| &resumed.pending.effects));

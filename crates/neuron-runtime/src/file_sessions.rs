@@ -100,7 +100,7 @@ use locks::Lock;
 /// # }
 /// ```
 ///
-/// # Example: go on in another process
+/// # Example: continue in another process
 ///
 /// ```
 /// use neuron_loop::{Agent, SessionHandle};

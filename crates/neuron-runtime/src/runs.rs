@@ -175,7 +175,7 @@ pub enum WaitEvent {
         /// Name of the signal.
         name: String,
     },
-    /// Decisions on pending calls, which need an approval.
+    /// Decisions on the run's pending calls, which run only after an approval.
     Approval {
         /// Name of the signal that carries the [`ApprovalDecisions`]. `None` if the run ended with
         /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired) and its program must resume it

@@ -21,7 +21,8 @@ pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
 /// A journal entry with the result of one step. The result is a value or an error, and a replay returns it to the agent
 /// loop.
 ///
-/// Unknown fields are ignored when a record is read. A record with a newer [`version`](Self::version) is an error.
+/// Unknown fields are ignored when a record is read. A record with a newer [`version`](StepRecord::version) is an
+/// error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepRecord<T> {
@@ -53,7 +54,7 @@ fn is_nothing(usage: &TokenUsage) -> bool {
 }
 
 impl<T> StepRecord<T> {
-    /// Version that this release writes, and the newest version that it reads.
+    /// Version of the record format that this release writes, and the newest version that it reads.
     pub const VERSION: u32 = 1;
 
     fn new(result: Result<T, ErrorRecord>, usage: TokenUsage, at: DateTime<Utc>) -> Self {
@@ -358,8 +359,8 @@ impl ToolRequest {
         }
     }
 
-    /// Creates the context of the call in the other process. The context has a new cancellation token and a new usage
-    /// meter.
+    /// Creates the context in which another process runs the call. The context has a new cancellation token and a new
+    /// usage meter.
     #[must_use]
     pub fn context(&self) -> ToolContext {
         let mut ctx = ToolContext {

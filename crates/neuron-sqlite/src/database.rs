@@ -438,7 +438,7 @@ impl Database {
         .await
     }
 
-    /// Writes a consistent copy of the database to a new file. The database can be read and written meanwhile.
+    /// Writes a consistent copy of the database to a new file. The database can be read and written during the copy.
     ///
     /// The copy is one file without a log and a witness. It gets its name only after it was checked and synced. Do not
     /// copy the database file itself, because this loses the commits in its log.

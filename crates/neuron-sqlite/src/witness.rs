@@ -5,9 +5,9 @@
 //! After a synced commit, the writer notes this number in the witness. A database with a lower number than its witness
 //! has lost commits.
 //!
-//! The number in the witness is never higher than that of the database without a loss. If the process or the machine
-//! stops between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync
-//! by default. A caller that must detect the loss of a certain commit syncs the witness after it, for example after an
+//! Without a loss, the number in the witness is at most the number in the database. If the process or the machine stops
+//! between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync by
+//! default. A caller that must detect the loss of a certain commit syncs the witness after it, for example after an
 //! effect that must not happen twice. With [`Synchronous::Normal`] a commit is not synced, and is not noted.
 
 use std::fs::{self, File, OpenOptions};

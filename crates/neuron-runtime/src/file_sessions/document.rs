@@ -39,7 +39,7 @@ use super::checksum::{HEAD, WHOLE};
 /// Value of the field `format`, which is the same in all versions.
 pub(super) const FORMAT: &str = "neuron session";
 
-/// Version that is written, and the newest version that can be read.
+/// Version of the file format that this release writes, and the newest version that it reads.
 pub(super) const VERSION: u64 = 3;
 
 /// Newest version of the file format that has no checksums.

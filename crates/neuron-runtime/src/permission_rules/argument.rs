@@ -24,7 +24,8 @@ pub struct ArgumentCondition {
 ///
 /// [`Text`](Self::Text), [`Path`](Self::Path) and [`Command`](Self::Command) apply to strings and to lists of strings.
 /// In a list, a rule that allows requires all strings to match, and a rule that denies or asks requires one string to
-/// match. A value of any other type is undecidable.
+/// match. For a value of any other type the match is undecidable, as explained at
+/// [`PermissionRules`](super::PermissionRules).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "PatternForm")]
 #[non_exhaustive]

@@ -88,7 +88,7 @@ async fn every_event_is_recorded_as_event_and_span() {
             assert_eq!(Told { has_ended: true, ..event }, span);
         }
     }
-    // An ended run leaves no entry in the clocks.
+    // An ended run leaves no entry in the hook's clocks.
     assert!(format!("{hook:?}").contains("data: {}"), "{hook:?}");
 }
 

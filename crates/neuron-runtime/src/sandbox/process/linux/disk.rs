@@ -36,7 +36,7 @@ impl Disks {
     }
 }
 
-/// Returns 5 % of a file system, and at most [`LARGEST_RESERVE`].
+/// Returns the default reserve of a file system in bytes. It is 5 % of the size, and at most [`LARGEST_RESERVE`].
 fn default_reserve(disk: &StatVfs) -> u64 {
     (bytes(disk, disk.f_blocks) / 20).min(LARGEST_RESERVE)
 }

@@ -128,7 +128,7 @@ fn candidates(name: &Path, directory: &Path, path: Option<&OsString>) -> Vec<Pat
     folders.map(|folder| directory.join(folder).join(name)).collect()
 }
 
-/// Returns `true` if a path is a file that somebody may execute.
+/// Returns `true` if a path is a file that some user may execute.
 fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
