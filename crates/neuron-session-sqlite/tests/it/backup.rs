@@ -28,7 +28,7 @@ async fn restored_backup_must_be_accepted() {
     assert_eq!(open(&path).await.load("s").await.unwrap().messages.len(), 4);
 }
 
-/// Once the log was deleted after a process was killed, and an earlier state of the session was loaded.
+/// In an earlier version an earlier state of the session was loaded if the log was deleted after a process was killed.
 #[tokio::test]
 async fn session_without_its_newest_messages_is_not_loaded() {
     let (folder, path) = place();

@@ -299,8 +299,8 @@ async fn concurrent_witnessed_writes_and_reads_lose_nothing() {
     assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
 }
 
-/// Once the witness had the permissions of its creator, so another user who may write to the database could not note
-/// commits.
+/// In an earlier version the witness had the permissions of its creator. Another user who may write to the database
+/// could then not note commits.
 #[cfg(unix)]
 #[tokio::test]
 async fn witness_has_the_permissions_of_its_database() {
