@@ -16,7 +16,7 @@ use crate::{Body, Framing, Secret};
 
 /// Decodes the frames of a vendor's streamed response into [`StreamEvent`]s.
 pub trait Decoder {
-    /// The framing of the vendor's stream.
+    /// The framing that splits the vendor's bytes into frames.
     type Framing: Framing + Default;
 
     /// Decodes one frame and appends its events to `events`. Returns `true` if the response is complete. `secret` must
@@ -57,7 +57,7 @@ pub struct AnswerStream<B, A: Decoder> {
     body: B,
     framing: A::Framing,
     answer: A,
-    /// Decoded events that have not been polled yet.
+    /// Decoded events that the stream has not returned yet.
     ready: VecDeque<StreamEvent>,
     /// Set after the last event was added to `ready`.
     ended: bool,
@@ -120,7 +120,7 @@ impl<B, A: Decoder> AnswerStream<B, A> {
         })
     }
 
-    /// Handles the end of the bytes.
+    /// Handles the end of the bytes. Returns an error if the response is incomplete.
     fn finish(&mut self) -> Result<(), ProviderError> {
         let Self { framing, answer, ready, ended, secret, .. } = self;
         framing.finish(|frame| {

@@ -52,7 +52,7 @@ struct Parts {
     scheme: Scheme,
     /// The host in lower case and the port, without user name and password.
     authority: Authority,
-    /// The path without slashes at its end.
+    /// The path of the URL, without slashes at its end.
     path: String,
     query: Option<String>,
     /// Value of the `authorization` header for the user name and the password. `None` if the URL has no user name.

@@ -99,7 +99,7 @@ pub struct Body {
     read: Bytes,
     chunks: Chunks,
     uri: Uri,
-    /// The idle timeout, which is the maximum wait for the next chunk.
+    /// Idle timeout, which is the maximum wait for the next chunk.
     idle: Duration,
     /// Request id and rate limits from the response's headers.
     pub(crate) metadata: AnswerMetadata,

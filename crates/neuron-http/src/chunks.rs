@@ -11,15 +11,15 @@ use neuron_types::BoxError;
 /// The chunks of a response body.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) enum Chunks {
-    /// The body of this crate's own client, which is not boxed.
+    /// The body of hyper's client, which this crate uses by default.
     Incoming(hyper::body::Incoming),
-    /// The body of another client.
+    /// The boxed body of a client that the caller provides.
     Boxed(Pin<Box<dyn http_body::Body<Data = Bytes, Error = BoxError> + Send>>),
 }
 
 #[cfg(not(target_family = "wasm"))]
 impl Chunks {
-    /// Boxes the body of another client.
+    /// Boxes the body of a client that the caller provides.
     pub(crate) fn boxed<B>(body: B) -> Self
     where
         B: http_body::Body<Data = Bytes> + Send + 'static,

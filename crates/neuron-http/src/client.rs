@@ -29,7 +29,7 @@ use crate::transport;
 #[derive(Clone)]
 pub struct HttpClient(Arc<dyn Fn(Request<Full<Bytes>>) -> Sending + Send + Sync>);
 
-/// The future of a response.
+/// The boxed future of a response.
 type Sending = Pin<Box<dyn Future<Output = Result<Response<Chunks>, BoxError>> + Send>>;
 
 impl HttpClient {
@@ -93,7 +93,7 @@ impl fmt::Debug for HttpClient {
 /// The HTTP client of an endpoint. Clones share its connections.
 #[derive(Debug, Clone)]
 pub(crate) enum Http {
-    /// The client of this crate.
+    /// The default client, hyper's pooled client.
     Own(Arc<Clients>),
     /// A client that the caller provides. It has its own connection pool.
     Given(HttpClient),
@@ -103,9 +103,9 @@ pub(crate) enum Http {
 /// constructors of providers return no error.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    /// Keeps idle connections in a pool.
+    /// The client for the first attempt of a request. It keeps idle connections in a pool.
     pooled: OnceLock<Client>,
-    /// Opens a new connection for each request, for retries.
+    /// The client for the second attempt of a request. It opens a new connection for each request.
     fresh: OnceLock<Client>,
 }
 
@@ -161,7 +161,7 @@ impl Http {
     }
 }
 
-/// Builds a POST request.
+/// Builds a POST request for a URL.
 fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
@@ -199,14 +199,14 @@ async fn send(
     }
 }
 
-/// A connection pool and its connector.
+/// A connection pool and the connector that opens its connections.
 #[derive(Debug)]
 struct Client {
     pool: Pool<Connector, Full<Bytes>>,
     connector: Connector,
 }
 
-/// Time after which an idle connection is closed.
+/// Time after which the pool closes an idle connection.
 const POOL_IDLE: Duration = Duration::from_secs(90);
 
 impl Client {

@@ -21,7 +21,7 @@ use tower_service::Service;
 
 use crate::idle::HasServed;
 
-/// Opens connections to one server.
+/// Opens connections to one server, directly or through a proxy.
 #[derive(Debug, Clone)]
 pub(crate) struct Connector {
     tcp: HttpConnector,
@@ -153,7 +153,7 @@ impl Service<Uri> for Connector {
 /// The error of a connection through a proxy, which names the proxy.
 #[derive(Debug)]
 struct ProxyError {
-    /// The host and the port of the proxy.
+    /// Host and port of the proxy, without its credentials.
     proxy: String,
     source: BoxError,
 }
@@ -181,14 +181,14 @@ impl std::error::Error for ProxyError {
     }
 }
 
-/// An open connection, with or without TLS and proxy.
+/// An open connection to a server or a proxy, with or without TLS.
 pub(crate) struct Io {
     stream: Box<dyn Stream>,
     /// Set if the peer is a proxy that forwards plain HTTP. Requests on this connection then contain the whole URL.
     is_forwarded: bool,
 }
 
-/// A boxed byte stream of a connection.
+/// A byte stream of a connection, for boxing.
 trait Stream: Read + Write + Connection + Send + Unpin {}
 
 impl<S: Read + Write + Connection + Send + Unpin> Stream for S {}

@@ -26,7 +26,8 @@ pub(crate) enum Fault {
 /// HTTP status of the response. `None` for an error inside a response with a successful status.
 type Status = Option<u16>;
 
-/// Error codes and types with their class. They take precedence over messages.
+/// Error codes and types with their class. They take precedence over messages. The comments name the vendors that send
+/// them.
 const CODES: &[(&str, Fault)] = &[
     // OpenAI, Azure, Groq, Cerebras.
     ("context_length_exceeded", Fault::TooLong),
@@ -95,7 +96,7 @@ const WEAK_CODES: [&str; 2] = ["invalid_request_error", "invalid_prompt"];
 const NOT_FOUND: [&str; 3] = ["not_found_error", "NOT_FOUND", "NotFoundError"];
 
 /// Parts of messages in lower case, with their class. A row matches if the message contains all of its parts. The first
-/// matching row decides.
+/// matching row decides. The comments name the vendors that send the message.
 const WORDINGS: &[(Fault, &[&str])] = &[
     // Anthropic: a 400 `invalid_request_error`.
     (Fault::Quota, &["credit balance is too low"]),
@@ -275,8 +276,8 @@ fn without_quotation(message: &str) -> String {
     end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }
 
-/// Returns `true` if a message about a missing object means a model and not a path of the API. It then names the model
-/// before "not found", or directly after it.
+/// Returns `true` if a "not found" message is about a model and not about a path of the API. Such a message names the
+/// model before the words "not found" or directly after them.
 fn names_model(message: &str) -> bool {
     let phrases = ["not found", "does not exist", "endpoints found"];
     let splits = phrases.iter().filter_map(|phrase| message.split_once(phrase));

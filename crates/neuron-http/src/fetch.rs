@@ -28,7 +28,7 @@ impl fmt::Debug for HttpClient {
     }
 }
 
-/// The HTTP client of an endpoint.
+/// The HTTP client of an endpoint. `None` for a new `reqwest` client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Http(Option<HttpClient>);
 
@@ -39,7 +39,7 @@ impl From<HttpClient> for Http {
 }
 
 impl Http {
-    /// Does nothing, because the browser owns the connections.
+    /// Does nothing, because the browser manages the connections.
     pub(crate) fn reset(&mut self) {}
 
     /// Sends a JSON body. Returns the response when its headers have arrived, whatever its status is.

@@ -89,7 +89,7 @@ impl Serialize for VendorFields<'_> {
     }
 }
 
-/// Writes the fields of one JSON object. See [`write_json`].
+/// Writes the fields of one JSON object, and merges extra fields into it. [`write_json`] creates it.
 pub struct Fields<'a> {
     map: Compound<'a, &'a mut Vec<u8>, CompactFormatter>,
     extra: Option<&'a Map<String, Value>>,
@@ -187,7 +187,7 @@ impl Serialize for Shortest {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self(number) = *self;
         if !number.is_finite() {
-            return Err(S::Error::custom(format_args!("{number} is no number that JSON has")));
+            return Err(S::Error::custom(format_args!("JSON has no number {number}")));
         }
         serializer.serialize_f64(number.to_string().parse().unwrap_or_else(|_| number.into()))
     }
@@ -274,8 +274,7 @@ mod tests {
     fn nan_and_infinity_are_rejected() {
         for number in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let error = write_json(None, |fields| fields.entry("t", &Shortest(number)));
-            let text =
-                format!("invalid request: cannot be written: {number} is no number that JSON has");
+            let text = format!("invalid request: cannot be written: JSON has no number {number}");
             assert_eq!(error.unwrap_err().to_string(), text);
         }
     }

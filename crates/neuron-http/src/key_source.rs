@@ -8,7 +8,8 @@ use neuron_types::{ProviderError, WasmBoxedFuture, WasmCompatSend, WasmCompatSyn
 
 use crate::Secret;
 
-/// Returns API keys that change while the program runs, such as tokens of Azure Entra, Google Cloud, AWS or a vault.
+/// A source of API keys that change while the program runs, such as tokens of Azure Entra, Google Cloud, AWS or a
+/// vault.
 ///
 /// A provider calls the source before each request, so the source should cache its token until it expires.
 ///
@@ -60,7 +61,7 @@ impl fmt::Debug for KeySource {
     }
 }
 
-/// Object-safe form of the function of a [`KeySource`].
+/// Object-safe form of the function that returns the key.
 trait KeySourceDyn: WasmCompatSend + WasmCompatSync {
     fn key(&self) -> WasmBoxedFuture<'_, Result<String, ProviderError>>;
 }

@@ -97,7 +97,7 @@ mod tests {
         lines
     }
 
-    /// Decodes a text as a whole, byte by byte, and split at every position.
+    /// Checks the lines of a text that is decoded as a whole, byte by byte, and split at every position.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();

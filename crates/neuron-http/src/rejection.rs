@@ -11,7 +11,7 @@ use crate::headers::request_id;
 use crate::secret::excerpt;
 use crate::{VendorError, header, retry_after};
 
-/// A response without a successful status.
+/// A response whose HTTP status is not 2xx.
 #[derive(Debug)]
 pub struct Rejection {
     status: u16,
@@ -90,7 +90,8 @@ impl Rejection {
         }
     }
 
-    /// Describes a body that has no known error format.
+    /// Returns a message about a body that has no known error format. It quotes the body, or names the target of a
+    /// redirect.
     fn foreign(&self) -> String {
         let shown = excerpt(self.body.trim_ascii());
         match self.header("location") {

@@ -11,7 +11,7 @@ use crate::endpoint::{EXPLANATION_TIMEOUT, Timeouts};
 use crate::headers::metadata;
 use crate::{Body, Secret, header};
 
-/// A response with a successful status, whose body has not been read.
+/// A response with the HTTP status 2xx, whose body has not been read yet.
 #[derive(Debug)]
 pub struct Reply {
     response: Response<Chunks>,

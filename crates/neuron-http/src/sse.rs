@@ -168,7 +168,7 @@ mod tests {
         events
     }
 
-    /// Decodes a text as a whole, byte by byte, and split at every position.
+    /// Checks the events of a text that is decoded as a whole, byte by byte, and split at every position.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();

@@ -28,7 +28,7 @@ pub(crate) fn broken_stream(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::StreamError(describe(uri, error).to_string())
 }
 
-/// Converts the error of a TLS configuration.
+/// Converts the error of a TLS configuration, for example about missing root certificates.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn tls_error(error: &rustls::Error) -> ProviderError {
     ProviderError::Network(Box::new(TransportError::new("TLS", error)))

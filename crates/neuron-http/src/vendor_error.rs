@@ -42,13 +42,13 @@ use crate::rejection::describe;
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct VendorError {
-    /// The `type` of the error.
+    /// The vendor's `type` of the error, such as `rate_limit_error`.
     kind: Option<String>,
-    /// The `code` of the error, a text or a number.
+    /// The vendor's `code` of the error, a text or a number.
     code: Option<Value>,
     /// Further codes, such as `details.error_code`, `error_code` and `status`, which are more precise than the type.
     details: Vec<String>,
-    /// The text of the error for users.
+    /// The vendor's message about the error.
     message: Option<String>,
     /// The request id, if the body contains one.
     request_id: Option<String>,

@@ -1,7 +1,7 @@
 //! An agent whose runs are logged by a `TracingHook`. Its model is scripted, so it needs no key and no network.
 //!
-//! `cargo run -p neuron-runtime --example tracing_hook` tells of runs and compactions; with
-//! `RUST_LOG=debug` of every call of the model and of tools too, each tool's own lines within its call.
+//! `cargo run -p neuron-runtime --example tracing_hook` logs runs and compactions. With `RUST_LOG=debug` it also logs
+//! every model call and every tool call. The log lines of a tool are inside the span of its call.
 
 use std::error::Error;
 
@@ -20,7 +20,7 @@ async fn get_weather(
     /// The city to get the weather for
     city: String,
 ) -> Result<String, ToolError> {
-    // Stands within the span of its call, also when several run at the same time.
+    // This line is inside the span of its call, even if several calls run concurrently.
     tracing::info!("asking the weather service");
     match city.as_str() {
         "Atlantis" => Err(ToolError::ModelRetry("there is no such city".into())),
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).without_time().init();
 
-    // So little room that the conversation is compacted on the way.
+    // The small window makes the agent compact the conversation during the run.
     let mut agent =
         AgentLoop::builder(ScriptedProvider::new(script()), SlidingWindowStrategy::new(4, 70))
             .tools(tools())
@@ -45,7 +45,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let result = agent.run_text("How is the weather in Tokyo, Oslo and Atlantis?", &ctx).await?;
     println!("\nagent: {}\n", result.response);
 
-    // A run that fails says why.
+    // The error of a failed run contains the reason.
     let error = agent.run_text("And tomorrow?", &ctx).await.expect_err("the script has an error");
     println!("\nerror: {error}");
     Ok(())

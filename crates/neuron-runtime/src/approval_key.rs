@@ -36,7 +36,7 @@ use sha2::{Digest, Sha256};
 /// ```
 #[derive(Clone)]
 pub struct ApprovalKey {
-    /// The HMAC key.
+    /// Secret key of the HMAC.
     secret: Vec<u8>,
     /// Time from the signature to its expiry. `None` if signatures do not expire.
     lifetime: Option<Duration>,

@@ -30,7 +30,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Returns a copy with empty [`fields`](Self::fields), to shorten a record.
+    /// Returns a copy with empty [`fields`](Asked::fields), to shorten a record.
     pub(crate) fn without_fields(&self) -> Self {
         Self { fields: BTreeMap::new(), ..self.clone() }
     }
@@ -73,7 +73,7 @@ struct State {
     warned: Option<(String, String)>,
 }
 
-/// The messages of a conversation that were already hashed.
+/// Hash of the messages of one conversation that were hashed so far.
 struct Conversation {
     key: HistoryKey,
     messages: usize,
@@ -132,6 +132,7 @@ impl RequestLog {
             return Ok(());
         }
         state.keep(recorded);
+        // The recorded request may refer to settings of an earlier call.
         let old = state.known.get(&recorded.settings);
         let known = state.known.get(&asked.settings);
         let new = Some(&asked.fields).filter(|fields| !fields.is_empty()).or(known);
@@ -158,6 +159,7 @@ impl RequestLog {
             true => Ok(()),
             false => {
                 let expected = format!("{key} with a request of digest {recorded}");
+                // Old journals have no digest of the settings alone.
                 let settings = Default::default();
                 self.differs(&mut self.state(), settings, expected, format!("digest {digest}"))
             }
@@ -175,8 +177,9 @@ impl RequestLog {
             ChangedAgent::Refuse => Err(DurableError::NonDeterminism { expected, got }),
             ChangedAgent::GoOn => {
                 let settings = Some(settings);
+                // Later calls differ in the same settings, so only the first one is logged.
                 if state.warned != settings {
-                    tracing::warn!(%expected, %got, "the agent changed, and the run goes on");
+                    tracing::warn!(%expected, %got, "the agent changed, and the run continues");
                     state.warned = settings;
                 }
                 Ok(())
@@ -199,11 +202,13 @@ impl State {
     /// Returns the digest of a request's messages. If the previous request had the same conversation, only the messages
     /// after it are hashed.
     fn conversation_digest(&mut self, request: RequestRef<'_>) -> Result<String, DurableError> {
+        // Without a key the beginning may have changed, so all messages are hashed.
         let Some(key) = request.history_key() else {
             return Ok(digest::text(read(Sha256::new(), request.messages)?));
         };
         let known = self.conversation.take().filter(|known| known.key == key);
         let known =
+            // `None` if the conversation became shorter. It is then hashed from its start.
             known.and_then(|known| Some((request.messages.get(known.messages..)?, known.hash)));
         let (new, hash) = known.unwrap_or_else(|| (request.messages, Sha256::new()));
         let hash = read(hash, new)?;
@@ -213,7 +218,7 @@ impl State {
     }
 }
 
-/// Adds messages to a hash.
+/// Adds the JSON of messages to a hash. Returns an error if a message cannot be serialised.
 fn read(hash: Sha256, messages: &[Message]) -> Result<Sha256, DurableError> {
     let mut hasher = Hasher(hash);
     for message in messages {

@@ -21,7 +21,7 @@ pub async fn execute_as_batch(
     ctx: &ToolContext,
     options: ActivityOptions,
 ) -> Result<ToolOutput, DurableError> {
-    let missing = DurableError::ActivityFailed(format!("`{}` gave nothing", call.name));
+    let missing = DurableError::ActivityFailed(format!("`{}` returned no result", call.name));
     let tool = tools.get(&call.name);
     let invocation = ToolInvocation::new(call, ctx.clone()).of_tool(tool.as_deref());
     context.execute_tools(vec![invocation], options).await.pop().ok_or(missing)?

@@ -44,7 +44,7 @@ impl CombinedPolicy {
         Self::default()
     }
 
-    /// Adds a policy.
+    /// Adds a policy that must allow each call too.
     #[must_use]
     pub fn with(mut self, policy: impl PermissionPolicy + 'static) -> Self {
         self.policies.push(Arc::new(policy));

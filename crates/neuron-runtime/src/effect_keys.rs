@@ -46,18 +46,20 @@ enum Source {
 }
 
 impl EffectKeys {
-    /// Replaces all effects with the effects in the state of the run's start. Call it when a run begins, resumes or
-    /// continues as new.
+    /// Replaces the stored effects with those in the state from which a run starts. Call it when a run begins, resumes
+    /// or continues as new.
     pub fn restart(&self, start: &Start) {
         self.replace(match start {
             Start::Snapshot(snapshot) => &snapshot.effects,
             Start::Resume { pending, .. } => &pending.effects,
+            // Other starts have no earlier effects.
             _ => &[],
         });
     }
 
-    /// Replaces all effects with the effects of the agent inside a call that resumes after an approval. Without such an
-    /// approval in `ctx`, the new set is empty.
+    /// Replaces the stored effects with the effects of a pending approval, which is in the extensions of `ctx`. Call it
+    /// when an agent inside a tool call resumes after the approval. Without an approval in `ctx`, the stored effects
+    /// are removed.
     pub fn restart_call(&self, ctx: &ToolContext) {
         let resumed = ctx.extensions.get::<ResumedApproval>();
         self.replace(resumed.map_or(&[], |resumed| &resumed.pending.effects));
@@ -103,6 +105,7 @@ impl EffectKeys {
         batch: &[ToolInvocation],
         ctx: &impl DurableContext,
     ) -> Result<(), DurableError> {
+        // Cloned, so that the lock is not held during the await below.
         let earlier = self.lock().earlier.clone();
         let of_earlier = batch.iter().filter(|invocation| earlier.contains(&invocation.call.name));
         let key = |invocation: &ToolInvocation| {
@@ -143,6 +146,7 @@ impl EffectKeys {
     where
         F: Future<Output = Vec<Result<ToolOutput, DurableError>>> + WasmCompatSend,
     {
+        // Without keys there is nothing to compare or store.
         if batch.iter().all(|invocation| invocation.effect_key.is_none()) {
             return run(batch).await;
         }
@@ -178,6 +182,7 @@ impl EffectKeys {
             })
             .collect();
         let mut results = results.into_iter();
+        // Calls that ran take their results in order, and the other calls use their copies.
         let of =
             |copy: Option<_>| copy.or_else(|| results.next()).unwrap_or_else(|| Err(missing()));
         copies.into_iter().map(of).collect()
@@ -208,6 +213,7 @@ impl EffectKeys {
             Ok(output) if !output.is_error => Some(brief(output)),
             Ok(output) if is_uncertain(&key.0, output) => None,
             Err(DurableError::Tool(error)) if error.is_uncertain() => None,
+            // The call had no effect, so a later call with its key may run.
             _ => return,
         };
         self.lock().results.insert(key, known);
@@ -238,7 +244,7 @@ fn brief(output: &ToolOutput) -> ToolOutput {
 }
 
 fn missing() -> DurableError {
-    DurableError::ActivityFailed("a call gave nothing".into())
+    DurableError::ActivityFailed("a tool call returned no result".into())
 }
 
 #[cfg(test)]

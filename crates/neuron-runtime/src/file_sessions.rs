@@ -100,7 +100,7 @@ use locks::Lock;
 /// # }
 /// ```
 ///
-/// # Example: go on in another process
+/// # Example: continue in another process
 ///
 /// ```
 /// use neuron_loop::{Agent, SessionHandle};
@@ -150,7 +150,7 @@ impl FileSessionStorage {
         self.directory.path()
     }
 
-    /// Runs a read with [`blocking`].
+    /// Runs work that reads the directory on a blocking thread, if there is a tokio runtime.
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Directory) -> Result<T, StorageError> + Send + 'static,
@@ -159,7 +159,7 @@ impl FileSessionStorage {
         blocking(move |_| work(&directory)).await
     }
 
-    /// Runs a write with [`blocking`] while it holds the session's lock. `open` opens the lock.
+    /// Takes the session's lock with `open`, and then runs work that writes its file on a blocking thread.
     async fn write<T: Send + 'static>(
         &self,
         id: &str,
@@ -276,11 +276,13 @@ impl VersionedSessionStorage for FileSessionStorage {
         check_session_id(id)?;
         let revision = new_revision();
         let (expected, given) = (expected.clone(), revision.clone());
+        // Copied, because the blocking work may outlive this future.
         let (messages, state) = (messages.to_vec(), state.cloned());
         self.write(id, Directory::lock, move |file, caller| {
             if file.append(&messages, state.as_ref(), &expected, &given, caller)? {
                 return Ok(());
             }
+            // No batch can be appended to this file, so it is rewritten.
             let mut session = file.load_expected(&expected)?;
             session.messages.extend(messages);
             if let Some(state) = state {

@@ -12,7 +12,7 @@ use neuron_types::{WasmBoxedFuture, WasmCompatSend, WasmCompatSync};
 /// The result of a guardrail's check of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GuardrailResult {
-    /// The text is acceptable.
+    /// The text is acceptable and is passed on.
     Pass,
     /// The text must not be passed on.
     Tripwire(
@@ -296,6 +296,7 @@ pub(crate) struct Findings(Vec<(String, GuardrailResult)>);
 impl Findings {
     pub(crate) async fn add_input(&mut self, guardrail: &dyn ErasedInputGuardrail, input: &str) {
         let name = guardrail.input_name_dyn();
+        // The async block also catches a panic before the guardrail returns its future.
         let result = caught(name, async { guardrail.check_input_dyn(input).await }).await;
         self.0.push((name.to_owned(), result));
     }

@@ -85,9 +85,9 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 pub struct GuardrailHook {
     input: Vec<Arc<dyn ErasedInputGuardrail>>,
     output: Vec<Arc<dyn ErasedOutputGuardrail>>,
-    /// Set by [`check_tool_results`](Self::check_tool_results).
+    /// Set if input guardrails also check tool results.
     checks_tool_results: bool,
-    /// Set by [`hold_back_text`](Self::hold_back_text).
+    /// Set if deltas are delayed until the response has passed the output guardrails.
     holds_back_text: bool,
 }
 
@@ -157,12 +157,14 @@ impl ModelLayer for GuardrailHook {
             && let Some(reason) =
                 self.judge_input(&input_text(call.new_messages, self.checks_tool_results)).await
         {
+            // The rejected input is removed, so that the agent can continue with another message.
             next.take_back_input(self.checks_tool_results);
             return Err(call.rejected(reason, self.checks_tool_results));
         }
         if self.output.is_empty() {
             return next.run(call).await;
         }
+        // Only a streamed call has a sink.
         let held = next.sink().filter(|_| self.holds_back_text).map(BufferedDeltas::new);
         let response = held.as_ref().map_or(next, |held| next.with_sink(held)).run(call).await?;
         if let Some(reason) = self.judge_output(&output_text(&response, &call)).await {
@@ -211,7 +213,7 @@ fn rejection(side: &str, findings: &Findings) -> Option<String> {
     Some(format!("{side} guardrail `{name}`: {reason}"))
 }
 
-/// Builds a [`GuardrailHook`].
+/// Builder of a [`GuardrailHook`].
 #[derive(Debug, Clone, Default)]
 #[must_use = "builders do nothing until `build` is called"]
 pub struct GuardrailHookBuilder {

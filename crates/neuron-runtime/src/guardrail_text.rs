@@ -142,7 +142,7 @@ fn text_of_item(item: &ContentItem) -> Option<String> {
     }
 }
 
-/// Joins the lines that are not empty.
+/// Joins all lines that are not empty with line feeds.
 fn joined(mut lines: Vec<String>) -> String {
     lines.retain(|line| !line.is_empty());
     lines.join("\n")

@@ -71,6 +71,7 @@ impl Sessions {
 
     /// Inserts a session, or replaces the session with its id. Returns the new revision.
     fn put(&mut self, session: Arc<Session>) -> SessionRevision {
+        // One counter for all sessions, so that a revision is never reused, even after a deletion.
         self.writes += 1;
         let stored = Stored { session, revision: self.writes };
         let revision = stored.revision();

@@ -13,7 +13,7 @@ use neuron_types::{DurableError, WasmCompatSend, clock};
 /// `prove` asks the engine to confirm that the run is still held, and to renew the lease. It is called before the first
 /// poll of `work`, and then after each third of the lease. It is also called before the first poll after a pause of
 /// more than half of the lease. Such a pause happens if the process was stopped or the machine slept. If another
-/// process took over the run meanwhile, `work` is not polled again.
+/// process took over the run during the pause, `work` is not polled again.
 ///
 /// `prove` must not wait for `work`, because `work` is not polled while `prove` runs.
 ///
@@ -66,8 +66,8 @@ where
 /// Minimum length of a lease. Shorter leases are raised to it.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Calls `prove` until it succeeds within one lease. Returns the time before that call, because the engine may start
-/// the lease then.
+/// Calls `prove` until it succeeds within one lease. Returns the moment at which the successful call began, because the
+/// engine may count the lease from then on.
 async fn proven<F>(lease: Duration, prove: &impl Fn() -> F) -> Result<Moment, DurableError>
 where
     F: Future<Output = Result<(), DurableError>>,

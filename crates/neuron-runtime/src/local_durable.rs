@@ -107,6 +107,7 @@ impl<P: Provider> LocalDurableContext<P> {
             let Some(event) = event else {
                 return Ok(end.finish()?);
             };
+            // A provider can mark an error in a stream as final. All other stream errors are retryable.
             let is_final = matches!(&event, StreamEvent::Error(error) if error.is_final());
             match end.take(event) {
                 Ok(Progress::Done(response)) => return Ok(*response),
@@ -124,6 +125,7 @@ impl<P: Provider> LocalDurableContext<P> {
         options: &ActivityOptions,
     ) -> Result<ToolOutput, DurableError> {
         let effect = self.tools.get(&call.name).map(|tool| tool.effect());
+        // Another attempt of any other tool could repeat its effect.
         let may_repeat = matches!(effect, Some(ToolEffect::Pure | ToolEffect::Idempotent));
         let mut attempts = Attempts::new(options);
         loop {
@@ -159,6 +161,7 @@ impl<P: Provider> LocalDurableContext<P> {
         let mut limit = TimeLimit::new(options.start_to_close_timeout);
         let Some(ran) = limit.hold(self.tools.call(call, &ctx, None)).await else {
             let text = format!("`{}` exceeded its time limit of {:?}", call.name, limit.whole());
+            // The kind `TimedOut` marks the outcome as uncertain, because the tool may have had its effect.
             let error = std::io::Error::new(std::io::ErrorKind::TimedOut, text);
             return Err(ToolError::ExecutionFailed(Box::new(error)));
         };
@@ -260,6 +263,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
                 return Err(DurableError::Provider(broken.error));
             };
             tracing::debug!(error = %broken.error, ?wait, "the model's stream broke; the call is made again");
+            // The reader must discard the deltas of the broken attempt.
             let (attempt, error) = (attempts.begun(), broken.error.into());
             sink.send(StreamEvent::Reset { attempt, error }).await;
             sleep(wait).await;
@@ -303,7 +307,7 @@ impl<P> fmt::Debug for LocalDurableContext<P> {
 /// A failed attempt of a model call.
 struct Broken {
     error: ProviderError,
-    /// Set if a retry may succeed.
+    /// Set if another attempt may succeed, so that the call is retried.
     may_pass: bool,
 }
 

@@ -171,6 +171,7 @@ impl PermissionRules {
         let mut unsure: Option<(&CompiledRule, String)> = None;
         for rule in &self.rules {
             match rule.check(tool, input, definition, self.directory.as_ref()) {
+                // `<` keeps the first of several rules with the same effect.
                 Finding::Yes if sure.is_none_or(|known| known.effect() < rule.effect()) => {
                     sure = Some(rule);
                 }

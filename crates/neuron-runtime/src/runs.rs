@@ -106,7 +106,7 @@ impl RunStatus {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct RunSummary {
-    /// Id of the run.
+    /// Id of the run, by which the engine finds it.
     pub id: String,
     /// The state of the run.
     pub status: RunStatus,
@@ -146,7 +146,7 @@ impl RunSummary {
     }
 }
 
-/// Description of a run's wait.
+/// A wait of a run, with the event that ends it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct WaitsFor {
@@ -175,7 +175,7 @@ pub enum WaitEvent {
         /// Name of the signal.
         name: String,
     },
-    /// Decisions on pending calls, which need an approval.
+    /// Decisions on the run's pending calls, which run only after an approval.
     Approval {
         /// Name of the signal that carries the [`ApprovalDecisions`]. `None` if the run ended with
         /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired) and its program must resume it
@@ -185,7 +185,7 @@ pub enum WaitEvent {
         /// [`DurableRuns::list`] if the engine would need a request for each run to load them.
         pending: Option<Box<PendingApproval>>,
     },
-    /// The [deadline](WaitsFor::deadline), without another event.
+    /// Only the [deadline](WaitsFor::deadline) ends the wait, as in a sleep.
     Time,
 }
 
@@ -200,7 +200,7 @@ pub enum RunsError {
         id: String,
     },
     /// The run or its wait ended, so the signal or cancellation has no effect.
-    #[error("the run {id:?} takes this no more: {reason}")]
+    #[error("the run {id:?} accepts no signal or cancellation any more: {reason}")]
     Ended {
         /// Id of the run.
         id: String,
@@ -212,7 +212,7 @@ pub enum RunsError {
     NotRevivable {
         /// Id of the run.
         id: String,
-        /// Description of the run's state.
+        /// Description of the run's state, which explains why the run cannot be revived.
         reason: String,
     },
     /// The decisions do not match the run's pending calls.

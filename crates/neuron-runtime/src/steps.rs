@@ -21,13 +21,15 @@ pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
 /// A journal entry with the result of one step. The result is a value or an error, and a replay returns it to the agent
 /// loop.
 ///
-/// Unknown fields are ignored when a record is read. A record with a newer [`version`](Self::version) is an error.
+/// Unknown fields are ignored when a record is read. A record with a newer [`version`](StepRecord::version) is an
+/// error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepRecord<T> {
     /// Version of the record format. It is [`StepRecord::VERSION`] of the release that wrote the record.
     pub version: u32,
     /// Value of the step. `None` if it failed.
+    // With a plain `default`, serde would require `T: Default`.
     #[serde(default = "none", skip_serializing_if = "Option::is_none")]
     pub ok: Option<T>,
     /// Error of the step. `None` if it succeeded.
@@ -52,7 +54,7 @@ fn is_nothing(usage: &TokenUsage) -> bool {
 }
 
 impl<T> StepRecord<T> {
-    /// Version that this release writes, and the newest version that it reads.
+    /// Version of the record format that this release writes, and the newest version that it reads.
     pub const VERSION: u32 = 1;
 
     fn new(result: Result<T, ErrorRecord>, usage: TokenUsage, at: DateTime<Utc>) -> Self {
@@ -82,6 +84,7 @@ impl<T> StepRecord<T> {
         match (self.ok, self.error) {
             (Some(value), None) => Ok(Ok(value)),
             (None, Some(error)) => Ok(Err(error)),
+            // This release never writes a record with both or none.
             _ => Err(other("a step of the journal has neither a value nor an error".into())),
         }
     }
@@ -165,6 +168,7 @@ impl StepRecord<CompletionResponse> {
         let text = match self.to_json() {
             Ok(json) if json.len() <= limit => return Ok(json),
             Ok(_) => {
+                // The fields serve only for error texts, so they are removed first.
                 let json = self.clone().without_fields().to_json()?;
                 if json.len() <= limit {
                     return Ok(json);
@@ -207,6 +211,7 @@ impl StepRecord<ToolOutput> {
     /// [`DurableError::Tool`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has a
     /// newer version.
     pub fn into_tool(self, meter: &UsageMeter) -> Result<ToolOutput, DurableError> {
+        // Tokens of a failed call were charged too.
         meter.add(&self.usage);
         self.into_tool_uncounted()
     }
@@ -236,6 +241,7 @@ impl StepRecord<ToolOutput> {
             Ok(json) => too_long(&what(), json.len(), limit),
             Err(error) => not_json(&what(), &error),
         };
+        // The tool has run, so its effect is uncertain and a call with the same effect key must not repeat it.
         let error = ToolError::ExecutionFailed(Box::new(UncertainEffect(text)));
         Self::of_tool(Err(error), self.usage.clone(), self.ended_at()).to_json()
     }
@@ -264,7 +270,7 @@ pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
 /// Decides how a run continues after a tool call was interrupted and must not run twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnknownOutcome {
-    /// The call's result is [`outcome_unknown`], and the run continues.
+    /// The model receives [`outcome_unknown`] as the result of the call, and the run continues.
     #[default]
     TellModel,
     /// The run ends with [`DurableError::Other`]. Each resumption ends in the same way, until a person decides about
@@ -319,7 +325,8 @@ pub struct ToolRequest {
     /// on replay.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The approval with which an agent inside the call resumes. `None` if no such agent waits for an approval.
+    /// The approval with which an agent inside this tool call resumes. `None` if no agent inside the call waited for an
+    /// approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Box<ResumedApproval>>,
     /// Names of the agents that enclose the call, outermost first, as in [`AgentPath`].
@@ -352,8 +359,8 @@ impl ToolRequest {
         }
     }
 
-    /// Creates the context of the call in the other process. The context has a new cancellation token and a new usage
-    /// meter.
+    /// Creates the context in which another process runs the call. The context has a new cancellation token and a new
+    /// usage meter.
     #[must_use]
     pub fn context(&self) -> ToolContext {
         let mut ctx = ToolContext {
@@ -376,6 +383,7 @@ impl ToolRequest {
 
 impl fmt::Debug for ToolRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Values may be secrets.
         let names: Vec<_> = self.environment.keys().collect();
         f.debug_struct("ToolRequest")
             .field("call", &self.call)

@@ -41,11 +41,11 @@ use crate::schema::Schema;
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct PostgresSessionStorageBuilder {
-    /// Name of the schema with the tables.
+    /// Name of the schema that contains the tables.
     schema: String,
     /// Maximum number of open connections.
     max_connections: usize,
-    /// Maximum wait for a connection.
+    /// Maximum wait of a call for a connection.
     timeout: Duration,
 }
 
@@ -140,6 +140,7 @@ impl PostgresSessionStorageBuilder {
 
 /// Parses an address. Errors do not quote the address, because it may contain a password.
 fn parse(url: &str) -> Result<Config, StorageError> {
+    // The client's error is not used, because it may quote the address.
     let Ok(config) = url.parse::<Config>() else {
         return Err(error::settings(
             "the address cannot be read; it is written as \

@@ -53,7 +53,7 @@ impl Connections {
 pub(crate) struct Lease(Option<Object>);
 
 impl Lease {
-    /// Returns the connection.
+    /// Returns the client of the connection. Returns an error after the connection was returned to the pool.
     pub(crate) fn client(&self) -> Result<&Client, Error> {
         match &self.0 {
             Some(connection) => Ok(connection),

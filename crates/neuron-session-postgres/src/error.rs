@@ -79,6 +79,7 @@ pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
 /// `what` is the failed operation.
 fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     let kind = lost_connection(&error);
+    // The server's own message names the cause, and the SQLSTATE can be looked up.
     let text = match error.as_db_error() {
         Some(refusal) => format!("{what}: {} ({})", refusal.message(), refusal.code().code()),
         None => format!("{what}: {}", whole_text(&error)),

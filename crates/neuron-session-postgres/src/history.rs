@@ -22,9 +22,9 @@ pub(crate) const EMPTY: Digest = [0; DIGEST_BYTES];
 pub(crate) struct History {
     /// Digest of the earlier messages.
     start: Digest,
-    /// JSON of each message.
+    /// JSON of each message, in order.
     bodies: Vec<String>,
-    /// Digest of each message and all messages before it.
+    /// Digest of each message with all messages before it, in order.
     digests: Vec<Digest>,
 }
 
@@ -44,7 +44,7 @@ impl History {
         Ok(Self { start, bodies, digests })
     }
 
-    /// Returns the digest after the first `count` messages. Returns `None` if there are fewer messages.
+    /// Returns the digest after the first `count` messages of this value. Returns `None` if there are fewer messages.
     pub(crate) fn digest_at(&self, count: usize) -> Option<&Digest> {
         match count.checked_sub(1) {
             None => Some(&self.start),
@@ -52,7 +52,7 @@ impl History {
         }
     }
 
-    /// Returns the digest after all messages.
+    /// Returns the digest of all messages, including the earlier ones.
     pub(crate) fn digest(&self) -> &Digest {
         self.digests.last().unwrap_or(&self.start)
     }

@@ -12,7 +12,7 @@ pub(crate) struct Revision {
     pub(crate) number: i64,
     /// Number of messages in the session.
     pub(crate) count: i64,
-    /// Digest of all messages.
+    /// Digest of all messages in the session.
     pub(crate) digest: Digest,
 }
 

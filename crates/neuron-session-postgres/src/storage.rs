@@ -185,6 +185,7 @@ impl VersionedSessionStorage for PostgresSessionStorage {
     ) -> Result<SessionRevision, StorageError> {
         check_session_id(id)?;
         let state = state.map(stored_json::to_string).transpose()?;
+        // A token of another storage matches no revision.
         let Some(expected) = Revision::from_token(expected) else {
             return Err(self.no_match(id).await);
         };
@@ -209,6 +210,7 @@ impl VersionedSessionStorage for PostgresSessionStorage {
 impl PostgresSessionStorage {
     async fn save_once(&self, draft: &Draft<'_>) -> Result<(), Error> {
         let lease = self.begin(&draft.session.id).await?;
+        // The row lock excludes appends, which do not take the advisory lock.
         let saved = match self.lock(&lease, &draft.session.id).await? {
             Some((key, stored)) => self.replace(&lease, key, &stored, draft).await?,
             None => self.insert(&lease, draft).await?,
@@ -224,6 +226,7 @@ impl PostgresSessionStorage {
         let id = &draft.session.id;
         let lease = self.begin(id).await?;
         let Some(created) = self.insert(&lease, draft).await? else {
+            // Without the rollback the connection could not return to the pool.
             lease.roll_back().await?;
             return Err(StorageError::Conflict { id: id.clone() }.into());
         };
@@ -357,6 +360,7 @@ impl PostgresSessionStorage {
         draft: &Draft<'_>,
     ) -> Result<usize, Error> {
         let count = usize::try_from(stored.count).unwrap_or(usize::MAX);
+        // Equal digests mean that all stored messages are unchanged, so no row is read.
         if draft.history.digest_at(count) == Some(&stored.digest) {
             return Ok(count);
         }
@@ -365,6 +369,7 @@ impl PostgresSessionStorage {
         let digests: Vec<Vec<u8>> =
             rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
         let last = digests.last().map_or(history::EMPTY.as_slice(), Vec::as_slice);
+        // A damaged session is not overwritten.
         if digests.len() != count || last != stored.digest {
             return Err(self.corrupt(&draft.session.id, "messages are missing").into());
         }
@@ -417,6 +422,7 @@ impl PostgresSessionStorage {
     ) -> Result<Vec<Row>, StorageError> {
         repeat(|| async move {
             let lease = self.connections.lease().await?;
+            // An error drops the lease, which closes the connection.
             let rows = lease.client()?.query_typed(statement, params).await?;
             lease.give_back();
             Ok(rows)
@@ -437,6 +443,7 @@ impl PostgresSessionStorage {
     fn session(&self, id: &str, row: &Row) -> Result<(Session, SessionRevision), Error> {
         let revision = self.revision_in(id, row)?;
         let bodies: Vec<&str> = row.try_get("bodies")?;
+        // Other programs may have changed the rows.
         if history::digest_of(bodies.iter().copied()) != revision.digest
             || i64::try_from(bodies.len()) != Ok(revision.count)
         {
@@ -492,7 +499,7 @@ impl PostgresSessionStorage {
         })
     }
 
-    /// Returns the error for a damaged session.
+    /// Returns the error that a session is damaged, for the given reason.
     fn corrupt(&self, id: &str, reason: &str) -> StorageError {
         let (schema, place) = (self.schema.name(), self.connections.place());
         let location = format!("session {id:?} in schema {schema} of {place}");
@@ -512,7 +519,7 @@ impl fmt::Debug for PostgresSessionStorage {
     }
 }
 
-/// A serialised session.
+/// A session with its serialised state and messages.
 struct Draft<'a> {
     session: &'a Session,
     state: String,
@@ -526,7 +533,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The parameters of the statement `write`.
+/// The parameters of a write to an existing session.
 struct Write<'a> {
     /// Id of the session.
     id: &'a str,
@@ -545,7 +552,7 @@ struct Write<'a> {
     known: usize,
 }
 
-/// A time in its two columns.
+/// A time as it is stored, in two columns.
 #[derive(Clone, Copy)]
 struct Time {
     /// The time, truncated to microseconds, which is PostgreSQL's precision.

@@ -16,7 +16,7 @@ pub(crate) const NOT_INDEXED: &str =
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// The stored row of a session.
+/// The row of a session in the table `sessions`.
 pub(crate) struct Head {
     /// Primary key of the row, which the messages reference.
     pub(crate) key: i64,
@@ -61,6 +61,7 @@ impl Head {
         let Some((head, digest)) = found? else {
             return Ok(None);
         };
+        // A damaged index may lead to the row of another session.
         match head.content.id == id && digest == head.content.digest(&head.revision) {
             true => Ok(Some(head)),
             false => Err(head.corrupt("its row is not as written")),
@@ -142,7 +143,7 @@ impl Head {
             .map_err(|error| self.corrupt(format!("its state: {error}")))
     }
 
-    /// Returns the error for a damaged session.
+    /// Returns the error that this session is damaged, for the given reason.
     pub(crate) fn corrupt(&self, reason: impl Into<String>) -> Abort<StorageError> {
         StorageError::Corrupt { location: self.location.clone(), reason: reason.into() }.into()
     }
@@ -206,7 +207,7 @@ pub(crate) fn corrupt(connection: &Connection, id: &str, reason: &str) -> Abort<
     StorageError::Corrupt { location: location(connection, id), reason: reason.into() }.into()
 }
 
-/// Names a session and its database for errors.
+/// Returns the location of a session for errors, with its id and its database.
 fn location(connection: &Connection, id: &str) -> String {
     format!("session {id:?} in {}", connection.path().unwrap_or(":memory:"))
 }

@@ -9,7 +9,7 @@ use crate::head::Head;
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// Serialised messages as JSON in one buffer.
+/// The JSON of several messages, in one buffer.
 pub(crate) struct Bodies {
     text: Vec<u8>,
     /// End position of each message in `text`.
@@ -17,7 +17,7 @@ pub(crate) struct Bodies {
 }
 
 impl Bodies {
-    /// Serialises messages.
+    /// Serialises messages. Returns an error if a message has no JSON form.
     pub(crate) fn of(messages: &[Message]) -> std::result::Result<Self, StorageError> {
         let mut bodies = Self { text: Vec::new(), ends: Vec::with_capacity(messages.len()) };
         for message in messages {
@@ -78,6 +78,7 @@ pub(crate) fn read<T>(
     from: usize,
     take: impl Fn(&[u8]) -> serde_json::Result<T>,
 ) -> Result<Vec<T>> {
+    // The chain of digests continues after the messages before `from`.
     let mut digest = digest_before(connection, head, from)?;
     let mut select = connection.prepare_cached(
         "SELECT position, digest, body FROM messages
@@ -98,6 +99,7 @@ pub(crate) fn read<T>(
         messages
             .push(message.map_err(|error| head.corrupt(format!("message {position}: {error}")))?);
     }
+    // Further rows are damage too.
     if rows.next()?.is_some() || digest != head.content.messages_digest {
         return Err(head.corrupt("its messages do not match its digest"));
     }

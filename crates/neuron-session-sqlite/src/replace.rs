@@ -11,7 +11,7 @@ use crate::messages::{self, Bodies};
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
-/// A serialised session.
+/// A serialised session that replaces the stored session with the same id.
 pub(crate) struct Replacement {
     id: String,
     created_at: String,
@@ -20,18 +20,18 @@ pub(crate) struct Replacement {
     bodies: Bodies,
 }
 
-/// The required state of the storage before a write.
+/// The state of the storage that a write requires.
 pub(crate) enum Before {
-    /// Any state, with or without a session.
+    /// There may be a session with this id or not.
     Anything,
-    /// No session with this id.
+    /// There must be no session with this id.
     Nothing,
-    /// A session with this revision.
+    /// There must be a session with this id and revision.
     Revision(SessionRevision),
 }
 
 impl Replacement {
-    /// Serialises a session.
+    /// Serialises a session. Returns an error if a value has no JSON form.
     pub(crate) fn of(session: &Session) -> std::result::Result<Self, StorageError> {
         Ok(Self {
             id: session.id.clone(),
@@ -52,6 +52,7 @@ impl Replacement {
     ) -> Result<SessionRevision> {
         let stored = match before {
             Before::Revision(revision) => Some(Head::expect(connection, lost, &self.id, revision)?),
+            // A damaged session is an error even here, so it is not overwritten.
             Before::Anything => Head::find(connection, lost, &self.id)?,
             Before::Nothing => match Head::find(connection, lost, &self.id)? {
                 Some(_) => return Err(StorageError::Conflict { id: self.id }.into()),
@@ -97,6 +98,7 @@ fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<us
     if is_common(most)? {
         return Ok(most);
     }
+    // Binary search. After the first different message all digests differ.
     let (mut common, mut different) = (0, most);
     while common + 1 < different {
         let middle = common.midpoint(different);

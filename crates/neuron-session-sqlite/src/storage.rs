@@ -62,7 +62,7 @@ impl SqliteSessionStorage {
         Ok(Self { database, lost: LostIds::default() })
     }
 
-    /// Writes a consistent copy of all sessions to a new file. The sessions can be read and written meanwhile.
+    /// Writes a consistent copy of all sessions to a new file. The sessions can be read and written during the copy.
     ///
     /// The copy is a complete database. It gets its name only after it was written and synced.
     ///

@@ -39,8 +39,8 @@ fn copy(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> 
         path: to.into(),
         source: io::Error::new(io::ErrorKind::InvalidInput, "the path is not UTF-8"),
     })?;
-    // `VACUUM INTO` copies only the rows that it finds in the tables. Without this check, rows that only a damaged
-    // table's index still has would be lost silently.
+    // `VACUUM INTO` copies only the rows that it finds in the tables. Without this check, rows that a damaged table
+    // lost and only its index still has would be left out silently.
     let check: String =
         source.query_one("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fail)?;
     if check != "ok" {

@@ -47,7 +47,7 @@ pub(crate) fn open(
     }
 }
 
-/// Opens the connection that writes, once.
+/// Opens the connection that writes, without retries.
 fn set_up_writer(
     path: &Path,
     schema: &Schema,

@@ -34,11 +34,11 @@ struct Shared {
     options: SqliteOptions,
     /// The connection that writes. The holder of the lock runs all waiting writes.
     writer: Arc<AsyncMutex<Writer>>,
-    /// The waiting writes.
+    /// The writes that wait for the connection.
     writes: Queue,
     /// The connections that read. `None` for a database in memory, which has only one connection.
     readers: Option<Readers>,
-    /// Connection for `read_apart`, which does not wait for other callers. Opened at its first use.
+    /// Connection for [`Database::read_apart`]. `None` until its first use.
     apart: Mutex<Option<Connection>>,
     files: Files,
     /// Dropped after all connections, because the order of the fields is the order of dropping.
@@ -52,7 +52,7 @@ struct Writer {
     is_synced: bool,
 }
 
-/// The checks at the start of each transaction.
+/// The checks that run at the start of each transaction.
 #[derive(Default)]
 pub(crate) struct Files {
     /// The open files. `None` for a database in memory.
@@ -62,7 +62,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Returns an error if the paths do not name the open files any more.
+    /// Returns an error if a path of the database or its log does not name the open file any more.
     fn check_open(&self) -> Result<(), SqliteError> {
         self.open.as_ref().map_or(Ok(()), OpenFiles::check)
     }
@@ -74,6 +74,8 @@ impl Files {
         connection: &'c mut Connection,
         behavior: TransactionBehavior,
     ) -> Result<Transaction<'c>, SqliteError> {
+        // Read before the transaction begins. Otherwise a commit of another process during the transaction would look
+        // like a loss.
         let seen = self.witness.as_ref().map(Witness::seen).transpose()?;
         let transaction = connection.transaction_with_behavior(behavior);
         let transaction = transaction.map_err(|error| SqliteError::new(path, error))?;
@@ -91,7 +93,7 @@ impl Files {
     }
 }
 
-/// The event that ends the wait of a write.
+/// The event that ends a caller's wait for its write.
 enum Turn<O, W> {
     /// Another caller has run the write.
     Ended(O),
@@ -262,6 +264,7 @@ impl Database {
         T: Send + 'static,
         E: From<SqliteError> + Send + 'static,
     {
+        // Queued first, so that the current holder of the connection may already run it.
         let mut outcome = pin!(self.shared.writes.add(is_synced, work));
         loop {
             let mut writer = pin!(self.shared.writer.clone().lock_owned());
@@ -275,6 +278,7 @@ impl Database {
                 Turn::Ended(Err(_)) => return Err(self.stopped().into()),
                 Turn::Begins(mut writer) => {
                     let shared = self.shared.clone();
+                    // The writes run to their end even if this future is dropped.
                     let ran = off_executor(move || shared.run_writes(&mut writer));
                     ran.await.ok_or_else(|| self.stopped())?;
                 }
@@ -434,7 +438,7 @@ impl Database {
         .await
     }
 
-    /// Writes a consistent copy of the database to a new file. The database can be read and written meanwhile.
+    /// Writes a consistent copy of the database to a new file. The database can be read and written during the copy.
     ///
     /// The copy is one file without a log and a witness. It gets its name only after it was checked and synced. Do not
     /// copy the database file itself, because this loses the commits in its log.
@@ -483,6 +487,7 @@ impl Database {
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         let patience = self.shared.options.busy_timeout;
         self.with_writer(move |connection, shared| {
+            // No wait for other connections. Their data stays in the log.
             let done = connection
                 .busy_timeout(Duration::ZERO)
                 .and_then(|()| run_to_end(connection, "PRAGMA wal_checkpoint(TRUNCATE)"));
@@ -535,7 +540,7 @@ impl Shared {
         });
     }
 
-    /// Runs a transaction of this `behavior` that only reads.
+    /// Runs a transaction that only reads, on this connection and with this `behavior`.
     fn transact<T, E: From<SqliteError>>(
         &self,
         connection: &mut Connection,
@@ -563,6 +568,7 @@ impl Shared {
         };
         let mut connection =
             opened.map_err(|error| E::from(SqliteError::new(&self.path, error)))?;
+        // A panic skips the next lines, so the connection is closed.
         let result = work(&mut connection);
         if let Some(mut idle) = self.idle() {
             idle.push(connection);

@@ -34,7 +34,7 @@ mod unix {
     /// The database files that this process uses, by file identity.
     static OPEN: LazyLock<Mutex<HashMap<FileId, Entry>>> = LazyLock::new(Mutex::default);
 
-    /// A database file that this process uses.
+    /// A database file that this process has open.
     #[derive(Default)]
     struct Entry {
         /// Number of [`Kept`] values of the file.
@@ -62,7 +62,7 @@ mod unix {
             Self(Some(id))
         }
 
-        /// Registers the file at a path, without a descriptor.
+        /// Registers that this process uses the file at a path, without a descriptor.
         pub(crate) fn at(path: &Path) -> Self {
             let id = fs::metadata(path).ok().map(|metadata| FileId::of(&metadata));
             if let Some(id) = id {

@@ -15,7 +15,7 @@ pub enum SqliteError {
     /// The file is not a SQLite database. It is not changed.
     #[error("{} is no SQLite database: {reason}; it is left as it is", path.display())]
     NotADatabase {
-        /// Path of the file.
+        /// Path of the file that is not a database.
         path: PathBuf,
         /// Description of the file's actual type.
         reason: String,
@@ -225,7 +225,7 @@ impl From<SqliteError> for StorageError {
 /// The operator `?` converts errors of SQLite and of storages into this type.
 #[derive(Debug)]
 pub enum Abort<E> {
-    /// SQLite failed.
+    /// SQLite returned an error.
     Sqlite(rusqlite::Error),
     /// The caller's code returned an error.
     Own(E),

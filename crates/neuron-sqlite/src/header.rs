@@ -28,7 +28,7 @@ pub(crate) fn inspect(
     }
 }
 
-/// Checks the file once. See [`inspect`].
+/// Checks a file as [`inspect`] does, without a second attempt.
 fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), SqliteError> {
     let fail = |source| SqliteError::Io { path: path.into(), source };
     let no_database =
@@ -116,7 +116,7 @@ fn cut(path: &Path, length: u64, expected: u64) -> SqliteError {
     SqliteError::Corrupt { path: path.into(), reason, source: None }
 }
 
-/// The fields of a header that are checked.
+/// The fields of a database header that are checked.
 struct Fields {
     /// SQLite's `application_id`.
     application_id: i32,

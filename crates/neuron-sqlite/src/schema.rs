@@ -72,8 +72,10 @@ impl Schema {
         let is_broken =
             transaction.prepare("PRAGMA foreign_key_check").and_then(|mut rows| rows.exists([]));
         if is_broken.map_err(fail)? {
-            let reason =
-                format!("its rows do not fit together after the step to version {}", stored + 1);
+            let reason = format!(
+                "its rows violate foreign keys after the migration to version {}",
+                stored + 1
+            );
             return Err(SqliteError::Corrupt { path: path.into(), reason, source: None });
         }
         transaction.commit().map_err(fail)?;
@@ -93,7 +95,7 @@ impl Schema {
         self.stored_version(&transaction, path)
     }
 
-    /// Reads the version inside a transaction. See [`current_version`](Self::current_version).
+    /// Returns the version that is stored in a database, or 0 for an empty one. Call it inside a transaction.
     fn stored_version(&self, connection: &Connection, path: &Path) -> Result<usize, SqliteError> {
         let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         let fail = |error| SqliteError::new(path, error);

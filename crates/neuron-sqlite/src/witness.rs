@@ -5,9 +5,9 @@
 //! After a synced commit, the writer notes this number in the witness. A database with a lower number than its witness
 //! has lost commits.
 //!
-//! The number in the witness is never higher than that of the database without a loss. If the process or the machine
-//! stops between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync
-//! by default. A caller that must detect the loss of a certain commit syncs the witness after it, for example after an
+//! Without a loss, the number in the witness is at most the number in the database. If the process or the machine stops
+//! between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync by
+//! default. A caller that must detect the loss of a certain commit syncs the witness after it, for example after an
 //! effect that must not happen twice. With [`Synchronous::Normal`] a commit is not synced, and is not noted.
 
 use std::fs::{self, File, OpenOptions};
@@ -18,13 +18,13 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::{SqliteError, SqliteOptions, Synchronous, open_files};
 
-/// Number of lines in the file. Consecutive commits use different lines, so that two writers do not write to the same
-/// place. The length of a line divides a disk sector, which is written as a whole.
+/// Number of lines in the witness. Consecutive commits use different lines, so that two writers do not write to the
+/// same place. The length of a line divides a disk sector, which is written as a whole.
 const LINES: u64 = 8;
-/// Length of a line in bytes.
+/// Length of a line of the witness in bytes.
 const LINE: usize = 64;
 
-/// Maximum number of attempts to read the file, because another process may be writing a line.
+/// Maximum number of attempts to read the witness, because another process may be writing a line.
 const READS: usize = 100;
 
 /// Creates the table with the number of the last commit.
@@ -71,6 +71,7 @@ impl Witness {
     /// witness. Call it before a transaction begins, because other processes commit during the transaction.
     pub(crate) fn seen(&self) -> Result<u64, SqliteError> {
         let mut damage = String::new();
+        // Another process may be writing a line, so an invalid file is read again.
         for _ in 0..READS {
             match fs::read(&self.path) {
                 Ok(bytes) => match newest(&bytes) {

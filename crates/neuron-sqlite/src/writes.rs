@@ -14,13 +14,13 @@ use crate::database::Files;
 use crate::witness::Witness;
 use crate::{Abort, SqliteError};
 
-/// Maximum number of writes in a transaction.
+/// Maximum number of writes that share a transaction.
 const MOST: usize = 256;
 
 /// The outcome of a write. The outer `Err` is the payload of a panic.
 pub(crate) type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 
-/// The waiting writes, in the order of their calls.
+/// A queue of waiting writes, in the order of their calls.
 #[derive(Default)]
 pub(crate) struct Queue(Mutex<VecDeque<Box<dyn Job>>>);
 
@@ -52,12 +52,14 @@ impl Queue {
     ) {
         let is_synced = {
             let mut jobs = self.lock();
+            // Writes of dropped callers must not start a transaction.
             while jobs.front().is_some_and(|job| !job.is_awaited()) {
                 jobs.pop_front();
             }
             if jobs.is_empty() {
                 return;
             }
+            // One write that needs a sync makes the whole transaction synced.
             jobs.iter().take(MOST).any(|job| job.is_synced())
         };
         let begun = switch_sync(connection, is_synced)
@@ -86,6 +88,7 @@ impl Queue {
                 }
             }
         }
+        // After a failure of the transaction, the remaining writes run in the next one.
         self.put_back(jobs.split_off(ran));
         let witness = files.witness.as_ref().filter(|_| has_changed);
         let committed = match failure {
@@ -107,7 +110,7 @@ impl Queue {
         }
     }
 
-    /// Removes the first waiting write.
+    /// Removes and returns the first waiting write.
     fn pop(&self) -> Option<Box<dyn Job>> {
         self.lock().pop_front()
     }
@@ -166,14 +169,14 @@ trait Job: Send {
     fn end(self: Box<Self>, path: &Path, failure: Option<SqliteError>);
 }
 
-/// A write with its sender.
+/// A waiting write, and the sender of its outcome.
 struct Write<T, E, F> {
     is_synced: bool,
     state: State<T, E, F>,
     reply: oneshot::Sender<Outcome<T, E>>,
 }
 
-/// The state of a write.
+/// The progress of a write, with its work or its outcome.
 enum State<T, E, F> {
     Waiting(F),
     Done(T),
@@ -206,6 +209,7 @@ where
             return Ok(false);
         }
         transaction.execute_batch("SAVEPOINT neuron_write")?;
+        // A transaction without changes does not increment the commit number.
         let changes = transaction.total_changes();
         let ran = catch_unwind(AssertUnwindSafe(|| work(transaction)));
         self.state = match ran {

@@ -1,4 +1,4 @@
-//! HTTP clients of the caller, as needed behind a corporate proxy.
+//! Tests of HTTP clients that the caller provides, for example behind a corporate proxy.
 
 use std::sync::{Arc, Once};
 
@@ -14,7 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// A company's certificate authority, and the certificates of a server and a client that it signed, with their keys.
+/// Certificate of a company's authority, and the certificates and keys of a server and a client that the authority
+/// signed.
 const AUTHORITY: &[u8] = include_bytes!("tls/ca.pem");
 const SERVER: &[u8] = include_bytes!("tls/server.pem");
 const CLIENT: &[u8] = include_bytes!("tls/client.pem");
@@ -69,7 +70,7 @@ async fn caller_client_sends_request_to_proxy_with_credentials() {
     let (result, head) = join(call("http://api.invalid", Some(client)), serve).await;
     assert_eq!(result.expect("an answer"), b"{}");
     assert!(head.starts_with("post http://api.invalid/v1/chat http/1.1\r\n"), "{head}");
-    // `me:hunter2` in base64, in lower case here.
+    // `me:hunter2` in base64, converted to lower case.
     assert!(head.contains("proxy-authorization: basic bwu6ahvudgvymg==\r\n"), "{head}");
 }
 
@@ -121,7 +122,7 @@ async fn caller_client_uses_private_authority_and_client_certificate() {
     let trusting = || builder().no_proxy().tls_certs_merge([authority()]);
     let clients = [
         (trusting().identity(identity).build().ok(), true),
-        // The server requires a certificate.
+        // A client without a certificate is rejected by the server.
         (trusting().build().ok(), false),
         // The endpoint's own client trusts only the authorities of the operating system.
         (None, false),

@@ -1,4 +1,4 @@
-//! Idle connections that the server closes.
+//! Tests of requests on idle connections that the server closes.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -20,13 +20,13 @@ enum Step {
     Reset,
     /// Sends a response head and a part of the body, then closes the connection.
     Cut,
-    /// Sends garbage, then closes the connection.
+    /// Sends bytes that are not HTTP, then closes the connection.
     Garbage,
     /// Sends nothing.
     Hang,
 }
 
-/// A server with a script for each connection. Counts the requests.
+/// A server that follows a script for each connection, and counts the requests.
 struct Server {
     raw: RawServer,
     seen: Cell<usize>,
@@ -46,7 +46,7 @@ impl Server {
         connection.write("{}").await;
     }
 
-    /// Serves connections in order. Connections after the last script are answered.
+    /// Serves connections one after another, each by its script. Further connections are answered normally.
     async fn serve(&self, scripts: &[&[Step]]) {
         let mut scripts = scripts.iter();
         loop {
@@ -124,7 +124,7 @@ async fn request_on_closed_idle_connection_is_sent_once_more() {
         (&[&[Answer, Answer, Close]], 3, 4),
         // The server closes the connection before the second request.
         (&[&[Answer]], 2, 2),
-        // Each call has its own second attempt.
+        // Every call may be sent a second time.
         (&[&[Answer, Close], &[Answer], &[Answer, Close]], 4, 6),
     ] {
         let server = Server::bind().await;
@@ -138,14 +138,14 @@ async fn request_on_closed_idle_connection_is_sent_once_more() {
 async fn other_failed_requests_are_not_sent_again() {
     use Step::*;
     for (scripts, calls, requests, kind) in [
-        // A new connection.
+        // The first request on a new connection fails.
         (&[&[Close][..]][..], 1, 1, "Network"),
         (&[&[Reset]], 1, 1, "Network"),
-        // The second attempt.
+        // The second attempt fails too.
         (&[&[Answer, Close], &[Close]], 2, 3, "Network"),
         // A server that closes an idle connection does so within a second.
         (&[&[Answer, CloseLate]], 2, 2, "Network"),
-        // After the first bytes of a response.
+        // The connection breaks after the first bytes of a response.
         (&[&[Answer, Cut]], 2, 2, "Network"),
         (&[&[Answer, Garbage]], 2, 2, "Network"),
     ] {
@@ -173,7 +173,7 @@ async fn request_that_timed_out_is_not_sent_again() {
     assert_eq!((error.kind(), server.seen.get()), ("Timeout", 2));
 }
 
-/// The server may have read the first attempt.
+/// The server may have read the first attempt, so the error must not say that the request was not sent.
 #[tokio::test]
 async fn repeated_request_is_reported_as_sent() {
     let server = RawServer::bind().await;

@@ -1,4 +1,4 @@
-//! Proxies that are set by environment variables.
+//! Tests of proxies that are set by environment variables.
 
 use std::process::Command;
 
@@ -6,10 +6,11 @@ use neuron_http::{Endpoint, Rejection, Secret};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// The URL that a child process calls.
+/// Environment variable with the URL that a child process calls.
 const TARGET: &str = "NEURON_HTTP_TEST_TARGET";
 
-/// Runs the named test again in a child process with these variables. Returns the output of [`call_target`] there.
+/// Runs the test with this name again in a child process with these environment variables. Returns the output of
+/// [`call_target`] in the child process.
 async fn child(test: &str, target: &str, variables: &[(&str, String)]) -> String {
     let mut command = Command::new(std::env::current_exe().expect("the path of this binary"));
     command.args(["--exact", test, "--nocapture"]).env(TARGET, target);
@@ -24,7 +25,7 @@ async fn child(test: &str, target: &str, variables: &[(&str, String)]) -> String
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// In a child process, calls the target, prints the result, and returns `true`.
+/// Calls the target and prints the result, if this is a child process. Returns `false` in the main test process.
 async fn call_target() -> bool {
     let Ok(target) = std::env::var(TARGET) else {
         return false;
@@ -69,7 +70,7 @@ async fn plain_request_sends_absolute_url_to_proxy() {
         tokio::join!(serve(listener, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"), child);
     assert!(head.starts_with("post http://api.invalid/x/v1/chat?y=z http/1.1\r\n"), "{head}");
     assert!(head.contains("\r\nhost: api.invalid\r\n"), "{head}");
-    // `me:hunter2` and `user:word` in base64, in lower case here.
+    // `me:hunter2` and `user:word` in base64, converted to lower case.
     assert!(head.contains("\r\nproxy-authorization: basic bwu6ahvudgvymg==\r\n"), "{head}");
     assert!(head.contains("\r\nauthorization: basic dxnlcjp3b3jk\r\n"), "{head}");
     assert!(output.contains("response: Ok([123, 125])"), "{output}");
@@ -89,7 +90,7 @@ async fn refused_tunnel_error_names_proxy_without_credentials() {
         tokio::join!(serve(listener, b"HTTP/1.1 407 No\r\ncontent-length: 0\r\n\r\n"), child);
     assert!(head.starts_with("connect api.invalid:443 http/1.1\r\n"), "{head}");
     assert!(head.contains("\r\nproxy-authorization: basic bwu6ahvudgvymg==\r\n"), "{head}");
-    // The credentials for the server are not for the proxy.
+    // The proxy must not receive the credentials for the server.
     assert!(!head.contains("\r\nauthorization:"), "{head}");
     assert!(output.contains("error of kind Network: "), "{output}");
     assert!(output.contains("https://api.invalid: "), "{output}");

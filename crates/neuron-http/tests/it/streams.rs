@@ -1,4 +1,4 @@
-//! Bodies that are accepted as streams.
+//! Tests of the bodies that are accepted as streams.
 
 use futures_util::StreamExt;
 use futures_util::future::join;
@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 const SSE: [&str; 1] = ["text/event-stream"];
 const LINES: [&str; 1] = ["application/x-ndjson"];
 
-/// Serves one stream with these chunks as separate writes. An empty content type stands for a missing header.
+/// Serves one stream, with each chunk as a separate write. An empty content type means a missing header.
 async fn streamed(
     kinds: &[&str],
     content_type: &str,
@@ -101,7 +101,7 @@ async fn body_that_is_not_a_stream_is_an_error_with_its_beginning() {
             streamed(&SSE, content_type, &[b"wrong key sk-hunter2"]).await.expect_err("error");
         assert!(error.to_string().ends_with("wrong key [redacted]"), "{error}");
     }
-    // Any other content type is believed.
+    // A body with any other content type is not examined.
     for other in ["application/json", "text/html"] {
         let error = streamed(&SSE, other, &[b"data: {}\n\n"]).await.expect_err(other);
         assert!(error.to_string().contains(other), "{error}");

@@ -1,4 +1,4 @@
-//! Requests that are compared with recorded requests, and the texts of the errors.
+//! Tests of the comparison of requests with a journal, and of its error texts.
 
 use neuron_types::{CompletionRequest, SystemPrompt, ToolDefinition};
 use serde_json::json;
@@ -21,7 +21,7 @@ fn request() -> CompletionRequest {
     }
 }
 
-/// The error of a run that asked for the first request, and whose agent asks for the second one now.
+/// Returns the error of a run whose journal contains the request `old`, and whose agent now sends the request `new`.
 fn error(old: &CompletionRequest, new: &CompletionRequest) -> String {
     let recorded = RequestLog::default().ask(old.view()).unwrap();
     let log = RequestLog::default();
@@ -34,7 +34,7 @@ fn error(old: &CompletionRequest, new: &CompletionRequest) -> String {
 }
 
 #[test]
-fn an_error_names_each_field_that_changed_with_its_old_and_its_new_value() {
+fn error_names_each_changed_field_with_old_and_new_value() {
     let old = request();
     let changed = |change: fn(&mut CompletionRequest)| {
         let mut new = old.clone();
@@ -74,7 +74,7 @@ fn an_error_names_each_field_that_changed_with_its_old_and_its_new_value() {
 }
 
 #[test]
-fn a_long_field_is_shown_around_the_place_that_differs() {
+fn error_shows_a_long_field_around_its_first_difference() {
     let with = |end: &str| CompletionRequest {
         system: Some(SystemPrompt::from(format!("{}{end}", "ü".repeat(1000)).as_str())),
         ..request()
@@ -82,7 +82,7 @@ fn a_long_field_is_shown_around_the_place_that_differs() {
     let text = error(&with("old"), &with("new"));
     assert!(text.contains("üüold\"") && text.contains("üünew\""), "{text}");
     assert!(text.len() < 500, "{text}");
-    // Behind the part that is kept, the digest tells them apart.
+    // The texts differ only after the stored part, so the error shows their digests.
     let with = |end: &str| CompletionRequest {
         system: Some(SystemPrompt::from(format!("{}{end}", "ü".repeat(9000)).as_str())),
         ..request()
@@ -95,7 +95,7 @@ fn a_long_field_is_shown_around_the_place_that_differs() {
 }
 
 #[test]
-fn fields_are_kept_once_for_each_settings() {
+fn fields_are_stored_once_for_equal_settings() {
     let log = RequestLog::default();
     let mut request = request();
     let mut kept = Vec::new();
@@ -108,14 +108,14 @@ fn fields_are_kept_once_for_each_settings() {
     }
     let has_fields: Vec<_> = kept.iter().map(|(_, asked)| !asked.fields.is_empty()).collect();
     assert_eq!(has_fields, [true, false, false, true, false, false]);
-    // A call that the journal did not get is asked again in full.
+    // A call that is not in the journal keeps its fields when it is made again.
     log.restart();
     assert!(!log.ask(request.view()).unwrap().fields.is_empty());
     assert!(!log.ask(request.view()).unwrap().fields.is_empty());
 }
 
 #[test]
-fn a_difference_behind_equal_calls_is_named_too() {
+fn changed_call_after_equal_calls_is_an_error() {
     let (log, journal) = (RequestLog::default(), RequestLog::default());
     let mut request = request();
     for turn in 0..3 {
@@ -142,7 +142,7 @@ fn a_difference_behind_equal_calls_is_named_too() {
 }
 
 #[test]
-fn a_named_conversation_has_the_digest_of_one_without_a_name() {
+fn digest_of_a_conversation_does_not_depend_on_its_key() {
     let log = RequestLog::default();
     let (key, mut request) = (HistoryKey::unique(), request());
     for (rewrites, is_shorter) in [(0, false), (0, false), (1, true), (1, false)] {
@@ -154,14 +154,14 @@ fn a_named_conversation_has_the_digest_of_one_without_a_name() {
         let plain = RequestLog::default().ask(request.view()).unwrap();
         assert_eq!(named.conversation, plain.conversation);
     }
-    // Shorter under the same name: nothing is known of it.
+    // The conversation is shorter than before under the same key, so all messages are hashed again.
     request.messages.truncate(1);
     let named = log.ask(request.view().with_history(key.rewritten(1))).unwrap();
     assert_eq!(named.conversation, RequestLog::default().ask(request.view()).unwrap().conversation);
 }
 
 #[test]
-fn journals_of_older_releases_are_compared_by_their_digest() {
+fn replay_digest_compares_journals_of_older_releases() {
     let (log, request) = (RequestLog::default(), request());
     let digest = crate::llm_digest(request.view()).unwrap();
     log.replay_digest("model/0", request.view(), &digest).unwrap();
@@ -171,7 +171,7 @@ fn journals_of_older_releases_are_compared_by_their_digest() {
 }
 
 #[test]
-fn a_record_keeps_what_was_asked_also_when_its_answer_is_too_long() {
+fn record_keeps_the_request_if_its_response_is_too_long() {
     use crate::StepRecord;
     let asked = RequestLog::default().ask(request().view()).unwrap();
     let answer = serde_json::from_value(json!({
@@ -189,7 +189,7 @@ fn a_record_keeps_what_was_asked_also_when_its_answer_is_too_long() {
         assert_eq!(read.asked, Some(asked.clone()));
         assert_eq!(read.ok.is_some(), limit > 1000);
     }
-    // The fields give way to an answer, and to an error.
+    // The fields are removed if the record has no room for them beside the response or the error.
     let whole = record.to_json().unwrap().len();
     for (limit, has_answer) in [(whole - 1, true), (100, false)] {
         let read = within(limit);
@@ -220,11 +220,11 @@ fn extra_fields_are_kept_as_a_digest() {
 }
 
 #[test]
-fn messages_that_were_read_are_not_read_again() {
+fn hashed_messages_are_not_hashed_again() {
     let (log, key, mut request) = (RequestLog::default(), HistoryKey::unique(), request());
     let expected = request.clone();
     log.ask(request.view().with_history(key)).unwrap();
-    // What a loop never does. It shows that only the new message is read.
+    // A loop never changes an earlier message. The equal digest shows that only the new message is hashed.
     request.messages[0] = Message::user("another text");
     request.messages.push(Message::user("new"));
     let asked = log.ask(request.view().with_history(key)).unwrap();

@@ -1,4 +1,4 @@
-//! Calls with equal keys, within a batch, across batches and across executions.
+//! Tests of calls with equal effect keys in one batch, in several batches, and in several executions.
 
 use neuron_types::{
     ApprovalDecisions, DurableError, KnownEffect, PendingApproval, ResumedApproval, RunSnapshot,
@@ -16,7 +16,7 @@ fn pay(id: &str, key: Option<&str>, effect: ToolEffect) -> ToolInvocation {
     invocation
 }
 
-/// Runs a batch whose calls give their ids. Returns the ids of those that ran, and the results.
+/// Runs a batch whose calls return their ids. Returns the ids of the calls that ran, and the results of all calls.
 async fn run(keys: &EffectKeys, batch: Vec<ToolInvocation>) -> (Vec<String>, Vec<String>) {
     let mut ran = Vec::new();
     let results = keys.run(batch, async |calls: Vec<ToolInvocation>| {
@@ -47,7 +47,7 @@ fn answer(id: &str) -> Result<ToolOutput, DurableError> {
 }
 
 #[tokio::test]
-async fn calls_with_one_key_are_one_effect() {
+async fn calls_with_equal_keys_run_once() {
     const ONCE: ToolEffect = ToolEffect::AtMostOnce;
     let keys = EffectKeys::default();
     let batch = vec![
@@ -78,7 +78,7 @@ async fn calls_with_one_key_are_one_effect() {
 }
 
 #[test]
-fn effects_of_a_state_that_waits_are_known_when_it_goes_on() {
+fn resume_restores_effects_of_the_pending_state() {
     let (keys, mut ctx) = (EffectKeys::default(), ToolContext::default());
     let mut pending = PendingApproval::new("run", Vec::new());
     pending.effects = vec![KnownEffect { tool: "pay".into(), key: "17".into(), output: None }];
@@ -94,7 +94,7 @@ fn effects_of_a_state_that_waits_are_known_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_call_runs_after_one_that_failed() {
+async fn call_runs_after_a_failed_call_with_its_key() {
     for first in ["fails", "breaks"] {
         let keys = EffectKeys::default();
         let (_, results) = run(
@@ -112,7 +112,7 @@ async fn a_call_runs_after_one_that_failed() {
 }
 
 #[tokio::test]
-async fn after_an_unknown_outcome_only_what_may_be_repeated_runs() {
+async fn unknown_outcome_prevents_calls_that_must_not_run_twice() {
     for first in ["unknown", "panics", "late"] {
         let keys = EffectKeys::default();
         let _ = run(&keys, vec![pay(first, Some("17"), ToolEffect::AtMostOnce)]).await;
@@ -124,7 +124,7 @@ async fn after_an_unknown_outcome_only_what_may_be_repeated_runs() {
 }
 
 #[tokio::test]
-async fn result_that_is_long_is_kept_in_short() {
+async fn long_result_is_replaced_by_a_short_text() {
     let keys = EffectKeys::default();
     let (_, results) = run(&keys, vec![pay("long", Some("17"), ToolEffect::AtMostOnce)]).await;
     assert_eq!(results[0].len(), 5000);

@@ -27,7 +27,8 @@ use super::document::{changed, check_count, corrupt};
 /// Byte after the last batch, or after a document without batches.
 pub(super) const LAST: u8 = b'\n';
 
-/// Byte after a document or a batch that is followed by a synced batch. JSON allows both bytes between values.
+/// Byte after a document or a batch, once another batch was synced after it. JSON allows this byte and [`LAST`] between
+/// values.
 pub(super) const FOLLOWED: u8 = b'\r';
 
 /// First bytes of every batch.
@@ -36,7 +37,7 @@ const OPENING: &[u8] = b"{\"messages\":[";
 /// Total size in bytes of outdated states that never causes a rewrite of the file.
 const KEPT_STATE_BYTES: u64 = 64 << 10;
 
-/// Maximum length of a closing line in bytes.
+/// Maximum length in bytes of the line that closes a batch.
 pub(super) const LONGEST_CLOSING: usize = 1024;
 
 #[derive(Deserialize)]
@@ -53,16 +54,19 @@ pub(super) struct Closing {
     pub(super) message_count: usize,
     /// Total size in bytes of the states in all batches so far.
     pub(super) state_bytes: u64,
+    /// Checksum of all batches so far. `CHAIN` writes it.
     #[serde(skip_serializing)]
     pub(super) chain: String,
 }
 
-/// Data about the end of a file, to which the next batch is appended.
+/// Data that is needed to append the next batch to a session's file.
 #[derive(Debug)]
 pub(super) struct Tip {
+    /// Length of the file in bytes.
     pub(super) length: u64,
     pub(super) message_count: usize,
     pub(super) state_bytes: u64,
+    /// Checksum of the document or of the last batch, which the next batch continues.
     pub(super) chain: String,
 }
 
@@ -77,6 +81,7 @@ impl Tip {
     ) -> Result<Option<Vec<u8>>, StorageError> {
         let serialization =
             |error: serde_json::Error| StorageError::Serialization(error.to_string());
+        // The new chain covers the previous one, which is removed from the front at the end.
         let mut out = self.chain.into_bytes();
         let chain_length = out.len();
         out.extend_from_slice(b"{\"messages\":");
@@ -114,7 +119,7 @@ impl Tip {
     }
 }
 
-/// Splits a file into its document and its batches. The batches start with the byte after the document.
+/// Splits the bytes of a file into its document and its batches. The batches start with the byte after the document.
 pub(super) fn split(file: &[u8]) -> (&[u8], &[u8]) {
     let mut start = 0;
     for line in file.split_inclusive(|byte| *byte == b'\n') {
@@ -190,7 +195,7 @@ struct Batch<'b> {
     closing: &'b [u8],
 }
 
-/// Splits bytes into the first batch, the byte after it, and the bytes after that. Returns `None` if the batch is
+/// Splits bytes into the first batch, the byte after the batch, and the remaining bytes. Returns `None` if the batch is
 /// incomplete.
 fn first(bytes: &[u8]) -> Option<(Batch<'_>, &u8, &[u8])> {
     let content = bytes.iter().position(|byte| *byte == b'\n')? + 1;

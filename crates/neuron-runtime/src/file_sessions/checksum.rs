@@ -4,32 +4,32 @@ use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// Length of a SHA-256 checksum in hexadecimal digits.
+/// Number of hexadecimal digits of a SHA-256 checksum.
 const DIGITS: usize = 64;
 
-/// The form of a line with a checksum, which is its text before and after the digits.
+/// The form of a text that ends with a checksum, which is the fixed text before and after the digits.
 pub(super) struct ChecksumLine {
     before: &'static str,
     after: &'static str,
 }
 
-/// Line before the messages of a document. It covers the fields before it, so these can be verified without the
-/// messages.
+/// Form of the checksum line before the messages of a document. It covers the fields before it, so these can be
+/// verified without the messages.
 pub(super) const HEAD: ChecksumLine =
     ChecksumLine { before: "  \"head_checksum\": \"", after: "\",\n" };
 
-/// Last line of a document, with the closing brace. It covers the whole document before it.
+/// Form of the last line of a document, with the closing brace. Its checksum covers the whole document before it.
 pub(super) const WHOLE: ChecksumLine =
     ChecksumLine { before: "  \"checksum\": \"", after: "\"\n}" };
 
-/// Checksum in the closing line of a batch, which covers all batches so far.
+/// Form of the checksum in the line that closes a batch. It covers all batches so far.
 pub(super) const CHAIN: ChecksumLine = ChecksumLine { before: ",\"chain\":\"", after: "\"" };
 
-/// Checksum at the end of the closing line of a batch. It covers only this line.
+/// Form of the checksum at the end of the line that closes a batch. It covers only this line.
 pub(super) const LINE: ChecksumLine = ChecksumLine { before: ",\"checksum\":\"", after: "\"}" };
 
 impl ChecksumLine {
-    /// Returns the length of the line in bytes.
+    /// Returns the length in bytes of a checksum line of this form.
     pub(super) const fn len(&self) -> usize {
         self.before.len() + DIGITS + self.after.len()
     }
@@ -40,7 +40,7 @@ impl ChecksumLine {
         out.extend_from_slice(line.as_bytes());
     }
 
-    /// Returns `true` if the bytes start with the text before the digits.
+    /// Returns `true` if the bytes start with the fixed text of this form, which precedes the checksum.
     pub(super) fn begins(&self, bytes: &[u8]) -> bool {
         bytes.starts_with(self.before.as_bytes())
     }
@@ -69,7 +69,7 @@ impl ChecksumLine {
         Some(bytes.ends_with(self.covering(covered).as_bytes()))
     }
 
-    /// Returns the checksum line that covers the bytes.
+    /// Returns a checksum line of this form for the given bytes.
     fn covering(&self, bytes: &[u8]) -> String {
         let mut line = String::with_capacity(self.len());
         line.push_str(self.before);

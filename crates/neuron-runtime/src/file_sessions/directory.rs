@@ -85,7 +85,8 @@ impl Directory {
         Ok(summaries)
     }
 
-    /// Waits until no other task of this process writes the session.
+    /// Waits until no other task of this process writes the session. Dropping the returned turn lets the next task
+    /// write.
     pub(super) async fn turn(&self, id: &str) -> Turn {
         self.locks.turn(id).await
     }

@@ -39,10 +39,10 @@ use super::checksum::{HEAD, WHOLE};
 /// Value of the field `format`, which is the same in all versions.
 pub(super) const FORMAT: &str = "neuron session";
 
-/// Version that is written, and the newest version that can be read.
+/// Version of the file format that this release writes, and the newest version that it reads.
 pub(super) const VERSION: u64 = 3;
 
-/// Newest version whose documents have no checksums.
+/// Newest version of the file format that has no checksums.
 const WITHOUT_CHECKSUM: u64 = 1;
 
 /// First line of the messages. No other line is equal to it, because each line of a message starts with at least four
@@ -54,7 +54,7 @@ const MESSAGES_END: &str = "  ],\n";
 /// Last bytes of a file of version 1.
 const END_1: &str = "  ]\n}\n";
 
-/// Number of bytes at the end of a file that [`is_end`] examines.
+/// Number of bytes at the end of a file that [`is_end`] needs.
 pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len() + 1;
 
 #[derive(Deserialize)]
@@ -89,6 +89,7 @@ pub(super) fn write(
 }
 
 fn write_lines(session: &Session, revision: &SessionRevision) -> std::io::Result<Vec<u8>> {
+    // Written line by line, so that `outline` finds the fields without parsing the messages.
     let mut out = Vec::new();
     let json = |value: &str| serde_json::to_string(value);
     writeln!(out, "{{\n  \"format\": {},", json(FORMAT)?)?;
@@ -131,6 +132,7 @@ pub(super) fn read(
     path: &Path,
 ) -> Result<(Session, SessionRevision), StorageError> {
     let (json, batches) = batches::split(file);
+    // Verified before parsing, so that damage is not reported as a syntax error.
     let checksum = Checksum::of(WHOLE.matches(json), path)?;
     let document: Document = match stored_json::read(json) {
         Ok(document) => document,
@@ -167,9 +169,9 @@ pub(super) fn read(
     Ok((session, revision))
 }
 
-/// The result of a checksum test that did not fail, which is a match or a missing checksum.
+/// Proof that a document's checksum was tested. The checksum either matched or was missing.
 pub(super) struct Checksum {
-    /// Set if there is a checksum, which matches.
+    /// Set if the document has a checksum, which matched.
     is_there: bool,
 }
 

@@ -62,9 +62,9 @@ pub(super) fn read(path: &Path, id: &str) -> Result<Option<Outline>, StorageErro
 
 /// The beginning and the end of a session's file.
 struct Ends {
-    /// All lines before the messages.
+    /// All lines of the file before its messages.
     beginning: Vec<u8>,
-    /// The last bytes of the file, at most [`LONGEST_END`].
+    /// The last bytes of the file, at most [`LONGEST_END`] bytes.
     last: Vec<u8>,
     /// Length of the file in bytes.
     length: u64,
@@ -110,6 +110,7 @@ impl Ends {
         checksum.check(fields.version, path)?;
         check_id(&fields.id, id, path)?;
         let document = self.last.split_last().and_then(|(_, last)| WHOLE.digits(last));
+        // The closing line of the last batch is newer than the fields of the document.
         let (chain, state_bytes) = match closing {
             Some(_) if fields.version < VERSION => return Ok(None),
             Some(closing) => {

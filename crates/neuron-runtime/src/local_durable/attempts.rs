@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// The attempts of one activity, which apply its retry policy.
 pub(super) struct Attempts {
     policy: Option<RetryPolicy>,
-    /// Number of started attempts, including the first.
+    /// Number of attempts of the activity that were started, including the first.
     begun: u32,
     /// Delay before the next attempt.
     interval: Duration,
@@ -41,7 +41,7 @@ impl Attempts {
         Some(wait.max(asked))
     }
 
-    /// Returns the number of started attempts, including the first.
+    /// Returns the number of attempts of the activity that were started, including the first.
     pub(super) fn begun(&self) -> usize {
         usize::try_from(self.begun).unwrap_or(usize::MAX)
     }
@@ -56,9 +56,9 @@ fn grown(interval: Duration, coefficient: f64) -> Option<Duration> {
 
 /// The timeout of one attempt. Time counts only while [`hold`](Self::hold) is polled.
 pub(super) struct TimeLimit {
-    /// The timeout at the start of the attempt.
+    /// Timeout of the whole attempt.
     whole: Duration,
-    /// The time that is left.
+    /// Part of the timeout that is left.
     left: Duration,
 }
 
@@ -67,7 +67,7 @@ impl TimeLimit {
         Self { whole, left: whole }
     }
 
-    /// Returns the timeout at the start of the attempt.
+    /// Returns the timeout of the whole attempt, for errors.
     pub(super) fn whole(&self) -> Duration {
         self.whole
     }
@@ -88,7 +88,7 @@ impl TimeLimit {
 /// Sleeps on tokio's clock. Outside of a tokio runtime it returns immediately and logs a warning.
 pub(super) async fn sleep(duration: Duration) {
     if !clock::sleep(duration).await && !duration.is_zero() {
-        tracing::warn!(?duration, "there is no tokio runtime to wait by; nothing waits");
+        tracing::warn!(?duration, "there is no tokio runtime, so the delay is skipped");
     }
 }
 

@@ -22,7 +22,7 @@ pub struct LocalSignals(Arc<Shared>);
 struct Shared {
     /// Signals that were not received yet, by name, oldest first.
     waiting: Mutex<HashMap<String, VecDeque<Value>>>,
-    /// Wakes all waiting receivers after each signal.
+    /// Wakes all waiting receivers when a signal is sent.
     sent: Notify,
 }
 
@@ -62,7 +62,7 @@ impl LocalSignals {
         Ok(tokio::time::timeout(timeout, self.next(name)).await.ok())
     }
 
-    /// Waits without a timeout for the oldest signal of a name.
+    /// Waits without a timeout for the oldest signal of a name, and removes it.
     async fn next(&self, name: &str) -> Value {
         loop {
             // Registered before the check, so that a signal between the check and the wait is not missed.

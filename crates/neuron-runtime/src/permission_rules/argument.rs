@@ -24,7 +24,8 @@ pub struct ArgumentCondition {
 ///
 /// [`Text`](Self::Text), [`Path`](Self::Path) and [`Command`](Self::Command) apply to strings and to lists of strings.
 /// In a list, a rule that allows requires all strings to match, and a rule that denies or asks requires one string to
-/// match. A value of any other type is undecidable.
+/// match. For a value of any other type the match is undecidable, as explained at
+/// [`PermissionRules`](super::PermissionRules).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", try_from = "PatternForm")]
 #[non_exhaustive]
@@ -121,7 +122,7 @@ impl TryFrom<PatternForm> for ArgumentPattern {
     }
 }
 
-/// A condition with its parsed pattern.
+/// A condition on an argument with its parsed pattern.
 #[derive(Debug, Clone)]
 pub(super) struct CompiledCondition {
     argument: String,
@@ -171,6 +172,7 @@ impl CompiledCondition {
         directory: Option<&Directory>,
     ) -> Finding {
         let about = |why: &str| format!("the argument `{}`: {why}", self.argument);
+        // The model's arguments may be incomplete JSON.
         if !input.is_object() || ToolCall::invalid_json(input).is_some() {
             return Finding::unknown("the arguments are no JSON object");
         }
@@ -192,6 +194,7 @@ impl CompiledCondition {
                     Value::String(text) => self.check_text(text, directory),
                     _ => Finding::unknown("it is not a text"),
                 };
+                // A list is allowed only if all of its values match, and is forbidden if one value matches.
                 match effect {
                     PermissionEffect::Allow => values
                         .iter()

@@ -13,14 +13,14 @@ pub(super) struct PathPattern {
     parts: Vec<Part>,
 }
 
-/// The point at which a pattern starts to match.
+/// The place in a path at which a pattern starts to match.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Start {
-    /// The root, because the pattern starts with a slash.
+    /// The root of the file system, because the pattern starts with a slash.
     Root,
     /// The directory to which relative paths refer.
     Directory,
-    /// Any directory, because the pattern starts with `**`.
+    /// Any directory of the path, because the pattern starts with `**`.
     Anywhere,
 }
 

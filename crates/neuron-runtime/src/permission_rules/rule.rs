@@ -49,14 +49,14 @@ pub enum PermissionEffect {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct PermissionRule {
-    /// Effect on the calls that match.
+    /// Effect of the rule on the calls that it matches.
     pub effect: PermissionEffect,
     /// Names of the tools, in which `*` matches any characters.
     pub tools: Vec<String>,
     /// Conditions on the arguments, all of which must hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub when: Vec<ArgumentCondition>,
-    /// The annotations that the tool must have.
+    /// Annotations that the tool must have.
     #[serde(default, skip_serializing_if = "AnnotationCondition::is_empty")]
     pub annotations: AnnotationCondition,
     /// Name of the rule in reasons and questions. Default: its effect and its tools.
@@ -201,6 +201,7 @@ impl CompiledRule {
     pub(super) fn new(rule: PermissionRule) -> Result<Self, PermissionRuleError> {
         let invalid =
             |reason: String| PermissionRuleError::InvalidRule { rule: rule.title(), reason };
+        // Such a rule would never match, which its author cannot have intended.
         if rule.tools.is_empty() || rule.tools.iter().any(String::is_empty) {
             return Err(invalid("it must name its tools; `*` is every tool".into()));
         }
@@ -239,7 +240,7 @@ impl CompiledRule {
         let title = self.rule.title();
         let reason = self.rule.reason.iter().map(|reason| format!(": {reason}"));
         let unsure =
-            unsure.iter().map(|why| format!(" (it cannot be told if that is meant: {why})"));
+            unsure.iter().map(|why| format!(" (it is not certain that the rule matches: {why})"));
         let reason: String = reason.chain(unsure).collect();
         match self.rule.effect {
             PermissionEffect::Allow => PermissionDecision::Allow,

@@ -1,4 +1,4 @@
-//! Tests of the rules, by tables and by properties.
+//! Tests of permission rules with tables of examples and with properties.
 
 use neuron_types::{
     PermissionDecision, PermissionPolicy, PermissionRuleError, ToolAnnotations, ToolCall,
@@ -30,7 +30,8 @@ fn text(decision: PermissionDecision) -> String {
     }
 }
 
-/// Checks the finding of a pattern for a value, by a rule that allows (`Yes` is a match) and by a rule that denies.
+/// Checks whether a pattern matches a value (`yes`, `no` or `unknown`). A rule that allows and a rule that denies
+/// together show the finding.
 #[track_caller]
 fn check(pattern: &ArgumentPattern, value: Value, expected: &str) {
     let input = json!({ "it": value });
@@ -43,7 +44,7 @@ fn check(pattern: &ArgumentPattern, value: Value, expected: &str) {
     let seen = match (allows, denies) {
         (PermissionEffect::Allow, PermissionEffect::Deny) => "yes",
         (PermissionEffect::Deny, PermissionEffect::Allow) => "no",
-        // Neither is allowed.
+        // Both rules forbid the call, so the match is unknown.
         (PermissionEffect::Deny, PermissionEffect::Deny) => "unknown",
         other => panic!("{other:?}"),
     };
@@ -51,7 +52,7 @@ fn check(pattern: &ArgumentPattern, value: Value, expected: &str) {
 }
 
 #[test]
-fn a_text_pattern_has_stars_and_nothing_else() {
+fn text_pattern_supports_only_stars() {
     for (pattern, value, expected) in [
         ("", "", "yes"),
         ("", "a", "no"),
@@ -69,7 +70,7 @@ fn a_text_pattern_has_stars_and_nothing_else() {
         ("a*b", "ab", "yes"),
         ("a*b", "aXbXb", "yes"),
         ("a*b", "aXbX", "no"),
-        // What a part took another must not take again.
+        // Two parts of a pattern must not match the same characters.
         ("a*a", "a", "no"),
         ("ab*ba", "aba", "no"),
         ("ab*ba", "abba", "yes"),
@@ -89,7 +90,7 @@ fn a_text_pattern_has_stars_and_nothing_else() {
 }
 
 #[test]
-fn a_path_matches_by_its_names() {
+fn path_pattern_matches_names() {
     for (pattern, value, expected) in [
         ("/code/**", "/code", "yes"),
         ("/code/**", "/code/", "yes"),
@@ -132,7 +133,7 @@ fn a_path_matches_by_its_names() {
 }
 
 #[test]
-fn a_path_that_is_not_plain_cannot_be_told() {
+fn path_that_is_not_plain_is_undecidable() {
     for value in [
         "/code/../etc/passwd",
         "/code/a/..",
@@ -159,10 +160,10 @@ fn a_path_that_is_not_plain_cannot_be_told() {
         "/code/.env::$DATA",
         "/code::$INDEX_ALLOCATION/a",
         "/code/SECRET~1.TXT",
-        // Only capital letters are different.
+        // Paths that differ only in upper and lower case.
         "/CODE/a",
         "/Code",
-        // Relative: from where?
+        // Relative paths without a known directory.
         "code/a",
         "b/code",
         "a",
@@ -171,7 +172,7 @@ fn a_path_that_is_not_plain_cannot_be_told() {
         check(&ArgumentPattern::path("/code/**"), value.into(), "unknown");
     }
     for (pattern, value, expected) in [
-        // Some directory would make it match, or none.
+        // The result depends on whether some directory would make the path match.
         ("src/**", "/code/src/a", "unknown"),
         ("src/**", "/src", "unknown"),
         ("src/**", "/code/a", "no"),
@@ -192,7 +193,7 @@ fn a_path_that_is_not_plain_cannot_be_told() {
 }
 
 #[test]
-fn with_a_directory_relative_and_absolute_paths_are_compared() {
+fn directory_makes_relative_and_absolute_paths_comparable() {
     let check = |pattern: &str, value: &str| {
         let rule = PermissionRule::allow("tool").when("it", ArgumentPattern::path(pattern));
         let rules = rules([rule]).with_directory("/code/pro*ject/").unwrap();
@@ -205,7 +206,7 @@ fn with_a_directory_relative_and_absolute_paths_are_compared() {
         ("/code/pro*ject/a", "b", false),
         ("/etc/**", "etc/passwd", false),
         ("src/**", "/code/pro*ject/src/a", true),
-        // A star in a directory's name is no pattern.
+        // A star in the name of the directory is a literal star.
         ("src/**", "/code/project/src/a", false),
         ("src/**", "/code/other/src/a", false),
         ("src/**", "src/a", true),
@@ -222,7 +223,7 @@ fn with_a_directory_relative_and_absolute_paths_are_compared() {
 }
 
 #[test]
-fn a_command_is_compared_word_by_word_if_it_is_plain() {
+fn plain_command_is_compared_word_by_word() {
     for (pattern, value, expected) in [
         ("git status", "git status", "yes"),
         ("git status", "  git \t status ", "yes"),
@@ -277,7 +278,7 @@ fn a_command_is_compared_word_by_word_if_it_is_plain() {
 }
 
 #[test]
-fn an_equal_value_is_of_the_same_type_and_written_the_same() {
+fn equals_requires_the_same_type_and_notation() {
     for (expected, value, finding) in [
         (json!(true), json!(true), "yes"),
         (json!(true), json!(false), "no"),
@@ -294,7 +295,7 @@ fn an_equal_value_is_of_the_same_type_and_written_the_same() {
         (json!("a"), json!(["a"]), "unknown"),
         (json!({ "a": 1, "b": 2 }), json!({ "b": 2, "a": 1 }), "yes"),
         (json!([1, 2]), json!([2, 1]), "no"),
-        // Within a list or an object as on its own.
+        // Values in lists and objects are compared by the same rules.
         (json!([1, 2]), json!([1.0, 2]), "unknown"),
         (json!([1, 2]), json!([1.0, 3]), "no"),
         (json!([1, 2]), json!([1, 2, 3]), "no"),
@@ -309,11 +310,11 @@ fn an_equal_value_is_of_the_same_type_and_written_the_same() {
 }
 
 #[test]
-fn of_a_list_a_rule_that_allows_wants_all_and_one_that_denies_wants_one() {
+fn allow_needs_all_values_of_a_list_and_deny_needs_one() {
     let pattern = ArgumentPattern::path("/code/**");
     check(&pattern, json!(["/code/a", "/code/b"]), "yes");
     check(&pattern, json!(["/etc/a", "/etc/b"]), "no");
-    // Some of each: what allows does not match, what denies does.
+    // Some values match. A rule that allows does not match, and a rule that denies does.
     check(&pattern, json!(["/code/a", "/etc/b"]), "unknown");
     check(&pattern, json!(["/etc/a", "/code/b"]), "unknown");
     check(&pattern, json!(["/etc/a", "/code/../b"]), "unknown");
@@ -325,7 +326,7 @@ fn of_a_list_a_rule_that_allows_wants_all_and_one_that_denies_wants_one() {
     }
 }
 
-/// Checks the decision of a deny rule about the argument on a call, if every other call is allowed.
+/// Checks the decision of a deny rule about one argument, while all other calls are allowed.
 #[track_caller]
 fn check_missing(argument: &str, input: Value, schema: Option<Value>, is_denied: bool) {
     let rule = PermissionRule::deny("*").when(argument, ArgumentPattern::text("x"));
@@ -354,7 +355,7 @@ fn definition(
 }
 
 #[test]
-fn a_missing_argument_is_denied_unless_the_tool_has_none_of_this_name() {
+fn missing_argument_is_denied_unless_the_schema_excludes_it() {
     let with = |name: &str| Some(json!({ "type": "object", "properties": { name: {} } }));
     check_missing("path", json!({}), None, true);
     check_missing("path", json!({}), with("path"), true);
@@ -369,21 +370,21 @@ fn a_missing_argument_is_denied_unless_the_tool_has_none_of_this_name() {
     check_missing("/a~1b", json!({}), with("a/b"), true);
     check_missing("/a~1b", json!({ "a/b": "y" }), with("a/b"), false);
     check_missing("/a~1b", json!({}), with("a~1b"), false);
-    // Schemas that do not say what else there is.
+    // Schemas that may accept further arguments.
     check_missing("path", json!({}), Some(json!({ "type": "object" })), true);
     check_missing("path", json!({}), Some(json!(true)), true);
     for keyword in ["$ref", "allOf", "anyOf", "oneOf", "patternProperties", "if"] {
         let schema = json!({ "properties": { "city": {} }, keyword: [] });
         check_missing("path", json!({}), Some(schema), true);
     }
-    // What is no object of arguments.
+    // Arguments that are not a JSON object.
     for input in [json!(null), json!("x"), json!([]), ToolCall::invalid_json_input("{\"path\"")] {
         check_missing("path", input, with("city"), true);
     }
 }
 
 #[test]
-fn annotations_are_compared_and_silence_cannot_be_told() {
+fn missing_annotation_is_undecidable() {
     let says = |read_only: Option<bool>, destructive: Option<bool>| ToolAnnotations {
         read_only_hint: read_only,
         destructive_hint: destructive,
@@ -405,7 +406,7 @@ fn annotations_are_compared_and_silence_cannot_be_told() {
         (destructive(true), Some(says(None, None)), None),
         (destructive(true), Some(says(Some(true), None)), Some(false)),
         (destructive(false), Some(says(Some(true), None)), Some(true)),
-        // It contradicts itself: the worse counts.
+        // Contradicting annotations count as destructive.
         (destructive(true), Some(says(Some(true), Some(true))), Some(true)),
         (idempotent, Some(says(Some(true), None)), Some(true)),
         (idempotent, Some(says(Some(false), None)), None),
@@ -429,7 +430,7 @@ fn annotations_are_compared_and_silence_cannot_be_told() {
 }
 
 #[test]
-fn reasons_name_the_rule() {
+fn decisions_name_the_rule() {
     let rules = rules([
         PermissionRule::deny("delete_*").or_tool("drop_*").because("nothing is deleted here"),
         PermissionRule::deny("bash")
@@ -447,7 +448,7 @@ fn reasons_name_the_rule() {
     assert_eq!(check("bash", json!({ "command": "rm x" })), "`bash` is denied by the rule `no rm`");
     assert_eq!(
         check("bash", json!({ "command": "ls; rm x" })),
-        "`bash` is denied by the rule `no rm` (it cannot be told if that is meant: the argument \
+        "`bash` is denied by the rule `no rm` (it is not certain that the rule matches: the argument \
          `command`: the command has ';', which a shell may treat specially)"
     );
     assert_eq!(
@@ -467,7 +468,7 @@ fn reasons_name_the_rule() {
 }
 
 #[test]
-fn what_cannot_be_told_never_weakens_the_default() {
+fn undecidable_rule_never_weakens_the_default() {
     let ask = PermissionRule::ask("bash").when("command", ArgumentPattern::text("git*"));
     let deny = rules([ask]).with_default(PermissionEffect::Deny);
     let check = |input: Value| effect(&deny.check("bash", &input));
@@ -476,7 +477,7 @@ fn what_cannot_be_told_never_weakens_the_default() {
 }
 
 #[test]
-fn rules_that_make_no_sense_are_errors() {
+fn invalid_rules_are_errors() {
     let path = |pattern: &str| PermissionRule::allow("x").when("p", ArgumentPattern::path(pattern));
     let command =
         |pattern: &str| PermissionRule::allow("x").when("c", ArgumentPattern::command(pattern));
@@ -530,7 +531,7 @@ fn rules_that_make_no_sense_are_errors() {
 }
 
 #[test]
-fn the_serde_form_comes_back_and_refuses_what_it_does_not_know() {
+fn serde_form_round_trips_and_rejects_unknown_fields() {
     let written = json!({
         "default": "deny",
         "directory": "/code",
@@ -585,7 +586,7 @@ fn the_serde_form_comes_back_and_refuses_what_it_does_not_know() {
 }
 
 #[test]
-fn combined_policies_must_agree() {
+fn combined_policy_requires_all_policies_to_allow() {
     let policy = |rule| rules([rule, PermissionRule::allow("free")]);
     let combined = CombinedPolicy::new()
         .with(policy(PermissionRule::ask("x").named("one")))
@@ -603,7 +604,7 @@ fn combined_policies_must_agree() {
     assert_eq!(check(&CombinedPolicy::new(), "x"), "May `x` be called? There is no policy");
     assert_eq!(format!("{combined:?}"), "CombinedPolicy { policies: 4 }");
 
-    // The definition reaches every policy.
+    // The tool's definition is passed to every policy.
     let condition = AnnotationCondition { read_only: Some(true), ..Default::default() };
     let combined =
         CombinedPolicy::new().with(rules([PermissionRule::allow("*").annotated(condition)]));
@@ -683,7 +684,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn another_deny_rule_never_allows_more(
+    fn additional_deny_rule_never_allows_more(
         some in prop::collection::vec(any_rule(), 0..5),
         another in any_rule(),
         default in any_effect(),
@@ -700,7 +701,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_rules_does_not_matter(
+    fn order_of_rules_does_not_change_the_effect(
         (some, shuffled) in prop::collection::vec(any_rule(), 0..6)
             .prop_flat_map(|rules| (Just(rules.clone()), Just(rules).prop_shuffle())),
         default in any_effect(),
@@ -714,12 +715,12 @@ proptest! {
     }
 
     #[test]
-    fn to_know_less_never_allows_more(
+    fn missing_definition_never_allows_more(
         some in prop::collection::vec(any_rule(), 0..5),
         default in any_effect(),
         (call, tool) in any_call(),
     ) {
-        // Asking rules aside: one that surely matches may be weaker than the default.
+        // Rules that ask are left out, because a certain match of such a rule may be weaker than the default.
         let some = some.into_iter().filter(|rule| rule.effect != PermissionEffect::Ask);
         let rules = rules(some).with_default(default);
         let with = effect(&rules.check_call(&call, tool.as_ref()));
@@ -728,7 +729,7 @@ proptest! {
     }
 
     #[test]
-    fn another_policy_never_allows_more(
+    fn additional_policy_never_allows_more(
         one in prop::collection::vec(any_rule(), 0..4),
         two in prop::collection::vec(any_rule(), 0..4),
         (call, tool) in any_call(),
@@ -740,7 +741,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_path_rule_allows_lies_within(path in "[/.]{0,3}(code|CODE|etc|a|~|C:)?([/\\\\.]{1,3}(a|b|code|\\.\\.)?){0,5}") {
+    fn allowed_paths_are_inside_the_pattern(path in "[/.]{0,3}(code|CODE|etc|a|~|C:)?([/\\\\.]{1,3}(a|b|code|\\.\\.)?){0,5}") {
         let rule = PermissionRule::allow("x").when("p", ArgumentPattern::path("/code/**"));
         let rules = rules([rule]).with_directory("/code/here").unwrap();
         if rules.check("x", &json!({ "p": path.clone() })) == PermissionDecision::Allow {
@@ -758,7 +759,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_decided_on(pattern in ".{0,20}", text in ".{0,40}") {
+    fn any_text_is_decided_without_a_panic(pattern in ".{0,20}", text in ".{0,40}") {
         let glob = glob::Glob::new(&pattern);
         glob.matches(&text);
         let fits = pattern.replace('\\', "\\\\").replace('*', "\\*");
@@ -772,7 +773,7 @@ proptest! {
 }
 
 #[test]
-fn long_texts_are_decided_on_quickly() {
+fn long_texts_are_decided_quickly() {
     let long = "a".repeat(200_000);
     check(&ArgumentPattern::text("*a*a*a*a*a*a*b"), long.clone().into(), "no");
     let deep = "/a".repeat(20_000);

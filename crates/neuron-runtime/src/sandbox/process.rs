@@ -198,6 +198,7 @@ impl Sandbox for ProcessSandbox {
         ctx: &ToolContext,
     ) -> Result<ToolOutput, SandboxError> {
         let Some(command) = tool.command_dyn(&input, ctx) else {
+            // The tool runs no program, so its code runs in this process.
             self.check_tool(tool)?;
             return Ok(tool.call_dyn(input, ctx).await?);
         };
@@ -376,7 +377,7 @@ impl ProcessSandboxBuilder {
     }
 }
 
-/// The settings of a [`ProcessSandboxBuilder`].
+/// The settings that a [`ProcessSandboxBuilder`] collects.
 #[derive(Clone)]
 struct Settings {
     directory: PathBuf,

@@ -1,4 +1,4 @@
-//! Tests of what engines store of steps.
+//! Tests of the journal records that engines store for steps.
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,13 +27,13 @@ fn response(text: &str) -> CompletionResponse {
     }
 }
 
-/// Stored, and read again.
+/// Serialises a record and parses it again.
 fn stored<T: Serialize + DeserializeOwned>(record: &StepRecord<T>) -> StepRecord<T> {
     StepRecord::from_json(&record.to_json().unwrap()).unwrap()
 }
 
 #[test]
-fn an_answer_reads_back() {
+fn response_round_trip_keeps_all_fields() {
     let record = StepRecord::of_llm(Ok(response("hi")), at());
     let read = stored(&record);
     assert_eq!(read, record);
@@ -42,7 +42,7 @@ fn an_answer_reads_back() {
 }
 
 #[test]
-fn the_stored_form_is_pinned() {
+fn stored_json_does_not_change() {
     let record = StepRecord::of_llm(Ok(response("hi")), at());
     let answer = r#"{"version":1,"ok":{"id":"msg_1","model":"m","message":{"role":"assistant","content":[{"type":"text","text":"hi"}]},"usage":{"input_tokens":3,"output_tokens":5},"stop_reason":"end_turn"},"at":1790000000123}"#;
     assert_eq!(String::from_utf8(record.to_json().unwrap()).unwrap(), answer);
@@ -54,7 +54,7 @@ fn the_stored_form_is_pinned() {
 }
 
 #[test]
-fn every_failure_of_the_model_reads_back() {
+fn provider_errors_round_trip() {
     use ProviderError as E;
     let errors = [
         E::Network("reset".into()),
@@ -84,7 +84,7 @@ fn every_failure_of_the_model_reads_back() {
 }
 
 #[test]
-fn every_failure_of_a_tool_reads_back_with_the_tokens_that_it_took() {
+fn tool_errors_round_trip_with_their_usage() {
     use ToolError as E;
     let pending = || {
         let call = ToolCall { id: "c".into(), name: "wire".into(), input: json!({"amount": 1}) };
@@ -122,7 +122,7 @@ fn every_failure_of_a_tool_reads_back_with_the_tokens_that_it_took() {
 }
 
 #[test]
-fn tokens_of_a_tool_count_once_and_only_where_they_are_counted() {
+fn only_into_tool_counts_the_tokens_of_a_tool() {
     let usage = TokenUsage { input_tokens: 2, ..TokenUsage::default() };
     let record = stored(&StepRecord::of_tool(Ok(ToolOutput::text("ok")), usage.clone(), at()));
     let meter = UsageMeter::default();
@@ -133,7 +133,7 @@ fn tokens_of_a_tool_count_once_and_only_where_they_are_counted() {
 }
 
 #[test]
-fn a_newer_version_is_refused_and_says_so() {
+fn newer_version_is_an_error_that_names_it() {
     let json = |version: u32| {
         json!({"version": version, "ok": {"content": [], "is_error": false}, "at": 0}).to_string()
     };
@@ -147,7 +147,7 @@ fn a_newer_version_is_refused_and_says_so() {
 }
 
 #[test]
-fn unknown_fields_do_no_harm_and_missing_ones_have_defaults() {
+fn unknown_fields_are_ignored_and_missing_fields_have_defaults() {
     let json =
         br#"{"version":1,"ok":{"content":[]},"at":5,"span":"new","usage":{"output_tokens":2}}"#;
     let record = StepRecord::<ToolOutput>::from_json(json).unwrap();
@@ -157,7 +157,7 @@ fn unknown_fields_do_no_harm_and_missing_ones_have_defaults() {
 }
 
 #[test]
-fn what_is_neither_a_value_nor_an_error_or_both_is_refused() {
+fn record_needs_exactly_one_of_value_and_error() {
     let value = json!({"content": []});
     let error = json!({"kind": "Cancelled"});
     for fields in [json!({}), json!({"ok": value, "error": error})] {
@@ -170,7 +170,7 @@ fn what_is_neither_a_value_nor_an_error_or_both_is_refused() {
 }
 
 #[test]
-fn a_record_that_is_cut_anywhere_is_an_error() {
+fn truncated_record_is_an_error() {
     let json = StepRecord::of_llm(Ok(response("grüße")), at()).to_json().unwrap();
     for end in 0..json.len() {
         let error = StepRecord::<CompletionResponse>::from_json(&json[..end]).unwrap_err();
@@ -182,14 +182,14 @@ fn a_record_that_is_cut_anywhere_is_an_error() {
 }
 
 #[test]
-fn a_time_that_is_none_is_the_first_one() {
+fn invalid_time_is_read_as_the_epoch() {
     let json = format!(r#"{{"version":1,"ok":{{"content":[]}},"at":{}}}"#, i64::MAX);
     let record = StepRecord::<ToolOutput>::from_json(json.as_bytes()).unwrap();
     assert_eq!(record.ended_at(), DateTime::<Utc>::default());
 }
 
 #[test]
-fn an_answer_that_is_too_long_is_an_error_that_names_the_model() {
+fn too_long_response_is_replaced_by_an_error() {
     let record = StepRecord::of_llm(Ok(response(&"x".repeat(5000))), at());
     let length = record.to_json().unwrap().len();
     assert_eq!(record.to_json_within(length).unwrap(), record.to_json().unwrap());
@@ -207,7 +207,7 @@ fn an_answer_that_is_too_long_is_an_error_that_names_the_model() {
 }
 
 #[test]
-fn a_result_that_is_too_long_is_an_error_that_names_the_tool_and_keeps_its_tokens() {
+fn too_long_tool_result_is_replaced_by_an_error_with_its_usage() {
     let usage = TokenUsage { input_tokens: 9, ..TokenUsage::default() };
     let output = ToolOutput::text("y".repeat(5000));
     let record = StepRecord::of_tool(Ok(output), usage.clone(), at());
@@ -220,7 +220,7 @@ fn a_result_that_is_too_long_is_an_error_that_names_the_tool_and_keeps_its_token
     assert_eq!(error.kind(), "ExecutionFailed");
     assert!(error.to_string().contains("the result of `fetch` takes"), "{error}");
 
-    // So is an error of the tool.
+    // An error of the tool that is too long is replaced too.
     let failure = ToolError::ModelRetry("z".repeat(5000));
     let record = StepRecord::of_tool(Err(failure), usage, at());
     let json = record.to_json_within("fetch", 1000).unwrap();
@@ -230,7 +230,7 @@ fn a_result_that_is_too_long_is_an_error_that_names_the_tool_and_keeps_its_token
 }
 
 #[test]
-fn what_is_nested_too_deep_to_be_read_is_not_written() {
+fn to_json_rejects_too_deeply_nested_values() {
     let deep = |depth: usize| {
         let value = (0..depth).fold(json!(1), |inner, _| json!([inner]));
         let output = ToolOutput { structured_content: Some(value), ..ToolOutput::text("deep") };
@@ -241,10 +241,10 @@ fn what_is_nested_too_deep_to_be_read_is_not_written() {
     assert!(matches!(error, DurableError::Other(_)), "{error}");
 }
 
-/// The error was not stored, so with each resumption the tool ran again or was reported as unknown, and the model's
-/// response was paid for again.
+/// In an earlier version the replacement error was not stored. Each resumption ran the tool again or reported an
+/// unknown outcome, and the model call was charged again.
 #[test]
-fn what_is_nested_too_deep_is_the_record_of_an_error() {
+fn too_deeply_nested_result_is_replaced_by_an_error() {
     let deep = || (0..300).fold(json!(1), |inner, _| json!([inner]));
     let output = ToolOutput { structured_content: Some(deep()), ..ToolOutput::text("done") };
     let usage = TokenUsage { input_tokens: 1, ..TokenUsage::default() };
@@ -265,7 +265,7 @@ fn what_is_nested_too_deep_is_the_record_of_an_error() {
 }
 
 #[test]
-fn a_value_reads_back_and_an_error_in_its_place_is_none() {
+fn into_value_returns_the_value_and_rejects_an_error() {
     let record = stored(&StepRecord::of_value(json!({"signal": "yes"}), at()));
     assert_eq!(record.into_value().unwrap(), json!({"signal": "yes"}));
     let json = br#"{"version":1,"error":{"kind":"Cancelled"},"at":0}"#;
@@ -275,7 +275,7 @@ fn a_value_reads_back_and_an_error_in_its_place_is_none() {
 
 /// Journals contain digests. A release that changes them cannot continue the runs of the release before.
 #[test]
-fn digests_are_pinned() {
+fn digests_do_not_change_between_releases() {
     let request = CompletionRequest {
         model: "m".into(),
         messages: vec![Message::user("hi"), Message::assistant("hello")],
@@ -303,7 +303,7 @@ fn digests_are_pinned() {
 }
 
 #[test]
-fn a_digest_follows_from_what_is_asked_for_and_nothing_else() {
+fn digest_covers_the_request_but_not_the_call_id() {
     let request = |text: &str| CompletionRequest {
         messages: vec![Message::user(text)],
         ..CompletionRequest::default()
@@ -327,16 +327,16 @@ fn a_digest_follows_from_what_is_asked_for_and_nothing_else() {
     let call = |id: &str, name: &str, input: Value| {
         tool_digest(&ToolCall { id: id.into(), name: name.into(), input }).unwrap()
     };
-    // The id is the model's, and another one on another day.
+    // The model chooses the id, which differs in each run.
     assert_eq!(call("a", "t", json!({})), call("b", "t", json!({})));
     assert_ne!(call("a", "t", json!({})), call("a", "u", json!({})));
     assert_ne!(call("a", "t", json!({"x": 1})), call("a", "t", json!({"x": 1.0})));
-    // Where the name ends and the arguments begin is part of it.
+    // The boundary between the name and the arguments is part of the digest.
     assert_ne!(call("", "a", json!("b")), call("", "a\",\"b", json!("")));
 }
 
 #[test]
-fn an_unknown_outcome_is_told_to_the_model_or_ends_the_run() {
+fn unknown_outcome_is_a_tool_result_or_an_error() {
     let output = UnknownOutcome::default().of_call("pay").unwrap();
     assert_eq!(output, outcome_unknown("pay"));
     assert!(output.is_error);
@@ -366,7 +366,7 @@ fn invocation() -> ToolInvocation {
 }
 
 #[test]
-fn secrets_stay_in_the_process_that_has_them() {
+fn tool_request_contains_only_allowed_variables() {
     let options = ActivityOptions::default();
     let none = ToolRequest::new(&invocation(), options.clone(), &[]);
     assert!(none.environment.is_empty());
@@ -384,7 +384,7 @@ fn secrets_stay_in_the_process_that_has_them() {
 }
 
 #[test]
-fn debug_shows_no_variable() {
+fn debug_hides_the_values_of_variables() {
     let mut invocation = invocation();
     invocation.ctx.environment.insert("TOKEN".into(), "hunter2".into());
     let options = ActivityOptions::default();
@@ -395,7 +395,7 @@ fn debug_shows_no_variable() {
 }
 
 #[test]
-fn the_other_process_sees_the_call_as_it_is() {
+fn context_in_another_process_has_the_same_fields() {
     let allowed = ["PATH".to_owned(), "HOME".to_owned()];
     let invocation = invocation();
     let request = ToolRequest::new(&invocation, ActivityOptions::default(), &allowed);
@@ -409,7 +409,7 @@ fn the_other_process_sees_the_call_as_it_is() {
     assert_eq!(ctx.environment["PATH"], "/bin");
     assert_eq!(ctx.environment["HOME"], "/root");
     assert!(ctx.extensions.get::<String>().is_none());
-    // They are its own.
+    // The new context has its own meter and its own token.
     ctx.usage.add(&TokenUsage { input_tokens: 1, ..TokenUsage::default() });
     assert_eq!(invocation.ctx.usage.total(), TokenUsage::default());
     ctx.cancellation_token.cancel();
@@ -417,7 +417,7 @@ fn the_other_process_sees_the_call_as_it_is() {
 }
 
 #[test]
-fn an_approval_inside_the_call_crosses() {
+fn tool_request_contains_a_nested_approval() {
     let mut invocation = invocation();
     let call = ToolCall { id: "in".into(), name: "wire".into(), input: json!({}) };
     let pending = PendingApproval::new("inner", vec![PendingCall::new(call, "may it?")]);
@@ -431,7 +431,7 @@ fn an_approval_inside_the_call_crosses() {
 }
 
 #[test]
-fn the_bytes_of_a_request_are_the_same_each_time() {
+fn serialised_tool_request_is_deterministic() {
     let names: Vec<String> = (0..40).map(|number| format!("NAME_{number}")).collect();
     let json = || {
         let mut invocation = invocation();
@@ -441,12 +441,12 @@ fn the_bytes_of_a_request_are_the_same_each_time() {
         serde_json::to_string(&request).unwrap()
     };
     let first = json();
-    // The map of each context has an order of its own.
+    // The environment of a context is a hash map with a random order.
     assert!((0..20).all(|_| json() == first));
 }
 
 #[test]
-fn a_request_of_another_release_is_read() {
+fn tool_requests_of_other_releases_are_read() {
     let mut json =
         serde_json::to_value(ToolRequest::new(&invocation(), ActivityOptions::default(), &[]))
             .unwrap();
@@ -491,7 +491,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_answer_reads_back(
+    fn any_response_round_trips(
         text in any::<String>(),
         call in any::<(String, String)>(),
         input in any_json(),
@@ -509,14 +509,14 @@ proptest! {
     }
 
     #[test]
-    fn any_result_reads_back_and_fits_where_it_is_said_to(
+    fn any_tool_result_round_trips_within_its_limit(
         text in any::<String>(),
         value in proptest::option::of(any_json()),
         is_error in any::<bool>(),
         usage in any_usage(),
         limit in 0..2000_usize,
     ) {
-        // A `null` is stored as nothing.
+        // A `null` is stored as a missing value.
         let value = value.filter(|value| !value.is_null());
         let output = ToolOutput { structured_content: value, is_error, ..ToolOutput::text(text) };
         let record = StepRecord::of_tool(Ok(output.clone()), usage.clone(), at());
@@ -537,7 +537,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_a_record_or_an_error(bytes in any::<Vec<u8>>()) {
+    fn any_bytes_parse_without_a_panic(bytes in any::<Vec<u8>>()) {
         if let Ok(record) = StepRecord::<ToolOutput>::from_json(&bytes) {
             let _ = record.into_tool_uncounted();
         }

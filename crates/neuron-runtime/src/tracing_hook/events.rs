@@ -15,6 +15,7 @@ macro_rules! tell {
         let (run_id, agent) = (told(scope.run_id), told(scope.agent));
         let replaying = scope.replaying.then_some(true);
         if !$hook.events_only {
+            // Dropping the span closes it immediately.
             drop(tracing::span!(
                 target: "neuron_runtime",
                 tracing::Level::$level,
@@ -115,6 +116,7 @@ impl TracingHook {
         let (turn, duration_ms) = (scope.turn, self.clocks.since_run(scope.run_id));
         let (error_kind, text) = (errors::kind(error), self.error_text(error));
         match error {
+            // A run that waits for an approval has not failed.
             error if error.is_waiting() => {
                 tell!(self, INFO, "neuron.run.end", scope, {
                     turn, error_kind, error = text, duration_ms

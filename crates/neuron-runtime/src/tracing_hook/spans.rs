@@ -93,7 +93,7 @@ struct Spanned {
     span: Span,
     /// The hook, whose settings decide whether an error's text is recorded.
     hook: TracingHook,
-    /// Set once the outcome was recorded.
+    /// Set once the outcome of the operation was recorded.
     has_ended: bool,
 }
 
@@ -186,6 +186,7 @@ impl Drop for RunScope {
         if !has_ended {
             span.in_scope(|| hook.tell_dropped_run(&self.run_id, &self.agent));
         }
+        // After the event, which contains the duration of the run.
         hook.clocks.close_run(&self.run_id);
     }
 }

@@ -1,4 +1,4 @@
-//! Guardrails, alone and around the model of real agents.
+//! Tests of guardrails, called directly and around the model calls of real agents.
 
 use std::future::IntoFuture as _;
 use std::future::{Future, pending};
@@ -76,7 +76,7 @@ impl OutputGuardrail for Words {
     }
 }
 
-/// Always says the same.
+/// A guardrail that always returns the same result.
 struct Says(GuardrailResult);
 
 impl InputGuardrail for Says {
@@ -91,7 +91,7 @@ impl OutputGuardrail for Says {
     }
 }
 
-/// Panics before there is a future.
+/// A guardrail that panics before it returns a future.
 struct PanicsAtOnce;
 
 impl InputGuardrail for PanicsAtOnce {
@@ -108,10 +108,10 @@ impl OutputGuardrail for PanicsAtOnce {
     }
 }
 
-// Without an agent.
+// Tests without an agent.
 
 #[test]
-fn a_result_says_what_it_is() {
+fn guardrail_result_methods_match_the_variant() {
     let (pass, trip, warn) = (
         GuardrailResult::Pass,
         GuardrailResult::Tripwire("t".into()),
@@ -125,7 +125,7 @@ fn a_result_says_what_it_is() {
 }
 
 #[tokio::test]
-async fn the_first_tripwire_wins_and_then_the_first_warning() {
+async fn first_tripwire_wins_before_first_warning() {
     let (pass, trip, warn) = (
         || GuardrailResult::Pass,
         |why: &str| GuardrailResult::Tripwire(why.into()),
@@ -148,7 +148,7 @@ async fn the_first_tripwire_wins_and_then_the_first_warning() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_guardrails_run_to_their_end_one_after_another() {
+async fn all_guardrails_run_sequentially_after_a_tripwire() {
     let log = Log::default();
     let (first, second) = (words("first", &log), words("second", &log));
     let panics = PanicsAtOnce;
@@ -162,7 +162,7 @@ async fn all_guardrails_run_to_their_end_one_after_another() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_checked_does_not_pass() {
+async fn panicking_guardrail_is_a_tripwire() {
     let log = Log::default();
     let (later, at_once) = (words("later", &log), PanicsAtOnce);
     let panicked = GuardrailResult::Tripwire("the guardrail panicked".into());
@@ -170,12 +170,12 @@ async fn what_cannot_be_checked_does_not_pass() {
     assert_eq!(run_input_guardrails(&[&at_once], "").await, panicked);
     assert_eq!(run_output_guardrails(&[&later], "panic").await, panicked);
     assert_eq!(run_output_guardrails(&[&at_once], "").await, panicked);
-    // It is in order again afterwards.
+    // The guardrail works again after its panic.
     assert!(run_input_guardrails(&[&later], "fine").await.is_pass());
 }
 
 #[tokio::test]
-async fn a_guardrail_that_is_dropped_lets_none_after_it_begin() {
+async fn dropped_check_prevents_later_guardrails() {
     let log = Log::default();
     let (first, second) = (words("first", &log), words("second", &log));
     let guardrails: Vec<&dyn ErasedInputGuardrail> = vec![&first, &second];
@@ -183,9 +183,9 @@ async fn a_guardrail_that_is_dropped_lets_none_after_it_begin() {
     assert_eq!(log.lines(), ["first: hang"]);
 }
 
-/// Users import everything with globs, and call guardrails directly too.
+/// Users import all items with globs and call guardrails directly, so method calls must not be ambiguous.
 #[tokio::test]
-async fn guardrails_are_called_unambiguously_with_everything_imported() {
+async fn guardrail_methods_are_unambiguous_with_glob_imports() {
     use neuron_runtime::*;
     #[expect(unused_imports, reason = "as users do")]
     use neuron_types::*;
@@ -209,14 +209,14 @@ async fn guardrails_are_called_unambiguously_with_everything_imported() {
     let result = run_input_guardrails(&guardrails, "hello").await;
     assert!(!result.is_tripwire());
     assert_eq!(format!("{:?}", guardrails[0]), "NoSecrets");
-    // One that is chosen at run time.
+    // A guardrail that is chosen at run time.
     let chosen: Arc<dyn ErasedInputGuardrail> = Arc::new(NoSecrets);
     assert!(chosen.check("API_KEY").await.is_tripwire());
     assert_eq!(chosen.name(), "NoSecrets");
 }
 
 #[test]
-fn a_name_is_the_types_without_its_path() {
+fn default_name_is_the_type_without_its_path() {
     struct Of<T>(T);
     impl<T: Send + Sync> InputGuardrail for Of<T> {
         async fn check(&self, _: &str) -> GuardrailResult {
@@ -230,7 +230,7 @@ fn a_name_is_the_types_without_its_path() {
     assert!(generic.0.is_empty());
 }
 
-// Around an agent.
+// Tests with an agent.
 
 struct Setup {
     provider: ScriptedProvider,
@@ -255,7 +255,7 @@ fn both(log: &Log) -> GuardrailHook {
     GuardrailHook::new().input_guardrail(words("in", log)).output_guardrail(words("out", log))
 }
 
-/// The three ways to run.
+/// The three ways to run an agent.
 #[derive(Debug, Clone, Copy)]
 enum Way {
     Run,
@@ -301,7 +301,7 @@ fn has(messages: &[Message], text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn rejected_input_ends_the_run_before_the_model_is_called() {
+async fn rejected_input_ends_the_run_before_the_model_call() {
     for way in WAYS {
         let Setup { provider, log, builder } = setup([Reply::text("hello"), Reply::text("fine")]);
         let mut agent = Chat::new(builder.hook(both(&log)));
@@ -321,7 +321,7 @@ async fn rejected_input_ends_the_run_before_the_model_is_called() {
 }
 
 #[tokio::test]
-async fn a_rejected_answer_is_neither_kept_nor_acted_on() {
+async fn rejected_response_is_not_stored_and_its_tools_do_not_run() {
     for way in WAYS {
         let Setup { log, builder, .. } = setup([
             call(json!({"text": "first"})).with_text("Let me look"),
@@ -344,13 +344,13 @@ async fn a_rejected_answer_is_neither_kept_nor_acted_on() {
 }
 
 #[tokio::test]
-async fn a_warning_is_logged_and_the_run_goes_on() {
+async fn warning_is_logged_and_the_run_continues() {
     let (records, _guard) = Records::start();
     let Setup { log, builder, .. } = setup([Reply::text("also odd"), Reply::text("unused")]);
     let hook = both(&log).input_guardrail(words("second", &log));
     let mut agent = Chat::new(builder.hook(hook));
     assert_eq!(run(Way::Run, &mut agent, "odd").await.unwrap().response, "also odd");
-    // All warnings are logged, also beside a tripwire.
+    // All warnings are logged, even if another guardrail trips.
     run(Way::Run, &mut agent, "odd and bad").await.unwrap_err();
     let warnings: Vec<String> = records
         .events()
@@ -374,7 +374,7 @@ async fn a_warning_is_logged_and_the_run_goes_on() {
 }
 
 #[tokio::test]
-async fn a_guardrail_that_panics_ends_the_run() {
+async fn panicking_guardrail_ends_the_run() {
     let (records, _guard) = Records::start();
     for way in WAYS {
         let Setup { provider, log, builder } = setup([Reply::text("panic"), Reply::text("fine")]);
@@ -396,7 +396,7 @@ async fn a_guardrail_that_panics_ends_the_run() {
 }
 
 #[tokio::test]
-async fn of_the_input_only_the_users_new_words_are_checked() {
+async fn only_new_user_text_is_checked() {
     let document = |text: &str| ContentBlock::Document {
         source: DocumentSource::PlainText { data: text.into() },
     };
@@ -431,7 +431,7 @@ async fn of_the_input_only_the_users_new_words_are_checked() {
 }
 
 #[tokio::test]
-async fn results_of_tools_are_checked_if_asked_for() {
+async fn tool_results_are_checked_if_enabled() {
     for way in WAYS {
         for (text, is_rejected) in [("fine", false), ("bad", true)] {
             let Setup { provider, log, builder } =
@@ -462,7 +462,7 @@ async fn results_of_tools_are_checked_if_asked_for() {
             let notice = ContentBlock::ToolResult { tool_use_id, content, is_error: true };
             assert_eq!(results.content, [notice]);
             assert_eq!(provider.calls(), 1);
-            // It goes on without them.
+            // The run continues without the results.
             let ctx = ToolContext::default();
             assert_eq!(agent.run(Start::Continue, &ctx).await.unwrap().response, "done");
         }
@@ -471,7 +471,7 @@ async fn results_of_tools_are_checked_if_asked_for() {
 
 /// A result that a person supplies for a pending call is checked like any other result.
 #[tokio::test]
-async fn what_comes_in_while_a_run_waits_is_checked_when_it_goes_on() {
+async fn supplied_result_is_checked_on_resume() {
     struct AskAll;
     impl PermissionPolicy for AskAll {
         fn check(&self, _: &str, _: &Value) -> PermissionDecision {
@@ -495,7 +495,7 @@ async fn what_comes_in_while_a_run_waits_is_checked_when_it_goes_on() {
 }
 
 #[tokio::test]
-async fn of_the_output_the_text_is_checked() {
+async fn only_the_text_of_a_response_is_checked() {
     let raw = ContentBlock::Raw {
         provider: "vendor".into(),
         json: json!({}),
@@ -503,7 +503,7 @@ async fn of_the_output_the_text_is_checked() {
     };
     let text = ContentBlock::Text("Well, ".into());
     let Setup { log, builder, .. } = setup([
-        // Neither thoughts nor arguments.
+        // Reasoning and arguments of tools are not checked.
         call(json!({"text": "bad"})).thinking("bad", "signed"),
         Reply::message(vec![text, raw]),
     ]);
@@ -521,7 +521,7 @@ struct Person {
 }
 
 #[tokio::test]
-async fn the_output_of_a_typed_run_is_checked_as_text() {
+async fn typed_output_is_checked_as_text() {
     let output = |name: &str| json!({ "name": name });
     let by_tool = |name: &str| Reply::tool_call("1", "final_output", output(name));
     let by_text = |name: &str| Reply::text(output(name).to_string());
@@ -543,9 +543,9 @@ async fn the_output_of_a_typed_run_is_checked_as_text() {
     }
 }
 
-/// JSON can escape every character, and a reader of the output gets the decoded character.
+/// JSON can escape every character, and a parser returns the characters themselves.
 #[tokio::test]
-async fn json_is_checked_as_it_is_read_too() {
+async fn escaped_json_is_also_checked_unescaped() {
     let fenced = "In ``` as you said:\n```json\n{\"name\": \"\\u0062ad\"}\n```\n";
     for (mode, text) in [
         (OutputMode::Native, r#"{"name": "\u0062a\u0064"}"#),
@@ -567,7 +567,7 @@ async fn json_is_checked_as_it_is_read_too() {
     let written = r#"{"name":"two\nlines \"and\" C:\\new"}"#;
     let read = written.replace("two\\n", "two\n");
     assert_eq!(log.lines(), ["in: ?".to_owned(), format!("out: {written}\n{read}")]);
-    // Elsewhere a backslash is one.
+    // In a text that is not JSON, a backslash is a literal backslash.
     for text in [r"\nabla \u0062ad", "```\n\\u0062ad\n```", "\\", "{\"\\u\": \\u00"] {
         let Setup { log, builder, .. } = setup([Reply::text(text)]);
         let mut agent = Chat::new(builder.hook(both(&log)));
@@ -576,9 +576,9 @@ async fn json_is_checked_as_it_is_read_too() {
     }
 }
 
-/// The vendor's model reads the texts of such a block.
+/// The vendor's model reads all texts in a vendor-specific block.
 #[tokio::test]
-async fn a_block_that_only_its_vendor_understands_is_checked_with_all_its_texts() {
+async fn all_texts_of_a_vendor_specific_block_are_checked() {
     let raw = |json: Value| ContentBlock::Raw { provider: "v".into(), json, portable: None };
     let Setup { provider, log, builder } = setup([Reply::text("well")]);
     let mut agent = Chat::new(builder.hook(both(&log)));
@@ -592,9 +592,9 @@ async fn a_block_that_only_its_vendor_understands_is_checked_with_all_its_texts(
     assert_eq!(log.lines(), ["in: read\ndocument\nbad", "in: and this", "out: well"]);
 }
 
-/// Two harmless parts may be harmful together.
+/// Two harmless parts of a paused response may be harmful together.
 #[tokio::test]
-async fn an_answer_in_parts_is_checked_as_one() {
+async fn paused_response_is_checked_as_one_text() {
     for way in WAYS {
         let Setup { log, builder, .. } =
             setup([Reply::text("b").stop_reason(StopReason::PauseTurn), Reply::text("ad")]);
@@ -605,7 +605,7 @@ async fn an_answer_in_parts_is_checked_as_one() {
 }
 
 #[tokio::test]
-async fn a_stream_that_waits_shows_nothing_of_a_rejected_answer() {
+async fn hold_back_text_shows_no_delta_of_a_rejected_response() {
     for (text, holds_back) in [("bad", false), ("bad", true), ("fine", false), ("fine", true)] {
         let Setup { log, builder, .. } = setup([Reply::text(text).chunk_chars(1)]);
         let mut hook = both(&log);
@@ -643,7 +643,7 @@ async fn a_stream_that_waits_shows_nothing_of_a_rejected_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancellation_waits_for_the_guardrail_and_lets_nothing_follow() {
+async fn cancelled_run_ends_after_the_running_guardrail() {
     for (text, ends_with) in [("slow", "cancelled"), ("slow and bad", "terminated by hook")] {
         let Setup { provider, log, builder } = setup([Reply::text("unused")]);
         let mut agent = Chat::new(builder.hook(both(&log)));
@@ -661,15 +661,15 @@ async fn a_cancellation_waits_for_the_guardrail_and_lets_nothing_follow() {
     }
 }
 
-/// A run that is dropped while its message is checked does not smuggle it into the next.
+/// A message whose check was dropped must be checked in the next run.
 #[tokio::test]
-async fn what_was_not_checked_to_the_end_is_checked_again() {
+async fn message_of_a_dropped_check_is_checked_again() {
     let Setup { provider, log, builder } = setup([Reply::text("fine")]);
     let mut agent = Chat::new(builder.hook(both(&log)));
     let ctx = ToolContext::default();
     assert!(agent.run("hang", &ctx).into_future().now_or_never().is_none());
     assert_eq!(agent.messages(), [Message::user("hang")]);
-    // It would wait again; a hook that trips on it takes both away.
+    // The check of the old message hangs again. A hook that trips would remove both messages.
     agent.add_hook(GuardrailHook::new().input_guardrail(Says(GuardrailResult::Pass)));
     assert!(agent.run("bad", &ctx).into_future().now_or_never().is_none());
     assert_eq!(log.lines(), ["in: hang", "in: hang\nbad"]);
@@ -677,7 +677,7 @@ async fn what_was_not_checked_to_the_end_is_checked_again() {
 }
 
 #[tokio::test]
-async fn the_first_of_several_hooks_that_rejects_names_the_reason() {
+async fn first_rejecting_hook_names_the_reason() {
     let Setup { log, builder, .. } = setup([Reply::text("fine")]);
     let hook = |name| GuardrailHook::new().input_guardrail(words(name, &log));
     let mut agent = Chat::new(builder.hook(hook("a")).hook(hook("b")));
@@ -688,7 +688,7 @@ async fn the_first_of_several_hooks_that_rejects_names_the_reason() {
 }
 
 #[tokio::test]
-async fn a_guardrail_chosen_at_run_time_is_one_as_any_other() {
+async fn erased_guardrail_works_in_a_hook() {
     let Setup { log, builder, .. } = setup([Reply::text("fine")]);
     let input: Arc<dyn ErasedInputGuardrail> = Arc::new(words("in", &log));
     let output: Arc<dyn ErasedOutputGuardrail> = Arc::new(words("out", &log));
@@ -701,9 +701,9 @@ async fn a_guardrail_chosen_at_run_time_is_one_as_any_other() {
     assert_eq!(log.lines(), ["in: go", "out: fine"]);
 }
 
-/// The guardrail receives the whole text, whatever its size and its chunks.
+/// The guardrail receives the whole text of a long response in many chunks.
 #[tokio::test]
-async fn a_huge_answer_in_pieces_is_checked_and_shown_whole() {
+async fn long_response_in_chunks_is_checked_and_shown_completely() {
     let text = format!("{}odd", "ä".repeat(100_000));
     let Setup { log, builder, .. } = setup([Reply::text(&text).chunk_chars(3)]);
     let mut agent = Chat::new(builder.hook(both(&log).hold_back_text()));

@@ -1,4 +1,4 @@
-//! `LocalDurableContext` and its options. An agent behaves with it as without it.
+//! Tests of `LocalDurableContext` and its options. An agent must behave the same with and without it.
 
 use std::future::Future;
 use std::future::pending;
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::support::*;
 
-/// Writes every event down.
+/// A hook that logs every event.
 #[derive(Clone, Default)]
 struct Events(Log);
 
@@ -35,7 +35,7 @@ impl ObservabilityHook for Events {
     }
 }
 
-/// Asks about the tool `ask`.
+/// A policy that requires an approval for the tool `ask`.
 struct Asks;
 
 impl PermissionPolicy for Asks {
@@ -91,7 +91,7 @@ async fn run_case(replies: Vec<Reply>, durable: bool, streamed: bool, parallel: 
     Seen { outcome, history, usage, hooks, tools, events, requests }
 }
 
-/// Runs a script with and without the context, in all ways, and compares.
+/// Runs a script with and without the context, in all modes, and compares the outcomes.
 async fn check_same(script: impl Fn() -> Vec<Reply>) {
     for (streamed, parallel) in [(false, false), (false, true), (true, false), (true, true)] {
         let without = run_case(script(), false, streamed, parallel).await;
@@ -101,7 +101,7 @@ async fn check_same(script: impl Fn() -> Vec<Reply>) {
     }
 }
 
-/// Takes no arguments but numbers, which middleware would make of anything.
+/// A tool that accepts only numbers. Its middleware could accept any value.
 struct Transfer(Log);
 
 impl neuron_types::ToolDyn for Transfer {
@@ -130,10 +130,10 @@ impl neuron_types::ToolDyn for Transfer {
     }
 }
 
-/// The agent's tool validates first, because the tools of the context may differ. No approval is requested for a
-/// refused call.
+/// The agent's own tool validates first, because the tools of the context may differ. No approval is requested for an
+/// invalid call.
 #[tokio::test]
-async fn a_call_that_the_tool_refuses_does_not_reach_the_context() {
+async fn invalid_call_does_not_reach_the_context() {
     let replies = [Reply::tool_call("c", "ask", json!("seven")), Reply::text("done")];
     let (provider, log) = (ScriptedProvider::new(replies), Log::default());
     let mut tools = ToolRegistry::new();
@@ -157,7 +157,7 @@ async fn a_call_that_the_tool_refuses_does_not_reach_the_context() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answers_tools_and_failures_are_as_without_a_context() {
+async fn runs_equal_runs_without_a_context() {
     let act = |input: Value| Reply::tool_call("c1", "act", input);
     let done = || Reply::text("a whole answer, in pieces").thinking("hm", "signed").chunk_chars(3);
     check_same(|| vec![done()]).await;
@@ -178,7 +178,7 @@ async fn answers_tools_and_failures_are_as_without_a_context() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_as_without_a_context() {
+async fn batches_equal_batches_without_a_context() {
     let batch = |inputs: Vec<Value>| {
         let named = inputs.into_iter().enumerate();
         vec![
@@ -192,7 +192,7 @@ async fn a_batch_is_as_without_a_context() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_calls_of_a_parallel_batch_run_at_the_same_time_and_keep_their_order() {
+async fn parallel_batch_runs_concurrently_and_keeps_its_order() {
     let log = Log::default();
     let context = LocalDurableContext::new(
         Arc::new(ScriptedProvider::new(Vec::<Reply>::new())),
@@ -248,7 +248,7 @@ fn unavailable() -> Reply {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_the_model_that_may_pass_is_made_again_after_growing_waits() {
+async fn retryable_model_call_is_retried_with_growing_delays() {
     let (context, provider) = context_of(vec![unavailable(), unavailable(), Reply::text("hi")]);
     let start = Instant::now();
     let answer = context.execute_llm_call(request(), options(three_times())).await.unwrap();
@@ -262,7 +262,7 @@ async fn a_call_of_the_model_that_may_pass_is_made_again_after_growing_waits() {
 }
 
 #[tokio::test]
-async fn a_call_of_the_model_that_fails_for_good_is_not_made_again() {
+async fn final_model_error_is_not_retried() {
     for (error, policy) in [
         (ProviderError::InvalidRequest("no".into()), three_times()),
         (ProviderError::ModelLoading("soon".into()), three_times()),
@@ -278,7 +278,7 @@ async fn a_call_of_the_model_that_fails_for_good_is_not_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_attempt_of_the_model_has_its_time() {
+async fn timeout_applies_to_each_attempt_of_a_model_call() {
     let (context, provider) = context_of(vec![Reply::hang(), Reply::hang(), Reply::text("hi")]);
     let start = Instant::now();
     let answer =
@@ -292,7 +292,7 @@ async fn every_attempt_of_the_model_has_its_time() {
     assert_eq!(error.to_string(), "provider error: timeout after 10s");
 }
 
-/// Records its events, and waits for `slow` before each event.
+/// A delta sink that records all events. Before each event it waits for the time `slow`.
 #[derive(Default)]
 struct Reader {
     log: Log,
@@ -317,7 +317,7 @@ impl DeltaSink for Reader {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_stream_is_taken_back_and_told_again() {
+async fn broken_stream_is_reset_and_retried() {
     let network = ProviderError::Network("reset".into());
     let (context, _) = context_of(vec![
         Reply::text("abcd").chunk_chars(2).fail_after(1, network),
@@ -343,7 +343,7 @@ async fn a_broken_stream_is_taken_back_and_told_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_stops_is_ended_by_the_limit_and_a_slow_reader_is_not() {
+async fn timeout_ends_a_stalled_stream_but_not_a_slow_reader() {
     let (context, provider) = context_of(vec![Reply::text("abcd").chunk_chars(1).hang_after(2)]);
     let reader = Reader { slow: Duration::from_secs(60), ..Default::default() };
     let start = Instant::now();
@@ -358,7 +358,7 @@ async fn a_stream_that_stops_is_ended_by_the_limit_and_a_slow_reader_is_not() {
 }
 
 #[tokio::test]
-async fn an_error_that_says_it_is_final_is_not_tried_again() {
+async fn stream_error_marked_final_is_not_retried() {
     struct Final(ScriptedProvider);
 
     impl Provider for Final {
@@ -408,7 +408,7 @@ async fn run_act(
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_tool_that_may_run_twice_is_run_again() {
+async fn only_repeatable_tools_are_retried() {
     let flaky = || json!({ "fail": "disk full", "fail_times": 2 });
     for effect in [ToolEffect::Pure, ToolEffect::Idempotent] {
         let ran = run_act(effect, flaky(), three_times()).await;
@@ -424,13 +424,13 @@ async fn only_a_tool_that_may_run_twice_is_run_again() {
         ..three_times().unwrap()
     };
     assert_eq!(run_act(ToolEffect::Pure, flaky(), Some(policy)).await, (failed(), 1, 0));
-    // What is no failure of the tool is told at once.
+    // An error that is not a failure of the tool is returned immediately.
     let (ran, starts, _) = run_act(ToolEffect::Pure, json!({ "retry": "no" }), three_times()).await;
     assert_eq!((ran, starts), (Err("tool error: no".into()), 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_attempt_of_a_tool_has_its_time() {
+async fn timeout_applies_to_each_attempt_of_a_tool() {
     let hang = || json!({ "hang": true });
     let text = "tool error: execution failed: `act` exceeded its time limit of 10s".to_owned();
     let ran = run_act(ToolEffect::AtMostOnce, hang(), three_times()).await;
@@ -439,7 +439,7 @@ async fn every_attempt_of_a_tool_has_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_at_its_limit_or_dropped_is_told_by_its_token() {
+async fn timeout_or_drop_cancels_the_token_of_a_tool() {
     use neuron_tool::tool_middleware_fn;
 
     for dropped in [false, true] {
@@ -464,7 +464,7 @@ async fn a_tool_at_its_limit_or_dropped_is_told_by_its_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_call_is_not_run_again() {
+async fn cancelled_tool_call_is_not_retried() {
     let log = Log::default();
     let tools = registry([Act { effect: ToolEffect::Pure, ..Act::new("act", &log) }]);
     let context = LocalDurableContext::new(Arc::new(ScriptedProvider::new(["a"])), Arc::new(tools));
@@ -484,7 +484,7 @@ async fn a_cancelled_call_is_not_run_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_a_run_drops_what_the_context_does() {
+async fn cancelling_a_run_drops_its_pending_work() {
     for streamed in [false, true] {
         let log = Log::default();
         let tools = registry([Act::new("act", &log)]);
@@ -515,7 +515,7 @@ async fn cancelling_a_run_drops_what_the_context_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_is_received_once_in_order_and_by_its_name() {
+async fn signals_of_a_name_are_received_once_and_in_order() {
     let (context, _) = context_of(Vec::new());
     let signals = context.signals();
     let wait = |name| context.wait_for_signal::<u32>(name, Duration::from_secs(5));
@@ -529,13 +529,13 @@ async fn a_signal_is_received_once_in_order_and_by_its_name() {
     assert_eq!(wait("number").await.unwrap(), None);
     assert_eq!(start.elapsed(), Duration::from_secs(5));
     assert_eq!(format!("{signals:?}"), "LocalSignals { waiting: 1, .. }");
-    // What is there counts even if there is no time to wait.
+    // A stored signal is received even with a timeout of zero.
     let other = context.wait_for_signal::<u32>("other", Duration::ZERO).await;
     assert_eq!(other.unwrap(), Some(7));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_signal_wakes_who_waits_and_is_not_lost_by_who_gives_up() {
+async fn dropped_wait_does_not_lose_a_signal() {
     let (context, _) = context_of(Vec::new());
     let forever = Duration::MAX;
     let mut given_up = Box::pin(context.wait_for_signal::<String>("go", forever));
@@ -546,7 +546,7 @@ async fn a_signal_wakes_who_waits_and_is_not_lost_by_who_gives_up() {
     drop(given_up);
     assert_eq!(waiting.await.unwrap().as_deref(), Some("one"));
 
-    // Whoever waits for another name is not in the way.
+    // A waiter for another name does not block this signal.
     let other = context.wait_for_signal::<u32>("other", forever);
     let mine = context.wait_for_signal::<u32>("mine", Duration::from_secs(1));
     let mut both = Box::pin(futures_util::future::select(Box::pin(other), Box::pin(mine)));
@@ -555,7 +555,7 @@ async fn a_signal_wakes_who_waits_and_is_not_lost_by_who_gives_up() {
     let futures_util::future::Either::Right((mine, _)) = both.await else { panic!("mine") };
     assert_eq!(mine.unwrap(), Some(1));
 
-    // Of many waiters each gets one.
+    // Each of several waiters receives one signal.
     let waiters = (0..8).map(|_| context.wait_for_signal::<u32>("n", forever));
     let mut waiters = Box::pin(futures_util::future::join_all(waiters));
     assert!(waiters.as_mut().now_or_never().is_none());
@@ -566,7 +566,7 @@ async fn a_signal_wakes_who_waits_and_is_not_lost_by_who_gives_up() {
 }
 
 #[tokio::test]
-async fn a_signal_of_another_type_is_an_error() {
+async fn signal_of_another_type_is_an_error() {
     let (context, _) = context_of(Vec::new());
     context.signals().send("go", "text").unwrap();
     let error = context.wait_for_signal::<u32>("go", Duration::ZERO).await.unwrap_err();
@@ -575,7 +575,7 @@ async fn a_signal_of_another_type_is_an_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn there_is_no_new_execution_and_time_is_tokios() {
+async fn continue_as_new_is_an_error_and_sleep_uses_tokio_time() {
     let (context, _) = context_of(Vec::new());
     assert!(!context.should_continue_as_new() && !context.is_replaying());
     assert_eq!(context.run_id(), None);
@@ -588,7 +588,7 @@ async fn there_is_no_new_execution_and_time_is_tokios() {
 }
 
 #[test]
-fn outside_of_a_tokio_runtime_calls_pass_through_and_nobody_waits() {
+fn calls_without_a_tokio_runtime_do_not_wait() {
     let log = Log::default();
     let tools = registry([Act { effect: ToolEffect::Pure, ..Act::new("act", &log) }]);
     let provider = ScriptedProvider::new([unavailable(), Reply::text("hi")]);
@@ -608,7 +608,7 @@ fn outside_of_a_tokio_runtime_calls_pass_through_and_nobody_waits() {
 }
 
 #[test]
-fn debug_shows_the_tools() {
+fn debug_prints_the_tools() {
     let (context, _) = context_of(Vec::new());
     assert!(format!("{:?}", context.clone()).starts_with("LocalDurableContext { tools: "));
 }

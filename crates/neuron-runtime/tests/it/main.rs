@@ -1,4 +1,4 @@
-//! The crate from outside, with real agents.
+//! Tests of the crate's public API with real agents.
 
 mod guardrails;
 mod local_durable;

@@ -1,4 +1,4 @@
-//! Permission rules in an agent, and in front of a registry.
+//! Tests of permission rules in an agent and in a registry's middleware.
 
 use neuron_loop::LoopError;
 use neuron_runtime::{
@@ -38,7 +38,7 @@ fn call(id: &str, tool: &str, path: &str) -> (String, String, Value) {
 }
 
 #[tokio::test]
-async fn an_agent_runs_what_is_allowed_refuses_what_is_denied_and_asks_about_the_rest() {
+async fn agent_runs_allowed_calls_denies_others_and_asks_about_the_rest() {
     let log = Log::default();
     let provider = ScriptedProvider::new([
         Reply::tool_calls([
@@ -60,7 +60,7 @@ async fn an_agent_runs_what_is_allowed_refuses_what_is_denied_and_asks_about_the
         panic!("two calls wait");
     };
     let waiting: Vec<_> = pending.calls.iter().map(|call| call.call.id.as_str()).collect();
-    // A path that goes up might be one of the keys: the company's rule denies it.
+    // A path with `..` may lead to a key, so the company's rule denies it.
     assert_eq!(waiting, ["c5"]);
     assert_eq!(pending.calls[0].reason, "May `write` be called? No rule says so");
     let starts = |log: &Log| {
@@ -78,14 +78,14 @@ async fn an_agent_runs_what_is_allowed_refuses_what_is_denied_and_asks_about_the
             "[tool result c2: done]",
             "[tool error c3: permission denied: `read` is denied by the rule `no keys`: keys stay here]",
             "[tool error c4: permission denied: `write` is denied by the rule `no keys`: keys stay here \
-             (it cannot be told if that is meant: the argument `path`: the path goes up by `..`)]",
+             (it is not certain that the rule matches: the argument `path`: the path goes up by `..`)]",
             "[tool result c5: done]",
         ]
     );
 }
 
 #[tokio::test]
-async fn in_front_of_a_registry_a_question_is_a_denial() {
+async fn permission_checker_denies_calls_that_need_an_approval() {
     let log = Log::default();
     let mut tools = registry([reader(&log), Act::new("write", &log)]);
     tools.add_middleware(PermissionChecker::new(policy()));

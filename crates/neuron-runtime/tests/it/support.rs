@@ -103,12 +103,12 @@ pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(100, 1_000_000)
 }
 
-/// Starts an agent without the defaults for production.
+/// Creates the builder of an agent without the defaults for production.
 pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
     Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
 }
 
-/// An agent with one conversation.
+/// An agent and its conversation.
 pub(crate) struct Chat {
     agent: Agent,
     pub(crate) conversation: Conversation,

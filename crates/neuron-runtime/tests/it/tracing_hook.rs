@@ -1,4 +1,4 @@
-//! `TracingHook` and the spans and events that a subscriber receives.
+//! Tests of the spans and events that `TracingHook` records.
 
 use std::future::IntoFuture as _;
 use std::sync::{Arc, Mutex};
@@ -38,7 +38,7 @@ fn fields<const N: usize>(fields: [(&'static str, &str); N]) -> Fields {
     fields.map(|(name, value)| (name, value.to_owned())).into()
 }
 
-/// The fields without the times, which differ from run to run.
+/// Removes the durations, which differ from run to run.
 fn timeless(mut fields: Fields) -> Fields {
     if let Some(millis) = fields.remove("duration_ms") {
         millis.parse::<u64>().unwrap();
@@ -46,7 +46,7 @@ fn timeless(mut fields: Fields) -> Fields {
     fields
 }
 
-/// Runs one agent through everything that the table of the book has.
+/// Runs an agent so that it produces every event in the table of `TracingHook`.
 async fn whole_run(hook: TracingHook) -> Records {
     let (records, _guard) = Records::start();
     let replies = [act(json!({ "text": "x".repeat(2_000) })), Reply::text("done")];
@@ -61,7 +61,7 @@ async fn whole_run(hook: TracingHook) -> Records {
 }
 
 #[tokio::test]
-async fn every_event_of_the_book_is_an_event_and_a_span_of_its_name_and_level() {
+async fn every_event_is_recorded_as_event_and_span() {
     let hook = TracingHook::new();
     let records = whole_run(hook.clone()).await;
     for (name, level) in [
@@ -84,16 +84,16 @@ async fn every_event_of_the_book_is_an_event_and_a_span_of_its_name_and_level() 
             assert_eq!(event.fields.remove("message").as_deref(), Some(name));
             assert_eq!(event.fields["run_id"], "run-1");
             assert_eq!(event.within[0], "neuron.run");
-            // The same in all but that it is a span.
+            // The span has the same fields as the event.
             assert_eq!(Told { has_ended: true, ..event }, span);
         }
     }
-    // What is over leaves nothing behind.
+    // An ended run leaves no entry in the hook's clocks.
     assert!(format!("{hook:?}").contains("data: {}"), "{hook:?}");
 }
 
 #[tokio::test]
-async fn the_events_of_a_run_come_in_order_with_their_fields() {
+async fn events_of_a_run_have_order_and_fields() {
     let (records, _guard) = Records::start();
     let usage = TokenUsage {
         input_tokens: 10,
@@ -160,7 +160,7 @@ async fn the_events_of_a_run_come_in_order_with_their_fields() {
 }
 
 #[tokio::test]
-async fn spans_that_end_at_once_can_be_left_out() {
+async fn without_event_spans_records_no_event_spans() {
     let records = whole_run(TracingHook::new().without_event_spans()).await;
     let mut names: Vec<_> = records.spans().iter().map(|span| span.name).collect();
     names.sort_unstable();
@@ -171,7 +171,7 @@ async fn spans_that_end_at_once_can_be_left_out() {
 }
 
 #[tokio::test]
-async fn what_a_tool_logs_stands_in_the_span_of_its_call_also_beside_others() {
+async fn log_lines_of_parallel_tools_are_inside_the_span_of_their_call() {
     let (records, _guard) = Records::start();
     let mut tools = registry([Act::new("act", &Log::default())]);
     tools.add_middleware(tool_middleware_fn(|call, ctx, next| {
@@ -227,11 +227,11 @@ async fn secret_runs(hook: TracingHook) -> String {
     let mut agent = Chat::new(agent(replies, hook).system_prompt("PROMPT-1"));
     agent.run("PROMPT-1", &ctx()).await.unwrap();
     agent.run("PROMPT-1", &ctx()).await.unwrap_err();
-    // A failed activity may hold a tool's text, and an invalid output an answer.
+    // A failed activity may contain a tool's text, and an invalid output may contain a response.
     for (error, is_end) in [
         (neuron_types::DurableError::ActivityFailed("FAILURE-5".into()).into(), true),
         (neuron_types::DurableError::Other("FAILURE-5".into()).into(), false),
-        // An answer that cannot be read stands in the error.
+        // The error of an unreadable response quotes the response.
         (ProviderError::Other("it begins with ANSWER-4".into()).into(), true),
         (ProviderError::StreamError("a line is odd: ANSWER-4".into()).into(), false),
         (ContextError::Provider(ProviderError::Other("ANSWER-4".into())).into(), true),
@@ -255,7 +255,7 @@ async fn secret_runs(hook: TracingHook) -> String {
 }
 
 #[tokio::test]
-async fn no_text_of_the_conversation_is_told_unless_asked_for() {
+async fn texts_are_recorded_only_with_texts_enabled() {
     let told = secret_runs(TracingHook::new()).await;
     for secret in SECRETS {
         assert!(!told.contains(secret), "{secret}: {told}");
@@ -269,7 +269,7 @@ async fn no_text_of_the_conversation_is_told_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn texts_are_cut_between_characters() {
+async fn long_texts_are_cut_between_characters() {
     for (limit, expected) in [(0, "…"), (2, "äö…"), (3, "äöü"), (usize::MAX, "äöü")] {
         let (records, _guard) = Records::start();
         let hook = TracingHook::new().with_texts(limit);
@@ -280,7 +280,7 @@ async fn texts_are_cut_between_characters() {
 }
 
 #[tokio::test]
-async fn failures_are_warnings_and_the_end_of_the_run_an_error() {
+async fn failures_are_warnings_and_a_failed_run_is_an_error() {
     let (records, _guard) = Records::start();
     let error = ProviderError::ServiceUnavailable("529 overloaded".into());
     let mut failing = Chat::new(agent([Reply::error(error)], TracingHook::new()));
@@ -316,7 +316,7 @@ async fn failures_are_warnings_and_the_end_of_the_run_an_error() {
 }
 
 #[tokio::test]
-async fn an_error_that_the_model_sees_is_a_result() {
+async fn error_result_of_a_tool_is_not_a_tool_error() {
     let (records, _guard) = Records::start();
     let replies = [act(json!({ "fail": "disk full" })), Reply::text("sorry")];
     let builder = agent(replies, TracingHook::new());
@@ -329,7 +329,7 @@ async fn an_error_that_the_model_sees_is_a_result() {
 }
 
 #[tokio::test]
-async fn a_cancelled_run_is_a_warning_and_one_that_waits_is_none() {
+async fn cancelled_run_is_a_warning_but_waiting_run_is_not() {
     struct Ask;
 
     impl PermissionPolicy for Ask {
@@ -361,7 +361,7 @@ async fn a_cancelled_run_is_a_warning_and_one_that_waits_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_that_is_dropped_is_told_of_and_leaves_nothing() {
+async fn dropped_run_is_recorded_and_leaves_no_clock() {
     for replies in [vec![Reply::hang()], vec![act(json!({ "hang": true }))]] {
         let (records, _guard) = Records::start();
         let hook = TracingHook::new();
@@ -379,7 +379,7 @@ async fn a_run_that_is_dropped_is_told_of_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn without_a_scope_an_event_says_what_it_knows() {
+async fn event_without_a_scope_has_its_own_fields() {
     let (records, _guard) = Records::start();
     let hook = TracingHook::new();
     for event in [
@@ -408,7 +408,7 @@ async fn without_a_scope_an_event_says_what_it_knows() {
 }
 
 #[tokio::test]
-async fn steps_streams_and_durable_runs_are_told_of_as_well() {
+async fn steps_streams_and_durable_runs_are_recorded() {
     let names =
         |records: &Records| -> Vec<_> { records.events().iter().map(|event| event.name).collect() };
     let replies = || [act(json!({})), Reply::text("done")];
@@ -435,7 +435,7 @@ async fn steps_streams_and_durable_runs_are_told_of_as_well() {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_of_by_its_name_and_the_call_that_it_runs_in() {
+async fn nested_run_records_its_agent_and_outer_call() {
     let (records, _guard) = Records::start();
     let mut scope = HookScope::new("run-2", 0, "", "");
     scope.agent = "researcher";
@@ -445,7 +445,7 @@ async fn an_agent_is_told_of_by_its_name_and_the_call_that_it_runs_in() {
     let request = CompletionRequest::default();
     let request = request.view();
     let operation = Operation::new(scope, OperationKind::Run { session_id: "", request: &request });
-    // A run that is dropped.
+    // The run is dropped.
     drop(hook.scope(&operation));
     let start = records.event("neuron.run.start").fields;
     let run = records.spans().into_iter().find(|span| span.name == "neuron.run").unwrap().fields;
@@ -474,7 +474,7 @@ impl std::io::Write for Output {
     }
 }
 
-/// The lines that a log with this filter has of a run.
+/// Returns the log lines of a run with this filter.
 async fn log(filter: &str) -> Vec<String> {
     let output = Output::default();
     let writer = output.clone();
@@ -494,7 +494,7 @@ async fn log(filter: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_log_has_one_line_an_event_as_its_filter_says() {
+async fn log_has_one_line_per_event_that_passes_the_filter() {
     for filter in ["debug", "neuron=debug", "neuron_runtime=debug"] {
         let lines = log(filter).await;
         assert_eq!(lines.len(), 14, "{lines:#?}");
@@ -507,7 +507,7 @@ async fn a_log_has_one_line_an_event_as_its_filter_says() {
 }
 
 #[tokio::test]
-async fn without_a_subscriber_nothing_changes() {
+async fn run_without_a_subscriber_succeeds() {
     share_the_process();
     let hook = TracingHook::new();
     let mut agent = Chat::new(agent([act(json!({})), Reply::text("done")], hook.clone()));
@@ -517,7 +517,7 @@ async fn without_a_subscriber_nothing_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn retries_of_a_local_context_are_logged_without_the_hook() {
+async fn local_context_logs_retries_without_the_hook() {
     let (records, _guard) = Records::start();
     let error = ProviderError::ServiceUnavailable("529".into());
     let provider = ScriptedProvider::new([Reply::error(error), Reply::text("hi")]);

@@ -1,4 +1,4 @@
-//! A subscriber that keeps all that it is told.
+//! A subscriber that stores all spans and events.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,24 +14,24 @@ use tracing_subscriber::{Layer, Registry};
 
 pub(crate) type Fields = BTreeMap<&'static str, String>;
 
-/// An event or a span.
+/// A recorded event or span.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Told {
     pub(crate) name: &'static str,
     pub(crate) level: Level,
     pub(crate) target: String,
     pub(crate) fields: Fields,
-    /// The spans around it, outermost first.
+    /// The enclosing spans, outermost first.
     pub(crate) within: Vec<&'static str>,
-    /// Only of spans.
+    /// Set once a span was closed. Always `false` for an event.
     pub(crate) has_ended: bool,
 }
 
-/// Lets tests that listen and tests that do not run side by side.
+/// Allows tests with a subscriber and tests without one to run concurrently.
 ///
-/// As long as a process has a single subscriber, tracing asks the thread that meets a line first whether
-/// anybody wants it, and keeps the answer for all threads: a thread without a subscriber would silence the
-/// line for the one that listens. With a second subscriber it asks all of them.
+/// With a single subscriber in the process, tracing caches for each log line whether the first thread wants it. A
+/// thread without a subscriber would then disable the line for the thread with one. A second subscriber prevents this
+/// cache.
 pub(crate) fn share_the_process() {
     static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
     ANOTHER.get_or_init(|| Dispatch::new(Registry::default()));
@@ -44,7 +44,7 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Records what this thread tells, as long as the guard lives.
+    /// Records the spans and events of this thread until the guard is dropped.
     pub(crate) fn start() -> (Self, DefaultGuard) {
         share_the_process();
         let records = Self::default();
@@ -60,13 +60,13 @@ impl Records {
         self.spans.lock().unwrap().iter().map(|(_, span)| span.clone()).collect()
     }
 
-    /// The only event of this name.
+    /// Returns the only event of this name.
     #[track_caller]
     pub(crate) fn event(&self, name: &str) -> Told {
         only(self.events(), name)
     }
 
-    /// The only span of this name.
+    /// Returns the only span of this name.
     #[track_caller]
     pub(crate) fn span(&self, name: &str) -> Told {
         only(self.spans(), name)
@@ -108,7 +108,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Records {
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         let mut spans = self.spans.lock().unwrap();
-        // Ids are used again.
+        // Ids are reused, so the newest span with this id is searched.
         let span = spans.iter_mut().rev().find(|(own, _)| own == id);
         values.record(&mut Collect(&mut span.unwrap().1.fields));
     }

@@ -1,4 +1,4 @@
-//! The attacker. It is this test binary, run again in the sandbox.
+//! The attacking program, which is this test binary, run again in the sandbox.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Gid, MemfdFlags, Mode, Timespec, Timestamps, Uid,
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-/// Not a test, but the attacker, if it is told what to try.
+/// Runs one attack if the environment names it. It is not a test.
 #[test]
 fn attacker() {
     let Ok(order) = env::var("ATTACK") else {
@@ -22,7 +22,7 @@ fn attacker() {
         Ok(what) => format!("did {what}"),
         Err(error) => format!("refused {error}"),
     };
-    // Not captured, and on a line of its own.
+    // Written on a separate line, and not captured by the test harness.
     let _ = writeln!(io::stdout(), "\nATTACK: {said}");
     process::exit(0);
 }
@@ -73,7 +73,7 @@ fn attack(what: &str, args: &[&str]) -> io::Result<String> {
         }
         "socket" => socket(args[0], args[1]).map(|_| "it".to_owned()),
         "datagram_pair" => {
-            // A connected pair whose one end is then sent elsewhere.
+            // One end of a connected pair then sends elsewhere.
             let (one, _other) = rustix::net::socketpair(
                 AddressFamily::UNIX,
                 SocketType::DGRAM,
@@ -202,7 +202,7 @@ fn socket(family: &str, kind: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Writes to every page of that many bytes, and keeps them for a while.
+/// Writes to every page of so many bytes, and keeps the memory for the time `held`.
 fn touch_memory(bytes: usize, held: Duration) -> io::Result<String> {
     let mut all = Vec::new();
     for _ in 0..bytes / 65536 {

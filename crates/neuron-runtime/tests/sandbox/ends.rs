@@ -1,5 +1,5 @@
-//! The end of a call leaves no process behind. A named pipe shows this: its reader sees the end of the file when
-//! the last process that has the pipe open is gone.
+//! Tests that no process remains after a call. Each process keeps a named pipe open. The reader of the pipe sees its
+//! end after the last of these processes has ended.
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Folder, build, builder, run, run_in, shell, text};
 
-/// Starts processes that hold the pipe in the background, as orphans, ignoring signals, stopped, and with their
-/// output redirected.
+/// Starts processes that keep the pipe open. They run in the background, as orphans, ignoring signals, stopped, and
+/// with redirected output.
 const MANY: &str = "exec 5>pipe; echo held >&5
 sleep 1000 &
 (sleep 1000 & sleep 1000 &)
@@ -32,7 +32,7 @@ fn pipe(folder: &Folder) -> PathBuf {
     path
 }
 
-/// Waits until the pipe is held.
+/// Waits until a process has opened the pipe.
 async fn held(path: &Path) -> Receiver {
     let mut pipe = OpenOptions::new().open_receiver(path).unwrap();
     let held = async {
@@ -45,18 +45,18 @@ async fn held(path: &Path) -> Receiver {
     pipe
 }
 
-/// Waits until nobody holds the pipe any more.
+/// Waits until no process has the pipe open.
 async fn assert_closed(mut pipe: Receiver) {
     let mut none = [0; 1];
     let closed = tokio::time::timeout(PATIENCE, pipe.read(&mut none));
     assert_eq!(closed.await.expect("a process is left").unwrap(), 0);
 }
 
-/// For a test that fails.
+/// Maximum wait, which is reached only by a failing test.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_when_the_program_ends() {
+async fn no_process_remains_after_the_program_ends() {
     let folder = Folder::new();
     let path = pipe(&folder);
     let Some(sandbox) = build(builder(&folder).write(folder.path())) else { return };
@@ -67,7 +67,7 @@ async fn nothing_is_left_when_the_program_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_at_a_limit() {
+async fn no_process_remains_after_a_limit() {
     let folder = Folder::new();
     let path = pipe(&folder);
     let limit = Duration::from_secs(5);
@@ -84,7 +84,7 @@ async fn nothing_is_left_at_a_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_when_the_call_is_cancelled() {
+async fn no_process_remains_after_a_cancellation() {
     let folder = Folder::new();
     let path = pipe(&folder);
     let Some(sandbox) = build(builder(&folder).write(folder.path())) else { return };
@@ -100,7 +100,7 @@ async fn nothing_is_left_when_the_call_is_cancelled() {
     token.cancel();
     let error = call.await.unwrap().unwrap_err();
     assert!(matches!(error, SandboxError::Tool(ToolError::Cancelled)), "{error}");
-    // Not within moments, but when the call has returned.
+    // All processes have ended when the call returns, not only shortly afterwards.
     assert_eq!(pipe.try_read(&mut [0; 1]).unwrap(), 0);
 
     let error = run_in(&sandbox, shell("echo never"), &ctx).await.unwrap_err();
@@ -108,7 +108,7 @@ async fn nothing_is_left_when_the_call_is_cancelled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_when_the_call_is_dropped() {
+async fn no_process_remains_after_a_dropped_call() {
     let folder = Folder::new();
     let path = pipe(&folder);
     let Some(sandbox) = build(builder(&folder).write(folder.path())) else { return };
@@ -121,9 +121,9 @@ async fn nothing_is_left_when_the_call_is_dropped() {
     assert_closed(pipe).await;
 }
 
-/// A call that is dropped before its first process has come far.
+/// Drops a call at different points of its start.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_can_be_dropped_at_any_moment() {
+async fn call_can_be_dropped_during_its_start() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     for microseconds in (0..12_000).step_by(400) {
@@ -134,7 +134,8 @@ async fn a_call_can_be_dropped_at_any_moment() {
     assert_eq!(text(run(&sandbox, shell("echo still")).await), "still\n");
 }
 
-/// Not a test, but a process that runs a program in a sandbox, for a test that ends it.
+/// Runs a program in a sandbox if the environment names it. It is not a test, but a child process that other tests
+/// kill.
 #[tokio::test]
 async fn host() {
     let (Some(folder), Ok(script)) = (std::env::var_os("HOST"), std::env::var("HOST_RUNS")) else {
@@ -153,9 +154,9 @@ async fn host() {
     }
 }
 
-/// The process that would end the program dies itself, in the way that leaves it no last word.
+/// The process that would kill the program is killed itself, with `KILL`, so it cannot clean up.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_left_when_this_process_dies() {
+async fn no_process_remains_after_this_process_dies() {
     let folder = Folder::new();
     let path = pipe(&folder);
     let Some(_) = build(builder(&folder)) else { return };
@@ -172,10 +173,10 @@ async fn nothing_is_left_when_this_process_dies() {
     assert_closed(pipe).await;
 }
 
-/// The kernel sends SIGHUP to an orphaned process group with a stopped process. A process that ignores SIGHUP must
-/// still be killed.
+/// The kernel sends `HUP` to an orphaned process group with a stopped process. A process that ignores `HUP` must still
+/// be killed.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_deaf_is_left_when_this_process_dies() {
+async fn process_that_ignores_signals_ends_after_this_process_dies() {
     let folder = Folder::new();
     let path = pipe(&folder);
     let Some(_) = build(builder(&folder)) else { return };
@@ -197,10 +198,10 @@ async fn nothing_deaf_is_left_when_this_process_dies() {
     }
 }
 
-/// The first process of a container adopts all orphans. No other process waits for them, so they would count
+/// The first process of a container adopts all orphans. It must wait for them, because otherwise they would count
 /// against the limit for ever.
 #[tokio::test]
-async fn orphans_that_this_process_adopts_are_waited_for() {
+async fn adopted_orphans_are_waited_for() {
     let folder = Folder::new();
     let Some(_) = build(builder(&folder)) else { return };
     let script = "n=0; while [ $n -lt 400 ]; do (true &); n=$((n + 1)); done; echo end";
@@ -215,9 +216,9 @@ async fn orphans_that_this_process_adopts_are_waited_for() {
     assert!(output.contains("Ok") && output.contains("end"), "{output}");
 }
 
-/// Without the ends of children their numbers would be others' before they are killed.
+/// If the kernel discards ended children, their ids could belong to other processes, which the sandbox would then kill.
 #[tokio::test]
-async fn a_process_that_ignores_the_ends_of_children_is_refused() {
+async fn sandbox_rejects_a_process_that_ignores_sigchld() {
     let folder = Folder::new();
     let Some(_) = build(builder(&folder)) else { return };
     let host = Command::new("env")
@@ -233,9 +234,9 @@ async fn a_process_that_ignores_the_ends_of_children_is_refused() {
     assert!(!folder.path().join("ran").exists());
 }
 
-/// A process in the background that keeps the outputs open must not keep the call.
+/// A background process that keeps the output open must not delay the end of the call.
 #[tokio::test]
-async fn a_descendant_with_the_output_open_does_not_hold_the_call() {
+async fn background_process_does_not_delay_the_end_of_the_call() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     let output = run(&sandbox, shell("sleep 1000 & echo first; exit 4")).await.unwrap();

@@ -1,4 +1,4 @@
-//! Attacks on files.
+//! Tests of attacks on files.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -13,7 +13,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn no_way_leads_to_a_file_outside() {
+async fn files_outside_cannot_be_accessed() {
     let (inside, outside) = (Folder::new(), Folder::new());
     let secret = outside.file("secret", "hunter2");
     let Some(sandbox) = build(builder(&inside).write(inside.path())) else { return };
@@ -43,19 +43,19 @@ async fn no_way_leads_to_a_file_outside() {
     for path in [text(outside.path()), text(&folder_link), "/", "/etc", "/root", "/proc", "/tmp"] {
         assert_refused(path, &attempt(&sandbox, "list", &[path]).await);
     }
-    // What is in it may be linked, moved and read from where the attacker may write.
+    // A link or a renamed file would be in a folder where the attacker may read.
     let here = inside.path().join("here");
     for what in ["link", "rename"] {
         assert_refused(what, &attempt(&sandbox, what, &[text(&secret), text(&here)]).await);
     }
-    // A link that it makes itself leads nowhere either.
+    // A link that the attacker creates itself is not followed either.
     assert_eq!(attempt(&sandbox, "symlink", &[text(&secret), text(&here)]).await, "did it");
     assert_refused("read", &attempt(&sandbox, "read", &[text(&here)]).await);
     assert_eq!(fs::read_to_string(&secret).unwrap(), "hunter2");
 }
 
 #[tokio::test]
-async fn nothing_outside_is_made_moved_or_removed() {
+async fn files_outside_cannot_be_created_moved_or_removed() {
     let (inside, outside) = (Folder::new(), Folder::new());
     let file = outside.file("file", "");
     let own = inside.file("own", "");
@@ -79,7 +79,7 @@ async fn nothing_outside_is_made_moved_or_removed() {
 }
 
 #[tokio::test]
-async fn what_may_be_read_may_not_be_written_and_what_may_be_written_may_not_be_run() {
+async fn readable_files_cannot_be_written_and_writable_files_cannot_be_run() {
     let (inside, read, write) = (Folder::new(), Folder::new(), Folder::new());
     let file = read.file("file", "as it was");
     let own = inside.file("own", "as it was");
@@ -101,10 +101,10 @@ async fn what_may_be_read_may_not_be_written_and_what_may_be_written_may_not_be_
     assert_refused("socket", &attempt(&sandbox, "make_socket_file", &[text(&socket)]).await);
 }
 
-/// Landlock does not restrict changes of attributes. With Landlock alone, a program could make a user's files
-/// readable for everybody.
+/// Landlock does not restrict changes of attributes. With Landlock alone, a program could make a user's files readable
+/// for all users.
 #[tokio::test]
-async fn attributes_cannot_be_changed_inside_or_outside() {
+async fn attributes_of_files_cannot_be_changed() {
     let (inside, outside) = (Folder::new(), Folder::new());
     for file in [inside.file("own", ""), outside.file("file", "")] {
         let before = fs::metadata(&file).unwrap();
@@ -121,7 +121,7 @@ async fn attributes_cannot_be_changed_inside_or_outside() {
 /// A path is opened when the sandbox is built. Otherwise a program could replace it with a link, and the next call
 /// would allow the target.
 #[tokio::test]
-async fn what_is_put_in_the_place_of_an_allowed_path_is_not_allowed() {
+async fn replacement_of_an_allowed_path_is_not_allowed() {
     let (inside, outside) = (Folder::new(), Folder::new());
     let secret = outside.file("secret", "hunter2");
     let data = inside.path().join("data");

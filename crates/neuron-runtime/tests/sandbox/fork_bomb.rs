@@ -1,5 +1,5 @@
-//! A program that only forks, in each way in which processes are counted. Each test runs within a limit of its own, so that
-//! a sandbox that does not hold cannot take the machine down.
+//! Tests with a program that only forks, for each counting mechanism. Each test runs in a control group with a higher
+//! limit, so that a faulty sandbox cannot exhaust the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,21 +11,22 @@ use neuron_types::{SandboxError, SandboxLimit, ToolCommand};
 
 use crate::support::{Folder, build, builder, not_checked, run};
 
-/// The number of processes that the sandbox allows.
+/// Number of processes that the sandbox allows.
 const LIMIT: u64 = 100;
 
-/// The number that the machine allows the test.
+/// Number of processes that the test's control group allows.
 const SAFE: u64 = 3000;
 
-/// Number of processes and threads besides the program, in this test binary and the leader of the group.
+/// Number of processes and threads of this test binary and of the group's leader.
 const AROUND: u64 = 40;
 
-/// The longest time from the start to the end of the program.
+/// Maximum time from the start to the end of the program.
 const LONGEST: Duration = Duration::from_secs(20);
 
+/// C source of a program that only forks.
 const BOMB: &str = "#include <unistd.h>\nint main(void) { for (;;) fork(); }\n";
 
-/// Not a test, but the process within the limit, if it is told which counting to expect.
+/// Runs the forking program in a sandbox if the environment names the expected mechanism. It is not a test.
 #[tokio::test]
 async fn within() {
     let Ok(expected) = env::var("FORK_BOMB_COUNTING") else { return };
@@ -62,7 +63,7 @@ fn processes_of(program: &Path) -> usize {
         .count()
 }
 
-/// A control group that holds a test to a number of processes. Only root can make it.
+/// A control group that limits the processes of a test. Only root can create it.
 struct Fence(PathBuf);
 
 impl Fence {
@@ -85,8 +86,8 @@ impl Fence {
         })
     }
 
-    /// Runs this test binary again within the fence, where it may have `most` processes. `wrapper` is a command line that
-    /// runs another one.
+    /// Runs this test binary again in the control group, and checks that at most `most` processes existed at a time.
+    /// `wrapper` is a command that runs another command.
     fn run(&self, wrapper: &str, counting: ProcessCounting, most: u64) {
         let script = format!(
             "echo $$ > {procs} && exec {wrapper} \"$0\" --exact fork_bomb::within --nocapture",
@@ -95,7 +96,7 @@ impl Fence {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &script]).arg(env::current_exe().unwrap());
         command.env("FORK_BOMB_COUNTING", format!("{counting:?}"));
-        // The machine is busy meanwhile.
+        // Busy processes make the checks of the sandbox slower.
         let spin = || {
             let mut command = Command::new("/bin/sh");
             command.args(["-c", "while :; do :; done"]).spawn().unwrap()
@@ -136,14 +137,14 @@ fn fence() -> Option<Fence> {
 }
 
 #[test]
-fn cgroup_holds_a_program_that_only_forks() {
+fn cgroup_stops_a_forking_program() {
     if let Some(fence) = fence() {
         fence.run("", ProcessCounting::Cgroup, LIMIT + AROUND);
     }
 }
 
 #[test]
-fn limit_of_an_ordinary_user_holds_a_program_that_only_forks() {
+fn user_limit_stops_a_forking_program() {
     if let Some(fence) = fence() {
         fence.run(
             "setpriv --reuid 65534 --regid 65534 --clear-groups",
@@ -154,7 +155,7 @@ fn limit_of_an_ordinary_user_holds_a_program_that_only_forks() {
 }
 
 #[test]
-fn watched_limit_has_to_be_asked_for_and_stops_a_program_that_only_forks() {
+fn watched_limit_must_be_enabled_and_stops_a_forking_program() {
     if let Some(fence) = fence() {
         let hidden = "unshare --mount sh -c 'umount --recursive /sys/fs/cgroup && exec \"$@\"' sh";
         fence.run(hidden, ProcessCounting::Watched, SAFE - 1);

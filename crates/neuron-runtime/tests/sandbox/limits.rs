@@ -1,4 +1,4 @@
-//! Attacks on the resources of the machine. Each attack is stopped, and the error names the limit.
+//! Tests of attacks on the machine's resources. Each attack is stopped, and the error names the limit.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn exceeded(result: Result<ToolOutput, SandboxError>) -> (SandboxLimit, CommandO
 }
 
 #[tokio::test]
-async fn a_program_that_sleeps_is_ended_and_its_output_kept() {
+async fn time_limit_ends_a_sleeping_program_and_keeps_its_output() {
     let folder = Folder::new();
     let limit = Duration::from_secs(3);
     let Some(sandbox) = build(builder(&folder).time_limit(limit)) else { return };
@@ -25,33 +25,33 @@ async fn a_program_that_sleeps_is_ended_and_its_output_kept() {
     assert_eq!(stopped, SandboxLimit::Time(limit));
     assert!(start.elapsed() >= limit);
     assert_eq!((&output.stdout[..], &output.stderr[..]), (&b"started\n"[..], &b"trouble\n"[..]));
-    // One that stops itself cannot be ended by itself.
+    // A program that stops itself with `STOP` cannot end itself.
     let (stopped, _) = exceeded(run(&sandbox, shell("kill -STOP $$")).await);
     assert_eq!(stopped, SandboxLimit::Time(limit));
 }
 
 #[tokio::test]
-async fn a_program_that_computes_without_end_is_stopped() {
+async fn processor_time_limit_stops_a_busy_program() {
     let folder = Folder::new();
     let limit = Duration::from_millis(300);
     let Some(sandbox) = build(builder(&folder).cpu_time_limit(limit)) else { return };
     let (stopped, _) = exceeded(run(&sandbox, attack("burn", &[])).await);
     assert_eq!(stopped, SandboxLimit::CpuTime(limit));
-    // Each of them little, together too much, and the first one nothing.
+    // Six processes exceed the limit only together, and the first process uses almost no time.
     let script = "for n in 1 2 3 4 5 6; do (while :; do :; done) & done; wait";
     let (stopped, _) = exceeded(run(&sandbox, shell(script)).await);
     assert_eq!(stopped, SandboxLimit::CpuTime(limit));
-    // One after the other, of which each has ended when the next begins.
+    // Each process has ended when the next one starts.
     let script = "n=0; while [ $n -lt 2000 ]; do n=$((n + 1)); \
                   sh -c 'i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done'; done";
     let (stopped, _) = exceeded(run(&sandbox, shell(script)).await);
     assert_eq!(stopped, SandboxLimit::CpuTime(limit));
 }
 
-/// The kernel discards the processor time of a child that no process waits for. Each of these processes ends before
-/// it has used 10 milliseconds.
+/// The kernel discards the processor time of a child that no process waits for. Each of these processes ends after less
+/// than 10 milliseconds.
 #[tokio::test]
-async fn processor_time_cannot_be_hidden_in_short_processes() {
+async fn processor_time_of_short_processes_is_counted() {
     let python = "/usr/bin/python3";
     if !std::path::Path::new(python).exists() {
         println!("not checked: hidden processor time (no {python})");
@@ -76,7 +76,7 @@ for _ in range(250):
 }
 
 #[tokio::test]
-async fn a_program_that_allocates_without_end_is_stopped() {
+async fn memory_limit_stops_an_allocating_program() {
     let folder = Folder::new();
     let limit = 128 << 20;
     let Some(sandbox) = build(builder(&folder).memory_limit(limit)) else { return };
@@ -85,10 +85,10 @@ async fn a_program_that_allocates_without_end_is_stopped() {
     let (stopped, _) =
         exceeded(run(&sandbox, attack("touch_memory", &[&(200 << 20).to_string(), "10"])).await);
     assert_eq!(stopped, SandboxLimit::Memory(limit));
-    // More than the kernel gives one process.
+    // The kernel limits the memory of a single process.
     let said = attempt(&sandbox, "reserve_memory", &[&(4_u64 << 30).to_string()]).await;
     assert!(said.starts_with("refused"), "{said}");
-    // Several, each below the limit.
+    // Several processes exceed the limit together.
     let own = "\"$0\" attacker::attacker --exact --nocapture";
     let script = format!("{own} & {own} & {own} & wait");
     let command =
@@ -98,10 +98,10 @@ async fn a_program_that_allocates_without_end_is_stopped() {
     assert_eq!(stopped, SandboxLimit::Memory(limit));
 }
 
-/// The first thread of a process may end before the others, and `/proc` shows it as dead and without
-/// memory then. And reading costs memory as well: that of the tables which say where pages are.
+/// The first thread of a process may end before the others. `/proc` then shows the process as dead and without memory.
+/// Page tables of memory that was only read count too.
 #[tokio::test]
-async fn memory_cannot_be_hidden() {
+async fn memory_of_dead_threads_and_page_tables_is_counted() {
     let python = "/usr/bin/python3";
     if !std::path::Path::new(python).exists() {
         println!("not checked: hidden memory (no {python})");
@@ -142,9 +142,9 @@ time.sleep(5)
     }
 }
 
-/// Memory that is shared between processes counts, and one cannot hide it in the file system.
+/// Shared memory counts, so a program cannot hide memory in it.
 #[tokio::test]
-async fn shared_memory_counts() {
+async fn shared_memory_is_counted() {
     let folder = Folder::new();
     let limit = 128 << 20;
     let Some(sandbox) = build(builder(&folder).memory_limit(limit)) else { return };
@@ -160,17 +160,16 @@ async fn shared_memory_counts() {
 }
 
 #[tokio::test]
-async fn a_program_that_forks_without_end_is_stopped() {
+async fn process_limit_stops_a_forking_program() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).process_limit(40)) else { return };
-    // Each ends by itself after some thousand processes and some seconds, for the machine on which a
-    // sandbox does not hold.
+    // Each script ends after some thousand processes or some seconds, in case the sandbox does not stop it.
     for script in [
-        // Twice as many each time.
+        // The number of processes doubles in each step.
         "f() { [ $1 -gt 10 ] && exec sleep 10; f $(($1 + 1)) | f $(($1 + 1)) & }; f 0; sleep 10",
-        // One after the other, each an orphan.
+        // The processes are started one after another, as orphans.
         "n=0; while [ $n -lt 3000 ]; do (sleep 10 &); n=$((n + 1)); done; sleep 10",
-        // A tree, in which each is the parent of two.
+        // A tree in which each process has two children.
         "s='[ $1 -gt 10 ] && exec sleep 10; n=$(($1 + 1)); \
             sh -c \"$0\" \"$0\" $n & sh -c \"$0\" \"$0\" $n & wait'; sh -c \"$s\" \"$s\" 0; sleep 10",
     ] {
@@ -182,7 +181,7 @@ async fn a_program_that_forks_without_end_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_file_that_grows_without_end_is_stopped() {
+async fn file_size_limit_stops_a_growing_file() {
     let folder = Folder::new();
     let limit = 1 << 20;
     let builder = builder(&folder).write(folder.path()).file_size_limit(limit);
@@ -196,7 +195,7 @@ async fn a_file_that_grows_without_end_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_program_is_stopped_when_the_reserve_of_the_disk_is_reached() {
+async fn disk_reserve_stops_a_writing_program() {
     let folder = Folder::new();
     let path = folder.path().join("small");
     let small = path.to_str().unwrap();
@@ -206,18 +205,18 @@ async fn a_program_is_stopped_when_the_reserve_of_the_disk_is_reached() {
     let Some(all) = with(u64::MAX) else { return };
     let stopped = run(&all, attack("large_file", &[small, "65536"])).await;
     assert_eq!(exceeded(stopped).0, SandboxLimit::DiskReserve(u64::MAX));
-    // Other programs write meanwhile.
+    // Other programs may write to the disk during the test, so the reserve is far below the free space.
     for reserve in [0, free / 2] {
         let half = with(reserve).unwrap();
         assert!(run(&half, attack("large_file", &[small, "65536"])).await.is_ok());
     }
-    // A disk that is only read has no reserve.
+    // A disk that the sandbox cannot write needs no reserve.
     let reads = build(builder(&folder).disk_reserve(u64::MAX)).unwrap();
     assert!(run(&reads, shell("exit 0")).await.is_ok());
 }
 
 #[tokio::test]
-async fn a_flood_of_output_is_counted_and_does_not_stop_the_program() {
+async fn output_above_the_limit_is_counted_and_discarded() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).output_limit(1000)) else { return };
     let script = "head -c 3000000 /dev/zero | tr '\\0' x; head -c 2000 /dev/zero >&2; echo end >&2";

@@ -1,4 +1,4 @@
-//! The process sandbox against programs that attack it, and with programs that only want to work.
+//! Tests of the process sandbox with programs that attack it, and with programs that must work in it.
 #![cfg(target_os = "linux")]
 
 mod attacker;

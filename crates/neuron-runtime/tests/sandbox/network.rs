@@ -1,4 +1,4 @@
-//! Attacks on the network, and on other programs by sockets.
+//! Tests of attacks on the network, and on other programs through sockets.
 
 use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt as _;
@@ -31,7 +31,7 @@ async fn assert_no_local_socket(sandbox: &ProcessSandbox, folder: &Folder) {
 }
 
 #[tokio::test]
-async fn without_a_network_there_is_no_socket() {
+async fn sockets_are_blocked_without_a_network() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).write(folder.path())) else { return };
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -47,10 +47,9 @@ async fn without_a_network_there_is_no_socket() {
     assert_no_local_socket(&sandbox, &folder).await;
 }
 
-/// A user's session has powerful servers behind Unix sockets, for example a container engine or an agent that holds
-/// keys.
+/// Unix sockets of a user's session lead to powerful servers, such as a container engine or an agent with keys.
 #[tokio::test]
-async fn a_network_is_ip_and_nothing_else() {
+async fn allow_network_permits_only_ip_sockets() {
     let folder = Folder::new();
     let builder = builder(&folder).write(folder.path()).allow_network();
     let Some(sandbox) = build(builder) else { return };

@@ -1,4 +1,4 @@
-//! Attacks on processes, privileges, limits and inherited resources.
+//! Tests of attacks on processes, privileges, limits and inherited resources.
 
 use std::process::{Command, Stdio};
 
@@ -8,11 +8,11 @@ use neuron_types::ToolCommand;
 use crate::support::{Folder, assert_refused, attempt, build, builder, run, shell, text};
 
 #[tokio::test]
-async fn other_processes_are_out_of_reach() {
+async fn other_processes_cannot_be_accessed() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     let ours = std::process::id().to_string();
-    // An older kernel lets signals out.
+    // An older kernel cannot block signals to other processes.
     let has_signals = sandbox.confinement() != Confinement::Full;
     let is_signal = |what: &&str| matches!(*what, "kill" | "exists" | "kill_leader");
     let is_tried = |what: &&str| !(has_signals && is_signal(what));
@@ -31,22 +31,22 @@ async fn other_processes_are_out_of_reach() {
     }
 }
 
-/// Even where `/proc` may be read, the kernel keeps other processes' memory and environment.
+/// Even if `/proc` is readable, the kernel protects the memory and the environment of other processes.
 #[tokio::test]
-async fn proc_gives_no_secret_of_others_away() {
+async fn proc_shows_no_secrets_of_other_processes() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).read("/proc")) else { return };
     for file in ["environ", "mem", "maps"] {
         let path = format!("/proc/{}/{file}", std::process::id());
         assert_refused(&path, &attempt(&sandbox, "read", &[&path]).await);
     }
-    // The three of its own, and none of ours, whatever this process has open.
+    // Only the program's own three files are open, although this process has more.
     let _open = std::fs::File::open("/etc/hostname");
     assert_eq!(attempt(&sandbox, "open_files", &[]).await, "did 3");
 }
 
 #[tokio::test]
-async fn no_rights_are_kept_or_regained_and_no_limit_is_raised() {
+async fn program_has_no_capabilities_and_cannot_raise_limits() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     for what in ["capabilities", "regain", "raise"] {
@@ -64,9 +64,9 @@ async fn no_rights_are_kept_or_regained_and_no_limit_is_raised() {
     assert!(output.contains("not permitted"), "{output}");
 }
 
-/// Attacks that need raw system calls. Python is the attacker, as in other tests of this workspace.
+/// Attacks that need raw system calls, which a Python script makes.
 #[tokio::test]
-async fn system_calls_by_their_number_are_refused() {
+async fn raw_system_calls_are_blocked() {
     let python = "/usr/bin/python3";
     let found = Command::new(python).arg("-V").stdout(Stdio::null()).status();
     if !found.is_ok_and(|status| status.success()) || !cfg!(target_arch = "x86_64") {
@@ -135,12 +135,12 @@ call('seccomp_ok', 39)
     assert_eq!(output.lines().count(), 31, "{output}");
 }
 
-/// Files that another library opened without the flag that closes them at a new program.
+/// Another library may open files without the close-on-exec flag.
 #[tokio::test]
-async fn files_that_would_be_inherited_are_closed() {
+async fn inherited_files_are_closed() {
     let folder = Folder::new();
     let file = folder.file("file", "");
-    // In a process of its own, so that the other tests do not inherit them too.
+    // Runs in a separate process, so that other tests do not inherit the files too.
     let Some(_) = build(builder(&folder)) else { return };
     let host = |redirection: &str| {
         let test = std::env::current_exe().unwrap();
@@ -165,7 +165,7 @@ async fn files_that_would_be_inherited_are_closed() {
 }
 
 #[tokio::test]
-async fn a_set_user_id_program_gives_nothing() {
+async fn set_user_id_programs_give_no_rights() {
     let folder = Folder::new();
     let script = "grep NoNewPrivs /proc/self/status";
     let Some(with_proc) = build(builder(&folder).read("/proc")) else { return };

@@ -1,4 +1,4 @@
-//! Programs that must work in the sandbox.
+//! Tests of programs that must work in the sandbox.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,7 +9,7 @@ use neuron_types::{CommandStatus, SandboxError, ToolCommand, ToolContext};
 use crate::support::{Folder, attempt, build, builder, run, run_in, shell, text};
 
 #[tokio::test]
-async fn a_program_reads_its_directory_and_its_standard_input() {
+async fn program_reads_its_directory_and_standard_input() {
     let folder = Folder::new();
     folder.file("a.txt", "from the file\n");
     let Some(sandbox) = build(builder(&folder)) else { return };
@@ -23,7 +23,7 @@ async fn a_program_reads_its_directory_and_its_standard_input() {
 }
 
 #[tokio::test]
-async fn a_program_writes_where_it_may() {
+async fn program_writes_to_an_allowed_folder() {
     let folder = Folder::new();
     fs::create_dir_all(folder.path().join("out/b")).unwrap();
     let Some(sandbox) = build(builder(&folder).write(folder.path().join("out"))) else { return };
@@ -36,7 +36,7 @@ async fn a_program_writes_where_it_may() {
 }
 
 #[tokio::test]
-async fn a_program_that_fails_is_a_result_that_the_model_sees() {
+async fn failing_program_is_an_error_result() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     let output = run(&sandbox, shell("echo some; echo wrong >&2; exit 3")).await.unwrap();
@@ -52,7 +52,7 @@ async fn a_program_that_fails_is_a_result_that_the_model_sees() {
 }
 
 #[tokio::test]
-async fn arguments_and_environment_arrive_byte_for_byte() {
+async fn arguments_and_environment_are_passed_unchanged() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     let all: Vec<u8> = (1..=255).collect();
@@ -66,14 +66,14 @@ async fn arguments_and_environment_arrive_byte_for_byte() {
     let command = shell("printf %s \"$VALUE\" | wc -c; [ \"$VALUE\" = \"$1\" ] && echo same");
     let command = command.arg("sh").arg(all.clone()).env("VALUE", all);
     assert_eq!(text(run(&sandbox, command).await), "255\nsame\n");
-    // Names that mean something to a shell, of which only the program is to hear.
+    // Variables with these names have a meaning for a shell, and must still reach the program.
     let names = "IFS HOME CDPATH ENV BASH_ENV PS4 POSIXLY_CORRECT TMOUT SECONDS OPTARG OPTERR MAIL HISTFILE \
                  GLOBIGNORE FUNCNEST COLUMNS LC_ALL LANG REPLY SHELL IGNOREEOF TERM EXECIGNORE";
     for name in names.split_whitespace() {
         let command = ToolCommand::new("printenv").arg(name).env(name, "7");
         assert_eq!(text(run(&sandbox, command).await), "7\n", "{name}");
     }
-    // Names of the gate's own variables.
+    // The gate's script uses variables with these names.
     let script = "echo $text $line $end $PWD $IFS";
     let command =
         shell(script).env("text", "1").env("line", "2").env("end", "3").env("PWD", "/bin");
@@ -82,7 +82,7 @@ async fn arguments_and_environment_arrive_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn the_environment_is_what_was_named_and_nothing_else() {
+async fn environment_contains_only_named_variables() {
     let folder = Folder::new();
     let builder = builder(&folder)
         .env("FIXED", "f")
@@ -116,19 +116,19 @@ async fn the_environment_is_what_was_named_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn input_and_output_may_be_large_and_go_both_ways_at_once() {
+async fn large_input_and_output_are_transferred_concurrently() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).output_limit(4 << 20)) else { return };
     let input: String = (0..200_000).map(|number| format!("line {number}\n")).collect();
     let command = ToolCommand::new("cat").stdin(input.clone());
     assert_eq!(text(run(&sandbox, command).await), input);
-    // One that reads nothing of it.
+    // A program that does not read its input.
     let command = ToolCommand::new("echo").arg("done").stdin(input);
     assert_eq!(text(run(&sandbox, command).await), "done\n");
 }
 
 #[tokio::test]
-async fn with_a_network_loopback_is_reached() {
+async fn allow_network_permits_loopback() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).allow_network()) else { return };
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -139,7 +139,7 @@ async fn with_a_network_loopback_is_reached() {
 }
 
 #[tokio::test]
-async fn attributes_can_be_changed_if_that_is_allowed() {
+async fn allow_attribute_changes_permits_them() {
     let folder = Folder::new();
     let file = folder.file("a", "");
     let builder = builder(&folder).write(folder.path()).allow_attribute_changes();
@@ -150,7 +150,7 @@ async fn attributes_can_be_changed_if_that_is_allowed() {
 }
 
 #[tokio::test]
-async fn calls_run_beside_each_other() {
+async fn calls_run_concurrently() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     let runs = (0..16).map(|number| {
@@ -167,7 +167,7 @@ async fn calls_run_beside_each_other() {
 }
 
 #[tokio::test]
-async fn a_working_directory_may_be_another() {
+async fn working_directory_is_relative_to_the_sandbox_directory() {
     let folder = Folder::new();
     fs::create_dir(folder.path().join("sub")).unwrap();
     let Some(sandbox) = build(builder(&folder)) else { return };

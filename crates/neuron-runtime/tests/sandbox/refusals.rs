@@ -1,4 +1,4 @@
-//! Programs and settings that the sandbox refuses.
+//! Tests of tools, programs and settings that the sandbox rejects.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ impl ToolDyn for InProcess {
 }
 
 #[tokio::test]
-async fn tool_of_this_process_runs_beside_a_sandbox_unless_only_programs_may() {
+async fn programs_only_rejects_tools_of_this_process() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     let mut registry = ToolRegistry::new();
@@ -60,7 +60,7 @@ async fn tool_of_this_process_runs_beside_a_sandbox_unless_only_programs_may() {
 }
 
 #[tokio::test]
-async fn a_command_runs_in_a_sandbox_and_nowhere_else() {
+async fn command_tool_runs_only_in_a_sandbox() {
     let tool = || Arc::new(Confined(Runs(|| Ok(ToolCommand::new("echo").arg("hi")))));
     let ctx = ToolContext::default();
     let mut registry = ToolRegistry::new();
@@ -87,7 +87,7 @@ async fn a_command_runs_in_a_sandbox_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_tools_own_error_comes_through() {
+async fn error_of_a_tool_is_passed_on() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder)) else { return };
     let tool = Confined(Runs(|| Err(ToolError::ModelRetry("give a path".into()))));
@@ -96,7 +96,7 @@ async fn a_tools_own_error_comes_through() {
 }
 
 #[test]
-fn a_path_that_is_not_there_is_named() {
+fn error_names_a_missing_path() {
     let folder = Folder::new();
     if build(builder(&folder)).is_none() {
         return;
@@ -118,7 +118,7 @@ fn a_path_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn without_the_systems_paths_there_is_no_shell_to_start_with() {
+async fn without_system_paths_the_shell_cannot_start() {
     let folder = Folder::new();
     let Some(sandbox) = build(builder(&folder).without_system_paths()) else { return };
     let error =
@@ -132,7 +132,7 @@ async fn without_the_systems_paths_there_is_no_shell_to_start_with() {
 }
 
 #[test]
-fn debug_shows_no_value_of_the_environment() {
+fn debug_hides_values_of_the_environment() {
     let folder = Folder::new();
     let text = format!("{:?}", builder(&folder).env("TOKEN", "hunter2"));
     assert!(text.contains("TOKEN") && !text.contains("hunter2"), "{text}");

@@ -1,4 +1,4 @@
-//! A sandbox in its own folder, a tool that runs the command of a test, and the attacker.
+//! Helpers for the sandbox tests. They create folders and sandboxes, and run commands and the attacker.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// A folder that is removed at the end.
+/// A temporary folder, which is deleted when it is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -40,14 +40,14 @@ impl Drop for Folder {
     }
 }
 
-/// Reports that this machine cannot check something. Fails with `CI=true`.
+/// Reports that a test cannot run on this machine, and why. Panics with `CI=true`.
 pub(crate) fn not_checked(what: &str, reason: &str) {
     println!("not checked: {what} ({reason})");
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     assert!(!ci, "with CI=true {what} must be checked: {reason}");
 }
 
-/// Builds a sandbox. Returns `None` if this machine cannot build it, and fails with `CI=true`.
+/// Builds a sandbox. Returns `None` if this machine cannot build it, and panics then with `CI=true`.
 pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     match builder.build() {
         Ok(sandbox) => Some(sandbox),
@@ -58,8 +58,8 @@ pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     }
 }
 
-/// The sandbox of a test. The attacker may run, and may work in the folder. A test of a feature that an older
-/// kernel does not confine checks the [confinement](ProcessSandbox::confinement).
+/// Creates the builder of a test's sandbox. The attacker may run and work in the folder. A test that needs a full
+/// confinement must check [`confinement`](ProcessSandbox::confinement).
 pub(crate) fn builder(folder: &Folder) -> ProcessSandboxBuilder {
     let attacker = std::env::current_exe().unwrap();
     ProcessSandbox::builder(folder.path()).execute(attacker).accept_older_kernel()
@@ -91,7 +91,7 @@ where
         (self.0)()
     }
 
-    /// Returns the raw output as JSON for the test, beside the text for the model.
+    /// Returns the raw output as JSON for the test, in addition to the text for the model.
     fn output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
         Ok(output.to_tool_output())
     }
@@ -117,13 +117,13 @@ pub(crate) fn shell(script: &str) -> ToolCommand {
     ToolCommand::new("sh").arg("-c").arg(script)
 }
 
-/// The text of a result.
+/// Returns the text of a result.
 #[track_caller]
 pub(crate) fn text(result: Result<ToolOutput, SandboxError>) -> String {
     result.unwrap().content[0].to_string()
 }
 
-/// The command by which the attacker tries something.
+/// Returns the command that runs an attack.
 pub(crate) fn attack(what: &str, args: &[&str]) -> ToolCommand {
     ToolCommand::new(std::env::current_exe().unwrap())
         .args(["attacker::attacker", "--exact", "--nocapture", "--test-threads=1"])

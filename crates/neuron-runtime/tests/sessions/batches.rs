@@ -1,4 +1,5 @@
-//! Appended batches: their damage, links to their files, earlier versions, and the same session in memory.
+//! Tests of appended batches, with damage, links, files of earlier versions, and a comparison with the storage in
+//! memory.
 
 use std::fs;
 
@@ -50,7 +51,7 @@ async fn check_corrupt(
     assert_eq!(fs::read(&file).unwrap(), bytes, "{what}");
 }
 
-/// Start of each batch in a file, and the end of the file.
+/// Returns the start of each batch in a file, and the end of the file.
 fn starts(bytes: &[u8]) -> Vec<usize> {
     let opening = b"{\"messages\":[";
     let mut starts: Vec<usize> =
@@ -60,7 +61,7 @@ fn starts(bytes: &[u8]) -> Vec<usize> {
 }
 
 #[tokio::test]
-async fn a_cut_of_acknowledged_batches_is_damage() {
+async fn cut_of_acknowledged_batches_is_damage() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     grown(&storage, "s", 3).await;
@@ -71,7 +72,7 @@ async fn a_cut_of_acknowledged_batches_is_damage() {
 }
 
 #[tokio::test]
-async fn an_interrupted_append_loses_its_batch_alone() {
+async fn interrupted_append_loses_only_its_batch() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let written = grown(&storage, "s", 3).await;
@@ -92,13 +93,13 @@ async fn an_interrupted_append_loses_its_batch_alone() {
         assert_eq!(messages[..5], before.messages, "cut at {length}");
         assert_eq!(messages[5..], [Message::user("new")], "cut at {length}");
     }
-    // The process stopped between the sync and the flag.
+    // The process stopped after the sync and before it wrote the byte `FOLLOWED`.
     fs::write(temporary.file("s"), &whole).unwrap();
     assert_eq!(storage.load_versioned("s").await.unwrap(), written[3]);
 }
 
 #[tokio::test]
-async fn a_changed_bit_in_any_batch_is_damage() {
+async fn changed_bit_in_a_batch_is_damage() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     grown(&storage, "s", 2).await;
@@ -111,7 +112,7 @@ async fn a_changed_bit_in_any_batch_is_damage() {
 }
 
 #[tokio::test]
-async fn batches_in_another_order_or_of_another_session_are_damage() {
+async fn reordered_or_foreign_batch_is_damage() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     grown(&storage, "other", 3).await;
@@ -141,7 +142,7 @@ async fn batches_in_another_order_or_of_another_session_are_damage() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn an_append_keeps_the_file_but_never_writes_through_a_link() {
+async fn append_keeps_the_file_but_replaces_links() {
     use std::os::unix::fs::MetadataExt;
 
     let temporary = Temporary::new();
@@ -173,7 +174,7 @@ async fn an_append_keeps_the_file_but_never_writes_through_a_link() {
 }
 
 #[tokio::test]
-async fn files_of_earlier_versions_are_continued() {
+async fn append_converts_files_of_earlier_versions() {
     for text in [include_str!("version-1.json"), include_str!("version-2.json")] {
         let temporary = Temporary::new();
         let storage = temporary.storage();
@@ -191,9 +192,9 @@ async fn files_of_earlier_versions_are_continued() {
     }
 }
 
-/// Without a rewrite the file would have 20 MB.
+/// Without rewrites the file would grow to 20 MB.
 #[tokio::test]
-async fn superseded_states_do_not_accumulate() {
+async fn outdated_states_do_not_accumulate() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let mut session = Session::new("s", ".".into());
@@ -208,7 +209,7 @@ async fn superseded_states_do_not_accumulate() {
 }
 
 #[tokio::test]
-async fn a_huge_message_is_appended() {
+async fn append_stores_a_huge_message() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let (_, revision) = grown(&storage, "s", 1).await.remove(1);
@@ -221,7 +222,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn it_holds_what_memory_holds(
+    fn files_equal_the_storage_in_memory(
         writes in prop::collection::vec((0..6u8, prop::collection::vec("\\PC{0,40}", 0..4)), 1..20),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

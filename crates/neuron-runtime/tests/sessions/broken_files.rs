@@ -1,4 +1,4 @@
-//! Files that are no sessions, or not whole ones: each is named, and none is overwritten.
+//! Tests of damaged and foreign files. Errors name the file, and the file is not overwritten.
 
 use std::path::Path;
 
@@ -17,8 +17,8 @@ fn session(id: &str) -> Session {
     session
 }
 
-/// Checks that every method but `list` refuses a file with an error that names it, and leaves it. `list` says the same
-/// of the session.
+/// Checks that every method except `list` returns an error that names the file, and does not change the file. `list`
+/// must report the same error as damage.
 async fn refused(
     storage: &FileSessionStorage,
     file: &Path,
@@ -33,7 +33,8 @@ async fn refused(
     check(&before, file, errors, is_right);
 }
 
-/// Checks the same of a file whose fault is in the middle, where only those look who read it whole.
+/// Checks that the methods that read the whole file return an error and do not change the file. The damage is in the
+/// middle of the file.
 async fn refused_when_read(storage: &FileSessionStorage, file: &Path) {
     let before = std::fs::read(file).unwrap();
     let errors = written(storage).await;
@@ -73,7 +74,7 @@ fn is_corrupt(error: &StorageError) -> bool {
 }
 
 #[tokio::test]
-async fn a_file_that_is_cut_anywhere() {
+async fn truncated_file_is_corrupt() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -84,7 +85,7 @@ async fn a_file_that_is_cut_anywhere() {
         refused(&storage, &file, &is_corrupt).await;
     }
 
-    // Version 1 has no checksum. Without its last line feed it is the same JSON.
+    // Version 1 has no checksum. Without the last line feed it is still the same JSON.
     let whole = as_version_1(&String::from_utf8(whole).unwrap());
     for length in 0..whole.len() - 1 {
         std::fs::write(&file, &whole[..length]).unwrap();
@@ -95,9 +96,9 @@ async fn a_file_that_is_cut_anywhere() {
     storage.save(&session("s")).await.unwrap();
 }
 
-/// 15 of 20 changed bits were loaded without an error.
+/// Without checksums, 15 of 20 changed bits were loaded without an error.
 #[tokio::test]
-async fn a_file_with_a_changed_bit() {
+async fn file_with_a_changed_bit_is_corrupt() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -116,7 +117,7 @@ async fn a_file_with_a_changed_bit() {
             text.contains("restore it from a backup, or delete the session"),
             "bit {bit}: {text}"
         );
-        // The list reads no messages.
+        // `list` does not read messages, so it detects only damage before them.
         let listed = storage.list().await.unwrap();
         if bit / 8 < head {
             assert!(listed[0].damage.is_some(), "bit {bit}: {listed:?}");
@@ -124,7 +125,7 @@ async fn a_file_with_a_changed_bit() {
             assert!(is_corrupt(&error), "bit {bit}: {error:?}");
         }
     }
-    // An interrupted append leaves a brace.
+    // A brace after the document is ignored, because an interrupted append leaves it.
     for byte in (0..=u8::MAX).filter(|byte| *byte != b'{') {
         std::fs::write(&file, [&whole[..], &[byte]].concat()).unwrap();
         refused(&storage, &file, &is_corrupt).await;
@@ -134,7 +135,7 @@ async fn a_file_with_a_changed_bit() {
 }
 
 #[tokio::test]
-async fn a_damaged_session_can_be_deleted() {
+async fn damaged_session_can_be_deleted() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -157,7 +158,7 @@ async fn a_damaged_session_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn a_file_that_lost_its_beginning() {
+async fn file_without_its_beginning_is_corrupt() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -170,7 +171,7 @@ async fn a_file_that_lost_its_beginning() {
 }
 
 #[tokio::test]
-async fn a_file_of_somebody_else() {
+async fn foreign_file_is_corrupt() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -199,11 +200,11 @@ async fn a_file_of_somebody_else() {
         ours.replace("\"created_at\": \"2", "\"created_at\": \"yesterday 2"),
         format!("{ours}x"),
         format!("\u{feff}{ours}"),
-        // As one line, which is read to its end.
+        // A file of one line is read completely.
         ours.replace('\n', "").replace("\"message_count\": 3", "\"message_count\": 4"),
         ours.replace('\n', "").replace("\"messages\": [", "\"messages\": {").replace(']', "}"),
     ];
-    // Later versions without their checksums.
+    // Later versions must have checksums.
     let foreign = foreign.into_iter().chain(
         [2, 3].map(|version| ours.replace("\"version\": 1", &format!("\"version\": {version}"))),
     );
@@ -217,9 +218,9 @@ async fn a_file_of_somebody_else() {
     }
 }
 
-/// What stands between the first line and the last is found when it is read.
+/// Damage of messages is detected when the whole file is read.
 #[tokio::test]
-async fn messages_that_are_no_messages() {
+async fn file_with_invalid_messages_is_corrupt() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -246,7 +247,7 @@ async fn messages_that_are_no_messages() {
 }
 
 #[tokio::test]
-async fn a_file_of_a_newer_version() {
+async fn file_of_a_newer_version_is_not_changed() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -258,21 +259,21 @@ async fn a_file_of_a_newer_version() {
     for text in [
         ours.replace("\"version\": 1", "\"version\": 4"),
         ours.replace("\"version\": 1", "\"version\": 18446744073709551615"),
-        // Its fields are others.
+        // A newer version may have other fields.
         "{\"format\": \"neuron session\", \"version\": 4, \"chunks\": []}".into(),
         "{\"version\": 4, \"messages\": {}, \"format\": \"neuron session\"}".into(),
     ] {
         std::fs::write(&file, text).unwrap();
         refused(&storage, &file, &is_newer).await;
-        // It is not damaged: the release that wrote it can read it.
+        // The file is not damaged, because a newer release can read it.
         assert!(is_newer(&storage.delete("s").await.unwrap_err()));
         assert!(file.exists());
     }
 }
 
-/// One broken file does not touch the others.
+/// A damaged file does not affect other sessions.
 #[tokio::test]
-async fn other_sessions_are_as_they_were() {
+async fn corrupt_file_does_not_affect_other_sessions() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -284,7 +285,7 @@ async fn other_sessions_are_as_they_were() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_sessions_are_left_alone() {
+async fn files_with_other_names_are_ignored() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -306,9 +307,9 @@ async fn names_that_are_no_sessions_are_left_alone() {
     }
 }
 
-/// A directory has the name of a session.
+/// The name of a session's file is a directory.
 #[tokio::test]
-async fn a_directory_in_the_place_of_a_file() {
+async fn directory_instead_of_a_file_is_an_error() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("other")).await.unwrap();
@@ -327,10 +328,10 @@ async fn a_directory_in_the_place_of_a_file() {
     assert!(listed[1].damage.as_ref().unwrap().contains("not a regular file"), "{listed:?}");
 }
 
-/// Reading a pipe waits for a writer that never comes, and some devices have no end.
+/// Reading a pipe would wait for ever for a writer, and reading some devices would never end.
 #[cfg(unix)]
 #[tokio::test]
-async fn a_pipe_or_a_device_in_the_place_of_a_file() {
+async fn pipe_or_device_instead_of_a_file_is_an_error() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("other")).await.unwrap();

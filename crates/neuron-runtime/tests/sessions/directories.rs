@@ -1,4 +1,4 @@
-//! Directories as they should not be.
+//! Tests of unusable directories, links, permissions and full disks.
 #![cfg(unix)]
 
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -13,7 +13,7 @@ fn session(id: &str) -> Session {
     Session::new(id, ".".into())
 }
 
-/// Checks that an error is the file system's and names a path.
+/// Checks that an error is an I/O error that names a path.
 #[track_caller]
 fn named(error: &StorageError, path: &std::path::Path) {
     assert!(matches!(error, StorageError::Io(_)), "{error:?}");
@@ -21,7 +21,7 @@ fn named(error: &StorageError, path: &std::path::Path) {
 }
 
 #[tokio::test]
-async fn a_file_in_the_place_of_the_directory() {
+async fn file_instead_of_the_directory_is_an_error() {
     let temporary = Temporary::new();
     let path = temporary.join("sessions");
     std::fs::write(&path, "a file").unwrap();
@@ -34,7 +34,7 @@ async fn a_file_in_the_place_of_the_directory() {
 }
 
 #[tokio::test]
-async fn a_file_above_the_directory() {
+async fn file_above_the_directory_is_an_error() {
     let temporary = Temporary::new();
     std::fs::write(temporary.join("file"), "a file").unwrap();
     let storage = FileSessionStorage::new(temporary.join("file/sessions"));
@@ -42,7 +42,7 @@ async fn a_file_above_the_directory() {
 }
 
 #[tokio::test]
-async fn a_link_to_the_directory() {
+async fn link_to_the_directory_is_followed() {
     let temporary = Temporary::new();
     std::fs::create_dir(temporary.join("elsewhere")).unwrap();
     symlink(temporary.join("elsewhere"), temporary.join("sessions")).unwrap();
@@ -54,7 +54,7 @@ async fn a_link_to_the_directory() {
 }
 
 #[tokio::test]
-async fn a_link_that_leads_nowhere() {
+async fn dangling_link_instead_of_the_directory_is_an_error() {
     let temporary = Temporary::new();
     let path = temporary.join("sessions");
     symlink(temporary.join("nowhere"), &path).unwrap();
@@ -64,9 +64,9 @@ async fn a_link_that_leads_nowhere() {
     assert_eq!(names(temporary.path()), ["sessions"]);
 }
 
-/// Links in the place of files are replaced, and what they lead to is not written.
+/// A link in place of a file is replaced, and its target is not written.
 #[tokio::test]
-async fn links_do_not_lead_writes_out_of_the_directory() {
+async fn writes_do_not_follow_links_out_of_the_directory() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -75,7 +75,7 @@ async fn links_do_not_lead_writes_out_of_the_directory() {
     let before = std::fs::read(&outside).unwrap();
     std::fs::remove_file(temporary.file("s")).unwrap();
     symlink(&outside, temporary.file("s")).unwrap();
-    // What a killed process may have left, or somebody else.
+    // Links in place of unfinished files, which an attacker could create.
     for number in 0..64 {
         let unfinished = temporary.join(&format!("sessions/.neuron/{number:02}.unfinished"));
         symlink(&outside, unfinished).unwrap();
@@ -89,7 +89,7 @@ async fn links_do_not_lead_writes_out_of_the_directory() {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_left_goes_with_the_next_save() {
+async fn next_save_removes_the_unfinished_file_of_a_stopped_process() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -101,9 +101,9 @@ async fn what_a_killed_process_left_goes_with_the_next_save() {
     assert_eq!(storage.list().await.unwrap().len(), 1);
 }
 
-/// Who may read a session stays as it was decided.
+/// The permissions of a session's file do not change.
 #[tokio::test]
-async fn permissions_stay() {
+async fn save_keeps_the_permissions_of_the_file() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -113,25 +113,25 @@ async fn permissions_stay() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
 }
 
-/// A file that may not grow beyond some size is like a disk that is full.
+/// A limit on the size of files simulates a full disk.
 #[tokio::test]
-async fn a_full_disk() {
+async fn full_disk_keeps_the_old_session() {
     const PLACE: &str = "NEURON_FULL_DISK";
     if let Some(place) = std::env::var_os(PLACE) {
         return fill(&FileSessionStorage::new(place.into())).await;
     }
     let temporary = Temporary::new();
-    // In units of 512 or 1024 bytes; the signal that would end the process is ignored.
+    // `ulimit -f` counts blocks of 512 or 1024 bytes. The signal `XFSZ` is ignored, because it would kill the process.
     let status = Command::new("sh")
         .args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["directories::a_full_disk", "--exact", "--nocapture"])
+        .args(["directories::full_disk_keeps_the_old_session", "--exact", "--nocapture"])
         .env(PLACE, temporary.join("sessions"))
         .stdout(Stdio::null())
         .status()
         .unwrap();
     assert!(status.success());
-    // It was really there.
+    // The child process has stored its session.
     assert_eq!(temporary.storage().list().await.unwrap().len(), 1);
 }
 
@@ -148,18 +148,18 @@ async fn fill(storage: &FileSessionStorage) {
     storage.save(&small).await.unwrap();
 }
 
-/// The kernel refuses every write below a directory of its own, whoever asks.
+/// The kernel rejects every write below `/proc`, even by root.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_directory_that_cannot_be_written() {
+async fn write_below_proc_is_an_error() {
     let storage = FileSessionStorage::new("/proc/self/sessions".into());
     named(&storage.save(&session("s")).await.unwrap_err(), "/proc/self/sessions".as_ref());
     assert!(storage.list().await.unwrap().is_empty());
 }
 
-/// An ordinary user may not write there. For root there is no such directory.
+/// An ordinary user may not write to the directory. Root may, so the test then checks only reads.
 #[tokio::test]
-async fn a_directory_that_is_read_only() {
+async fn read_only_directory_allows_only_reads() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&session("s")).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_directory_that_is_read_only() {
         named(&storage.save(&session("s")).await.unwrap_err(), &temporary.join("sessions"));
         named(&storage.delete("s").await.unwrap_err(), &temporary.join("sessions"));
     }
-    // Reading needs no lock.
+    // Reads need no lock file.
     assert_eq!(storage.load("s").await.unwrap().id, "s");
     assert_eq!(storage.list().await.unwrap().len(), 1);
     std::fs::set_permissions(temporary.join("sessions"), PermissionsExt::from_mode(0o755)).unwrap();

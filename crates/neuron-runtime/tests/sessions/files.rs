@@ -1,4 +1,4 @@
-//! Sessions in files: the suite, the form of a file, and executors.
+//! Tests of sessions in files, with the conformance suite, the format of a file, and executors.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ crate::conforms!({
 });
 
 #[tokio::test]
-async fn a_person_can_read_it() {
+async fn file_is_readable_json() {
     let temporary = Temporary::new();
     let mut session = Session::new("chat-42", "/srv/project".into());
     let time = "2026-01-02T03:04:05.000000006Z".parse().unwrap();
@@ -46,9 +46,9 @@ async fn a_person_can_read_it() {
     assert_eq!(text, expected);
 }
 
-/// Files of this form are on people's disks: they are read for ever.
+/// Users have files of this version, so every release must read them.
 #[tokio::test]
-async fn a_file_of_version_1_is_read() {
+async fn file_of_version_1_is_read() {
     let temporary = Temporary::new();
     std::fs::create_dir(temporary.join("sessions")).unwrap();
     std::fs::write(temporary.file("chat-42"), include_str!("version-1.json")).unwrap();
@@ -64,7 +64,7 @@ async fn a_file_of_version_1_is_read() {
 }
 
 #[tokio::test]
-async fn a_file_of_version_2_is_read() {
+async fn file_of_version_2_is_read() {
     let temporary = Temporary::new();
     std::fs::create_dir(temporary.join("sessions")).unwrap();
     std::fs::write(temporary.file("chat-42"), include_str!("version-2.json")).unwrap();
@@ -72,14 +72,14 @@ async fn a_file_of_version_2_is_read() {
     let (session, revision) = storage.load_versioned("chat-42").await.unwrap();
     assert_eq!(revision.as_str(), "5e0c9d6c3b8f4b0a8f6e2d1c0b9a8776");
     assert_eq!(storage.list().await.unwrap(), [session.summary()]);
-    // The fixture of version 1 is the same session.
+    // The fixture of version 1 contains the same session.
     std::fs::write(temporary.file("chat-42"), include_str!("version-1.json")).unwrap();
     assert_eq!(storage.load("chat-42").await.unwrap(), session);
 }
 
-/// An editor or a tool may have written the same JSON in another way.
+/// An editor or a tool may have changed the white space or the order of the fields.
 #[tokio::test]
-async fn other_white_space_and_another_order_are_read() {
+async fn file_with_other_white_space_and_order_is_read() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let mut session = Session::new("s", ".".into());
@@ -104,14 +104,14 @@ async fn other_white_space_and_another_order_are_read() {
         assert_eq!(storage.load("s").await.unwrap(), session);
         assert_eq!(storage.list().await.unwrap(), [session.summary()]);
         assert_eq!(storage.revision("s").await.unwrap(), revision);
-        // It may be overwritten, and then is as we write it.
+        // An update rewrites the file in the current format.
         storage.update(&session, &revision).await.unwrap();
         assert!(std::fs::read(temporary.file("s")).unwrap().starts_with(b"{\n  \"format\""));
     }
 }
 
 #[tokio::test]
-async fn nothing_is_made_before_the_first_save() {
+async fn directory_is_created_by_the_first_save() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     assert!(storage.list().await.unwrap().is_empty());
@@ -131,7 +131,7 @@ async fn nothing_is_made_before_the_first_save() {
 }
 
 #[tokio::test]
-async fn bad_ids_touch_nothing_outside() {
+async fn invalid_ids_do_not_access_files_outside() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     storage.save(&Session::new("s", ".".into())).await.unwrap();
@@ -153,9 +153,9 @@ async fn bad_ids_touch_nothing_outside() {
     assert_eq!(std::fs::read_to_string(temporary.join("secret.json")).unwrap(), "{}");
 }
 
-/// However many sessions there were, few files remain of them.
+/// The number of lock files does not grow with the number of sessions.
 #[tokio::test]
-async fn locks_do_not_accumulate() {
+async fn lock_files_do_not_accumulate() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     for index in 0..300 {
@@ -169,7 +169,7 @@ async fn locks_do_not_accumulate() {
 }
 
 #[test]
-fn it_works_without_a_tokio_runtime() {
+fn storage_works_without_a_tokio_runtime() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let session = Session::new("s", ".".into());
@@ -178,9 +178,9 @@ fn it_works_without_a_tokio_runtime() {
     assert_eq!(loaded, session);
 }
 
-/// What a write waits for must not keep others from running.
+/// A write that waits for a lock must not block the executor.
 #[tokio::test]
-async fn the_executor_is_free_meanwhile() {
+async fn waiting_write_does_not_block_the_executor() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let session = Session::new("s", ".".into());
@@ -191,19 +191,19 @@ async fn the_executor_is_free_meanwhile() {
         .collect();
     locks.iter().for_each(|lock| lock.lock().unwrap());
     let mut save = Box::pin(storage.save(&session));
-    // Somebody else has the lock; this task goes on all the same.
+    // The lock is held elsewhere, and this task continues nevertheless.
     assert!((&mut save).now_or_never().is_none());
     tokio::task::yield_now().await;
     assert!((&mut save).now_or_never().is_none());
-    // Reading waits for nobody.
+    // Reads need no lock.
     assert_eq!(storage.load("s").await.unwrap(), session);
     drop(locks);
     save.await.unwrap();
 }
 
-/// A write that nobody waits for any more does not come after one that was begun later.
+/// A dropped write must not happen after a write that was started later.
 #[tokio::test]
-async fn a_dropped_write_that_waits_for_the_lock_never_happens() {
+async fn dropped_write_that_waits_for_the_lock_never_happens() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let session = |text: &str| {
@@ -220,7 +220,7 @@ async fn a_dropped_write_that_waits_for_the_lock_never_happens() {
     assert!((&mut save).now_or_never().is_none());
     drop(save);
     drop(lock);
-    // Who waits for the same lock comes after it.
+    // This write waits for the same lock, so it runs after the dropped write.
     let taken = storage.create(&session("another")).await;
     assert!(matches!(taken, Err(StorageError::Conflict { .. })));
     assert_eq!(storage.load("s").await.unwrap().messages[0].text(), "first");
@@ -229,7 +229,7 @@ async fn a_dropped_write_that_waits_for_the_lock_never_happens() {
 }
 
 #[test]
-fn it_can_be_shared_between_threads() {
+fn storage_can_be_shared_between_threads() {
     fn is_shared<T: Send + Sync + Clone + std::fmt::Debug + 'static>(_: &T) {}
     let storage = FileSessionStorage::new(PathBuf::from("./sessions"));
     is_shared(&storage);

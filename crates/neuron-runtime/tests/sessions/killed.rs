@@ -1,4 +1,4 @@
-//! A process that is killed while it writes.
+//! Tests that kill a process during its writes.
 
 use neuron_conformance::session::kill;
 use neuron_runtime::FileSessionStorage;

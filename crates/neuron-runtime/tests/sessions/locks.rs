@@ -1,4 +1,4 @@
-//! Locks that others hold and do not let go of, or that are deleted while somebody waits for them.
+//! Tests of locks that another process holds, or that are deleted during a wait.
 
 use std::fs::{self, File};
 use std::future::Future;
@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::temporary::{Temporary, names};
 
-/// A runtime whose only thread for blocking work does one thing after the other.
+/// Creates a runtime with a single blocking thread, which runs one task after another.
 fn runtime() -> Runtime {
     Builder::new_current_thread().max_blocking_threads(1).enable_time().build().unwrap()
 }
@@ -22,7 +22,7 @@ fn session(text: &str) -> Session {
     session
 }
 
-/// Holds the only lock that there is, as another process would.
+/// Takes the only lock file, as another process would.
 fn hold_the_lock(temporary: &Temporary) -> File {
     let hidden = temporary.join("sessions/.neuron");
     let lock = File::open(hidden.join(names(&hidden).remove(0))).unwrap();
@@ -30,7 +30,7 @@ fn hold_the_lock(temporary: &Temporary) -> File {
     lock
 }
 
-/// Lets a write come as far as it can.
+/// Polls a write until it waits for the lock.
 async fn waits(write: &mut (impl Future<Output = Result<(), StorageError>> + Unpin)) {
     for _ in 0..3 {
         assert!(write.now_or_never().is_none());
@@ -38,14 +38,15 @@ async fn waits(write: &mut (impl Future<Output = Result<(), StorageError>> + Unp
     }
 }
 
-/// Nothing here waits for this time to pass: it ends a test that hangs.
+/// Waits for work that should end soon. The timeout only ends a test that hangs.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), work).await.expect("it hangs")
 }
 
-/// Ctrl-C did not end a process that waited for one which stood still: the runtime waited too.
+/// In an earlier version a process that waited for a stopped process could not be ended with Ctrl-C, because its
+/// runtime waited too.
 #[test]
-fn who_waits_takes_no_thread_of_the_runtime() {
+fn waiting_write_uses_no_thread_of_the_runtime() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let runtime = runtime();
@@ -59,7 +60,7 @@ fn who_waits_takes_no_thread_of_the_runtime() {
         assert_eq!(soon(storage.load("s")).await.unwrap(), soon(storage.load("s")).await.unwrap());
         assert_eq!(soon(storage.list()).await.unwrap().len(), 1);
     });
-    // Neither does this wait, while the lock is held.
+    // Dropping the runtime must not wait either, although the lock is still held.
     drop(runtime);
     drop(lock);
     let runtime = self::runtime();
@@ -68,7 +69,7 @@ fn who_waits_takes_no_thread_of_the_runtime() {
 }
 
 #[test]
-fn who_has_waited_writes() {
+fn waiting_writes_run_in_the_order_of_their_calls() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let runtime = runtime();
@@ -80,18 +81,18 @@ fn who_has_waited_writes() {
         waits(&mut one).await;
         waits(&mut other).await;
         drop(lock);
-        // In the order in which they asked, whoever is polled first.
+        // Writes run in the order of their calls, and not in the order of polling.
         let (other, one) = soon(futures_util::future::join(other, one)).await;
         assert!(one.is_ok() && other.is_ok());
         assert_eq!(storage.load("s").await.unwrap().messages[0].text(), "other");
     });
 }
 
-/// The directory was deleted while a write waited, and made again: whoever held the old lock then wrote
-/// at the same time as who held the new one.
+/// The directory is deleted and created again while a write waits. In an earlier version the holders of the old and the
+/// new lock then wrote at the same time.
 #[cfg(unix)]
 #[test]
-fn a_lock_that_was_deleted_is_worth_nothing() {
+fn deleted_lock_file_does_not_permit_a_write() {
     let temporary = Temporary::new();
     let storage = temporary.storage();
     let runtime = runtime();
@@ -106,7 +107,7 @@ fn a_lock_that_was_deleted_is_worth_nothing() {
         soon(temporary.storage().create(&session("new"))).await.unwrap();
         let new = hold_the_lock(&temporary);
         old.unlock().unwrap();
-        // Until who waited has the old one, and until it has let go of it because that is no lock any more.
+        // Waits until the write has taken the old lock, and then until it has released it because the file was deleted.
         soon(async {
             while old.try_lock().is_ok() {
                 old.unlock().unwrap();

@@ -1,4 +1,4 @@
-//! The storages for sessions: the suite that every storage passes, and what files alone can do wrong.
+//! Tests of the session storages, with the conformance suite for every storage and tests for files only.
 
 mod batches;
 mod broken_files;
@@ -11,7 +11,7 @@ mod processes;
 mod temporary;
 mod trials;
 
-/// One test a part of the conformance suite, for a storage that is made anew each time.
+/// Defines a test for each part of the conformance suite. Each test creates a new storage.
 macro_rules! conforms {
     ($new:expr) => {
         use $crate::conforms;

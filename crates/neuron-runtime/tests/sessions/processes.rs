@@ -1,4 +1,4 @@
-//! Several processes that write one session.
+//! Tests of several processes that write one session.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use neuron_types::{Message, StorageError};
 
 use crate::temporary::Temporary;
 
-/// How many messages each process adds.
+/// Number of messages that each process adds.
 const MESSAGES: usize = 40;
 
 async fn add(storage: &FileSessionStorage, text: &str) {
@@ -31,7 +31,7 @@ async fn add(storage: &FileSessionStorage, text: &str) {
 }
 
 #[tokio::test]
-async fn lose_nothing() {
+async fn concurrent_appends_lose_no_message() {
     if let Some(task) = child_process::task() {
         let (name, place) = task.split_once(' ').unwrap();
         let storage = FileSessionStorage::new(place.into());
@@ -48,7 +48,10 @@ async fn lose_nothing() {
     let mut processes: Vec<ChildProcess> = (0..3)
         .map(|name| {
             let place = temporary.join("sessions");
-            ChildProcess::start("processes::lose_nothing", &format!("{name} {}", place.display()))
+            ChildProcess::start(
+                "processes::concurrent_appends_lose_no_message",
+                &format!("{name} {}", place.display()),
+            )
         })
         .collect();
     for process in &mut processes {

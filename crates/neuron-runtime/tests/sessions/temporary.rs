@@ -1,4 +1,4 @@
-//! Directories that go with their value.
+//! Temporary directories, which are deleted when their value is dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,12 +25,12 @@ impl Temporary {
         self.0.join(name)
     }
 
-    /// A storage in a directory that is not there yet.
+    /// Creates a storage whose directory does not exist yet.
     pub(crate) fn storage(&self) -> FileSessionStorage {
         FileSessionStorage::new(self.join("sessions"))
     }
 
-    /// The file of a session in that directory.
+    /// Returns the path of a session's file in the storage's directory.
     pub(crate) fn file(&self, id: &str) -> PathBuf {
         self.join("sessions").join(format!("{id}.json"))
     }
@@ -42,7 +42,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A session's file as version 1, which has no checksums.
+/// Converts a session's file to version 1, which has no checksums.
 pub(crate) fn as_version_1(text: &str) -> String {
     let is_checksum =
         |line: &&str| line.contains("\"head_checksum\"") || line.contains("\"checksum\"");
@@ -50,7 +50,7 @@ pub(crate) fn as_version_1(text: &str) -> String {
     lines.replace("\"version\": 3", "\"version\": 1").replace("  ],\n}\n", "  ]\n}\n")
 }
 
-/// All files and directories below a path, relative to it.
+/// Returns all files and directories below a path, relative to the path.
 pub(crate) fn names(path: &Path) -> Vec<String> {
     fn visit(root: &Path, path: &Path, names: &mut Vec<String>) {
         for entry in std::fs::read_dir(path).unwrap() {

@@ -1,4 +1,4 @@
-//! Files that are changed, cut or removed at random.
+//! Tests with randomly changed, cut and deleted files.
 
 use neuron_conformance::random::from_env;
 use neuron_conformance::session::damage::check_damage;
@@ -7,7 +7,7 @@ use neuron_runtime::FileSessionStorage;
 use crate::temporary::Temporary;
 
 #[tokio::test]
-async fn of_500_damaged_directories_none_has_an_earlier_state() {
+async fn random_damage_never_restores_an_earlier_state() {
     let temporary = Temporary::new();
     let open = async |folder| Ok(FileSessionStorage::new(folder));
     let tally =

@@ -1,4 +1,4 @@
-//! The public suite for storages of sessions, part by part, and a process that is killed while it writes.
+//! Tests with the conformance suite, and with processes that are killed while they write.
 
 use neuron_conformance::child_process;
 use neuron_conformance::session::{self, Load, kill};
@@ -8,7 +8,7 @@ use neuron_testkit::postgres::PostgresServer;
 use crate::connections::wait_until;
 use crate::support::{in_schema, look_at, storage};
 
-/// One test a part.
+/// Defines a test for each part of the conformance suite.
 macro_rules! parts {
     ($($part:ident)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
@@ -28,12 +28,12 @@ async fn load() {
     println!("{tally:?}");
 }
 
-/// One test a kind of write: the process that writes is killed.
+/// Defines a test for each kind of write, which kills the writing process.
 macro_rules! kills {
     ($($test:ident: $check:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
         async fn $test() {
-            // The process that is to be killed uses the server of the test.
+            // The killed child process uses the server of the test.
             if child_process::task().is_none() && PostgresServer::shared().is_none() {
                 return;
             }
@@ -54,8 +54,8 @@ kills! {
     killed_appends: check_appends;
 }
 
-/// The storage in one of the two processes. What the killed one had sent the server still finishes: the
-/// other waits for that, so that two looks at the session see the same.
+/// Opens the storage in the test or in its child process. A statement that the killed process had sent may still run on
+/// the server. The test waits for its end, so that repeated reads return the same state.
 async fn open(url: &str, child: &str) -> PostgresSessionStorage {
     if child_process::task().is_some() {
         return in_schema("suite_killed").connect(url).await.unwrap();

@@ -1,4 +1,4 @@
-//! Connections that cannot be had, that break, or that are somebody else's.
+//! Tests of failed, broken and foreign connections.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use neuron_types::{Message, SessionStorage, StorageError, VersionedSessionStorag
 use crate::support::{in_schema, look, session};
 
 #[tokio::test]
-async fn what_the_server_refuses_is_told_in_its_words() {
+async fn rejected_connection_reports_the_message_of_the_server() {
     let Some(server) = PostgresServer::shared() else { return };
     let port = server.port();
     let check = async |url: String, expected: String| {
@@ -46,8 +46,8 @@ async fn what_the_server_refuses_is_told_in_its_words() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_an_error_of_the_connection() {
-    // A port that was free a moment ago.
+async fn missing_server_is_an_io_error() {
+    // A port on which no server listens.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let url = format!("postgres://neuron:secret@127.0.0.1:{port}/agents");
     let error = PostgresSessionStorage::connect(&url).await.unwrap_err();
@@ -60,7 +60,7 @@ async fn a_server_that_is_not_there_is_an_error_of_the_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_says_nothing_does_not_hold_for_ever() {
+async fn silent_server_is_a_timeout() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let url = format!("postgres://neuron:secret@127.0.0.1:{port}/agents");
@@ -75,7 +75,7 @@ async fn a_server_that_says_nothing_does_not_hold_for_ever() {
 }
 
 #[tokio::test]
-async fn an_exhausted_pool_says_so() {
+async fn exhausted_pool_is_an_error() {
     let Some(server) = PostgresServer::shared() else { return };
     let config: Config = server.url("postgres").parse().unwrap();
     let pool = Pool::builder(Manager::new(config, NoTls))
@@ -86,7 +86,7 @@ async fn an_exhausted_pool_says_so() {
         .unwrap();
     let storage = in_schema("exhausted").pool(pool).await.unwrap();
     storage.save(&session("s", 1)).await.unwrap();
-    // Somebody else holds the session, and the only connection waits for it.
+    // Another client locks the session, and the only connection of the pool waits for it.
     let client = look(server).await;
     client.batch_execute("BEGIN; SELECT * FROM exhausted.sessions FOR UPDATE").await.unwrap();
     let waiting = tokio::spawn({
@@ -106,13 +106,13 @@ async fn an_exhausted_pool_says_so() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_lost_is_replaced() {
+async fn lost_connection_is_replaced() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = format!("{}?application_name=lost", server.url("postgres"));
     let storage = in_schema("lost").max_connections(3).connect(&url).await.unwrap();
     storage.save(&session("s", 1)).await.unwrap();
     let client = look(server).await;
-    // In the middle of a call, which waits for us.
+    // The connection is ended during a call that waits for a lock.
     client.batch_execute("BEGIN; SELECT * FROM lost.sessions FOR UPDATE").await.unwrap();
     let waiting = tokio::spawn({
         let storage = storage.clone();
@@ -133,7 +133,7 @@ async fn a_connection_that_was_lost_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_server_that_restarts_is_used_again() {
+async fn restarted_server_is_used_again() {
     let Some(server) = PostgresServer::or_skip() else { return };
     let storage = in_schema("restart").connect(&server.url("postgres")).await.unwrap();
     let revision = storage.create(&session("s", 1)).await.unwrap();
@@ -148,7 +148,7 @@ async fn a_server_that_restarts_is_used_again() {
 }
 
 #[tokio::test]
-async fn a_pool_of_the_users_own_is_used() {
+async fn pool_of_the_caller_is_used() {
     let Some(server) = PostgresServer::shared() else { return };
     let config: Config = server.url("postgres").parse().unwrap();
     let pool = Pool::builder(Manager::new(config, NoTls)).max_size(2).build().unwrap();
@@ -162,7 +162,7 @@ async fn a_pool_of_the_users_own_is_used() {
 }
 
 #[tokio::test]
-async fn the_password_shows_nowhere() {
+async fn password_is_not_printed() {
     let Some(server) = PostgresServer::shared() else { return };
     let storage = in_schema("secrets").connect(&server.url("postgres")).await.unwrap();
     let shown = format!("{storage:?} {:?}", in_schema("secrets"));
@@ -178,7 +178,7 @@ async fn the_password_shows_nowhere() {
     assert!(!server.log().contains(&server.password()));
 }
 
-/// Asks until the answer is yes: nothing tells us when another connection begins to wait.
+/// Polls the server until a query returns `true`. The server does not report when another connection begins to wait.
 pub(crate) async fn wait_until(client: &tokio_postgres::Client, question: &str) {
     while !client.query_one(question, &[]).await.unwrap().get::<_, bool>(0) {
         tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! What is stored: exactly what was given, and written only where it changed.
+//! Tests that sessions are stored unchanged, and that only changed rows are written.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use neuron_testkit::postgres::PostgresServer;
@@ -11,11 +11,11 @@ use serde_json::json;
 use crate::support::{in_schema, look, session, storage};
 
 #[tokio::test]
-async fn messages_come_back_byte_by_byte() {
+async fn messages_round_trip_unchanged() {
     let Some(storage) = storage("bytes").await else { return };
     let mut saved = session("s", 0);
-    // What PostgreSQL's own types for text and JSON refuse or change: NUL characters, the order of
-    // keys, numbers beyond a float's.
+    // PostgreSQL's text and JSON types reject or change NUL characters, the order of keys, and numbers beyond the range
+    // of a float.
     saved.messages.push(Message::user("a\0b \u{1f980} \u{7f} \\u0000 \"'\r\n"));
     saved.messages.push(Message {
         role: Role::Assistant,
@@ -33,7 +33,7 @@ async fn messages_come_back_byte_by_byte() {
 }
 
 #[tokio::test]
-async fn times_come_back_to_the_nanosecond() {
+async fn times_round_trip_with_nanoseconds() {
     let Some(storage) = storage("times").await else { return };
     let now = Utc::now();
     for time in [
@@ -53,7 +53,7 @@ async fn times_come_back_to_the_nanosecond() {
 }
 
 #[tokio::test]
-async fn times_that_the_database_does_not_know_are_refused() {
+async fn times_outside_the_range_of_postgres_are_rejected() {
     let Some(storage) = storage("times_beyond").await else { return };
     for time in [DateTime::<Utc>::MIN_UTC, DateTime::<Utc>::MAX_UTC] {
         let mut saved = session("s", 1);
@@ -65,20 +65,20 @@ async fn times_that_the_database_does_not_know_are_refused() {
 }
 
 #[tokio::test]
-async fn only_what_changed_is_written() {
+async fn save_writes_only_changed_rows() {
     let Some(storage) = storage("changes").await else { return };
     let mut changed = session("s", 6);
     storage.save(&changed).await.unwrap();
     let before = writers("changes").await;
 
-    // Longer: the old rows stay.
+    // A longer session keeps its rows.
     changed.messages.push(Message::user("new"));
     storage.save(&changed).await.unwrap();
     let longer = writers("changes").await;
     assert_eq!(longer[..6], before[..]);
     assert_ne!(longer[6], longer[5]);
 
-    // Another message in the middle: what comes before stays.
+    // A changed message keeps the rows before it.
     changed.messages[3] = Message::user("changed");
     let revision = storage.revision("s").await.unwrap();
     storage.update(&changed, &revision).await.unwrap();
@@ -86,13 +86,13 @@ async fn only_what_changed_is_written() {
     assert_eq!(middle[..3], before[..3]);
     assert!(middle[3..].iter().all(|writer| !longer.contains(writer)));
 
-    // Shorter: nothing is written but the session.
+    // For a shorter session only its own row is written.
     changed.messages.truncate(2);
     storage.save(&changed).await.unwrap();
     assert_eq!(writers("changes").await, before[..2]);
     assert_eq!(storage.load("s").await.unwrap(), changed);
 
-    // Equal, and empty.
+    // An equal session, and an empty one.
     storage.save(&changed).await.unwrap();
     assert_eq!(writers("changes").await, before[..2]);
     changed.messages.clear();
@@ -101,7 +101,7 @@ async fn only_what_changed_is_written() {
     assert_eq!(storage.load("s").await.unwrap(), changed);
 }
 
-/// The transaction that wrote each message, in order.
+/// Returns the id of the transaction that wrote each message, in order.
 async fn writers(schema: &str) -> Vec<String> {
     let server = PostgresServer::shared().unwrap();
     let statement =
@@ -111,7 +111,7 @@ async fn writers(schema: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_append_writes_two_rows_of_ten_thousand() {
+async fn append_to_10000_messages_writes_two_rows() {
     let Some(storage) = storage("appends").await else { return };
     let revision = storage.create(&session("s", 10_000)).await.unwrap();
     let before = writers("appends").await;
@@ -120,17 +120,17 @@ async fn an_append_writes_two_rows_of_ten_thousand() {
     let after = writers("appends").await;
     assert_eq!(after.len(), 10_002);
     assert_eq!(after[..10_000], before[..]);
-    // The digest went on: a save knows that all is there.
+    // The append continued the digest, so a save detects that all messages are stored.
     let (loaded, _) = storage.load_versioned("s").await.unwrap();
     storage.update(&loaded, &revision).await.unwrap();
     assert_eq!(writers("appends").await, after);
 }
 
 #[tokio::test]
-async fn tokens_of_other_storages_match_nothing() {
+async fn tokens_of_other_storages_are_a_conflict() {
     let Some(storage) = storage("tokens").await else { return };
     let revision = storage.create(&session("s", 2)).await.unwrap();
-    // A right number with a wrong length or digest would break the session.
+    // A correct number with a wrong message count or digest must not match.
     let (number, rest) = revision.as_str().split_once('.').unwrap();
     let digest = rest.split_once('.').unwrap().1;
     for token in [
@@ -151,7 +151,7 @@ async fn tokens_of_other_storages_match_nothing() {
 }
 
 #[tokio::test]
-async fn what_was_damaged_is_told_and_left_as_it_is() {
+async fn damaged_session_is_an_error_and_not_changed() {
     let Some(storage) = storage("damage").await else { return };
     let server = PostgresServer::shared().unwrap();
     let client = look(server).await;
@@ -185,7 +185,7 @@ async fn what_was_damaged_is_told_and_left_as_it_is() {
         storage.delete("s").await.unwrap();
     }
 
-    // A history that is to be rewritten is looked at first.
+    // Damage is detected before messages are replaced.
     storage.save(&session("s", 4)).await.unwrap();
     client.batch_execute("DELETE FROM damage.session_messages WHERE position = 2").await.unwrap();
     let mut other = session("s", 4);
@@ -196,7 +196,7 @@ async fn what_was_damaged_is_told_and_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_damaged_session_is_listed_and_can_be_deleted() {
+async fn damaged_session_is_listed_and_can_be_deleted() {
     let Some(storage) = storage("listed_damage").await else { return };
     let client = look(PostgresServer::shared().unwrap()).await;
     for damage in ["message_count = -1", "created_at = 'infinity'", "updated_at = '-infinity'"] {
@@ -213,7 +213,7 @@ async fn a_damaged_session_is_listed_and_can_be_deleted() {
 }
 
 #[tokio::test]
-async fn deleting_frees_the_messages() {
+async fn delete_removes_the_messages() {
     let Some(storage) = storage("deletes").await else { return };
     storage.save(&session("s", 100)).await.unwrap();
     storage.delete("s").await.unwrap();
@@ -221,7 +221,7 @@ async fn deleting_frees_the_messages() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_stricter_by_default_changes_nothing() {
+async fn storage_works_with_other_server_defaults() {
     let Some(server) = PostgresServer::shared() else { return };
     let client = look(server).await;
     client.batch_execute("CREATE DATABASE strict").await.unwrap();
@@ -237,7 +237,7 @@ async fn a_server_that_is_stricter_by_default_changes_nothing() {
     let storage = in_schema("strict").connect(&url).await.unwrap();
     storage.save(&session("s", 2)).await.unwrap();
 
-    // Serialisable transactions are undone when they meet: that shows nowhere.
+    // The server aborts concurrent serialisable transactions. The storage retries them, so callers do not notice.
     let appends = (0..8).map(|number| {
         let storage = storage.clone();
         tokio::spawn(async move {
@@ -257,7 +257,7 @@ async fn a_server_that_is_stricter_by_default_changes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_save_between_appends_is_not_lost() {
+async fn save_between_appends_is_not_lost() {
     let Some(storage) = storage("between").await else { return };
     storage.save(&session("s", 1)).await.unwrap();
     let appender = tokio::spawn({
@@ -272,7 +272,7 @@ async fn a_save_between_appends_is_not_lost() {
             }
         }
     });
-    // Appends leave the state as it is: it is that of the last save.
+    // Appends do not change the state, so it is the state of the last save.
     for number in 1..200 {
         let mut saved = session("s", 3);
         saved.messages[0] = Message::user(format!("save {number}"));

@@ -1,4 +1,4 @@
-//! The server fails in the middle of writes: what is there afterwards is the old or the new session.
+//! Tests of a server that is killed during writes. Afterwards the storage has the old or the new session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,11 +10,11 @@ use neuron_types::{Message, SessionStorage, VersionedSessionStorage};
 
 use crate::support::{in_schema, session};
 
-/// How often the server is killed; `KILL_SERVER_ROUNDS` sets another number.
+/// Default number of times that the server is killed. `KILL_SERVER_ROUNDS` sets another number.
 const ROUNDS: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_killed_keeps_whole_sessions() {
+async fn killed_server_keeps_complete_sessions() {
     let Some(server) = PostgresServer::or_skip() else { return };
     let rounds =
         std::env::var("KILL_SERVER_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
@@ -24,8 +24,8 @@ async fn a_server_that_is_killed_keeps_whole_sessions() {
     storage.save(&session("appended", 0)).await.unwrap();
 
     for round in 0..rounds {
-        // One writer rewrites a session of five megabytes, another appends to a second one. Each notes
-        // what it was told is written.
+        // One task saves a session of five megabytes, and another appends to a second session. Each counts its
+        // acknowledged writes.
         let saved = Arc::new(AtomicUsize::new(0));
         let appended =
             Arc::new(AtomicUsize::new(storage.load("appended").await.unwrap().messages.len()));
@@ -33,7 +33,7 @@ async fn a_server_that_is_killed_keeps_whole_sessions() {
             tokio::spawn(save(storage.clone(), large.clone(), saved.clone())),
             tokio::spawn(append(storage.clone(), appended.clone())),
         ];
-        // Another moment in each round; where it lands does not matter.
+        // The delay before the kill differs in each round. Any point of time is allowed.
         tokio::time::sleep(Duration::from_millis(50 + round * 37 % 400)).await;
         let server = &server;
         tokio::task::block_in_place(|| server.kill().unwrap());
@@ -57,7 +57,7 @@ async fn a_server_that_is_killed_keeps_whole_sessions() {
     }
 }
 
-/// Saves one version after another, until the server is gone.
+/// Saves one version after another until the server is killed.
 async fn save(storage: PostgresSessionStorage, large: String, saved: Arc<AtomicUsize>) {
     for version in 1.. {
         let mut next = session("saved", 0);
@@ -70,7 +70,7 @@ async fn save(storage: PostgresSessionStorage, large: String, saved: Arc<AtomicU
     }
 }
 
-/// Appends one message after another, until the server is gone.
+/// Appends one message after another until the server is killed.
 async fn append(storage: PostgresSessionStorage, appended: Arc<AtomicUsize>) {
     let Ok(mut revision) = storage.revision("appended").await else { return };
     while let Ok(next) = storage.append("appended", &[Message::user("x")], None, &revision).await {

@@ -1,4 +1,4 @@
-//! Futures that are dropped before they are complete.
+//! Tests of futures that are dropped before they are complete.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,16 +12,16 @@ use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSess
 use crate::connections::wait_until;
 use crate::support::{in_schema, look, session};
 
-/// After so many polls all calls are complete, also on a busy machine.
+/// Number of polls after which every call is complete, even on a busy machine.
 const POLLS: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_call_leaves_the_old_or_the_new_session_and_no_transaction() {
+async fn dropped_call_leaves_a_complete_session_and_no_transaction() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = format!("{}?application_name=drops", server.url("postgres"));
     let storage = in_schema("drops").max_connections(4).connect(&url).await.unwrap();
 
-    // Others use the same connections.
+    // Other tasks use the same connections.
     let done = Arc::new(AtomicBool::new(false));
     let others: Vec<_> = (0..3)
         .map(|number| {
@@ -69,7 +69,7 @@ async fn a_dropped_call_leaves_the_old_or_the_new_session_and_no_transaction() {
         other.await.unwrap();
     }
 
-    // What was left open is undone by the server when it notices that the client is gone.
+    // The server undoes an open transaction when it notices that the client is disconnected.
     let client = look(server).await;
     let open = "SELECT count(*) = 0 FROM pg_stat_activity \
                 WHERE application_name = 'drops' AND state <> 'idle'";
@@ -78,10 +78,10 @@ async fn a_dropped_call_leaves_the_old_or_the_new_session_and_no_transaction() {
     wait_until(&client, connections).await;
 }
 
-/// The session when nobody writes to it any more.
+/// Loads the session after all pending writes have ended.
 async fn settled(storage: &PostgresSessionStorage) -> Session {
     loop {
-        // Writes what is there, after whoever still holds it.
+        // Writes the loaded session, after every transaction that still locks it.
         let (session, revision) = storage.load_versioned("s").await.unwrap();
         match storage.update(&session, &revision).await {
             Ok(_) => return session,
@@ -91,7 +91,7 @@ async fn settled(storage: &PostgresSessionStorage) -> Session {
     }
 }
 
-/// Polls a future so often at most, and drops it.
+/// Polls a future at most so many times, and drops it.
 async fn drop_after<T>(polls: usize, future: impl Future<Output = T>) {
     let mut future = Box::pin(future);
     let mut left = polls;

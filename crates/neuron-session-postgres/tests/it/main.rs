@@ -1,4 +1,4 @@
-//! The storage against a real PostgreSQL, which the tests start.
+//! Tests of the storage with a real PostgreSQL server, which the tests start.
 #![cfg(unix)]
 
 mod support;

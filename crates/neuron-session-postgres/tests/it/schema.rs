@@ -1,4 +1,4 @@
-//! The tables: made once, by whoever comes first, and migrated from every version.
+//! Tests of creating the tables, and of migrating them from every version.
 
 use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, SessionStorage, StorageError, VersionedSessionStorage};
@@ -8,11 +8,11 @@ use crate::support::{in_schema, look, session};
 /// The newest version of the tables.
 const NEWEST: i64 = 1;
 
-/// Databases of each version, as `pg_dump --schema=fixture` wrote them, with the same two sessions in all.
+/// Databases of each version, written by `pg_dump --schema=fixture`. Each contains the same two sessions.
 const FIXTURES: [&str; NEWEST as usize] = [include_str!("schema/1.sql")];
 
 #[tokio::test]
-async fn many_may_come_first() {
+async fn concurrent_first_connections_create_the_tables_once() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url("postgres");
     let opened = (0..16).map(|_| {
@@ -36,7 +36,7 @@ async fn many_may_come_first() {
 }
 
 #[tokio::test]
-async fn every_version_is_migrated_with_its_sessions() {
+async fn migration_from_every_version_keeps_the_sessions() {
     let Some(server) = PostgresServer::shared() else { return };
     let client = look(server).await;
     let fresh = in_schema("fresh").connect(&server.url("postgres")).await.unwrap();
@@ -57,7 +57,7 @@ async fn every_version_is_migrated_with_its_sessions() {
     }
 }
 
-/// The columns of the tables, and what holds for them.
+/// Returns the columns, indexes and constraints of all tables.
 async fn shape(schema: &str) -> Vec<String> {
     let server = PostgresServer::shared().unwrap();
     let statement = "
@@ -76,7 +76,7 @@ async fn shape(schema: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_newer_version_is_left_as_it_is() {
+async fn newer_version_is_rejected_and_not_changed() {
     let Some(server) = PostgresServer::shared() else { return };
     let url = server.url("postgres");
     let storage = in_schema("newer").connect(&url).await.unwrap();
@@ -95,7 +95,7 @@ async fn a_newer_version_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn tables_of_others_are_left_as_they_are() {
+async fn tables_of_another_application_are_not_changed() {
     let Some(server) = PostgresServer::shared() else { return };
     let client = look(server).await;
     let foreign = "CREATE SCHEMA foreigner; CREATE TABLE foreigner.sessions (id text); \
@@ -115,7 +115,7 @@ async fn tables_of_others_are_left_as_they_are() {
 }
 
 #[tokio::test]
-async fn who_may_make_no_tables_uses_those_that_are_there() {
+async fn role_without_rights_to_create_tables_uses_existing_tables() {
     let Some(server) = PostgresServer::shared() else { return };
     let client = look(server).await;
     client

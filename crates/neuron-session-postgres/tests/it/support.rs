@@ -1,12 +1,12 @@
-//! A server, a schema for each test, and a look behind the storage.
+//! Helpers for the tests, with a shared server and a schema for each test.
 
 use neuron_session_postgres::{PostgresSessionStorage, PostgresSessionStorageBuilder};
 use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, Session};
 use tokio_postgres::{Client, NoTls};
 
-/// A storage in a schema of its own, on the server that all tests share; nothing where there is no
-/// PostgreSQL.
+/// Opens a storage in a separate schema on the server that all tests share. Returns `None` if PostgreSQL is not
+/// installed.
 pub(crate) async fn storage(schema: &str) -> Option<PostgresSessionStorage> {
     let server = PostgresServer::shared()?;
     Some(in_schema(schema).connect(&server.url("postgres")).await.unwrap())
@@ -16,19 +16,19 @@ pub(crate) fn in_schema(schema: &str) -> PostgresSessionStorageBuilder {
     PostgresSessionStorage::builder().schema(schema)
 }
 
-/// A connection past the storage, as the user who may do everything.
+/// Opens a connection to the server as the superuser, without the storage.
 pub(crate) async fn look(server: &PostgresServer) -> Client {
     look_at(&server.url("postgres")).await
 }
 
 pub(crate) async fn look_at(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
-    // Ends with the client.
+    // The connection's task ends when the client is dropped.
     tokio::spawn(connection);
     client
 }
 
-/// A session with as many messages.
+/// Creates a session with so many messages.
 pub(crate) fn session(id: &str, messages: usize) -> Session {
     let mut session = Session::new(id, "/srv/project".into());
     session.messages =

@@ -1,4 +1,4 @@
-//! Backups, and databases that lost their newest sessions.
+//! Tests of backups, and of databases that lost their newest commits.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use neuron_types::{SessionStorage, StorageError, VersionedSessionStorage};
 use crate::support::{message, open, place, session};
 
 #[tokio::test]
-async fn a_backup_is_restored_on_purpose() {
+async fn restored_backup_must_be_accepted() {
     let (folder, path) = place();
     let storage = open(&path).await;
     let revision = storage.create(&session("s", 4)).await.unwrap();
@@ -28,9 +28,9 @@ async fn a_backup_is_restored_on_purpose() {
     assert_eq!(open(&path).await.load("s").await.unwrap().messages.len(), 4);
 }
 
-/// The log was removed after the process was killed, and the session was loaded as it had been before.
+/// In an earlier version an earlier state of the session was loaded if the log was deleted after a process was killed.
 #[tokio::test]
-async fn a_session_whose_newest_messages_are_lost_is_not_loaded() {
+async fn session_without_its_newest_messages_is_not_loaded() {
     let (folder, path) = place();
     let storage = open(&path).await;
     storage.create(&session("s", 4)).await.unwrap();
@@ -44,7 +44,7 @@ async fn a_session_whose_newest_messages_are_lost_is_not_loaded() {
     let error = SqliteSessionStorage::open(&killed).await.unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
 
-    // With its log it is whole.
+    // With its log the database is complete.
     fs::copy(path.with_extension("db-wal"), killed.with_extension("db-wal")).unwrap();
     assert_eq!(open(&killed).await.load("s").await.unwrap().messages.len(), 5);
 }

@@ -1,4 +1,4 @@
-//! The public suite, in a file and in memory.
+//! Tests with the conformance suite, in a file and in memory.
 
 use neuron_conformance::session::{self, Load};
 use neuron_session_sqlite::SqliteSessionStorage;

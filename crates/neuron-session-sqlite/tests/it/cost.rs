@@ -1,4 +1,4 @@
-//! What an append costs, counted in pages: the same whatever the session's length.
+//! Tests of the cost of an append in pages. It must not depend on the length of the session.
 
 use std::fs;
 use std::path::Path;
@@ -7,19 +7,19 @@ use neuron_types::VersionedSessionStorage;
 
 use crate::support::{message, open, place, session};
 
-/// A frame of the log: a page and its header.
+/// Size of a frame of the log in bytes, which is a page and its header.
 const FRAME: u64 = 4096 + 24;
 
-/// How many pages the log has.
+/// Returns the number of pages in the log.
 fn pages(path: &Path) -> u64 {
     fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len() / FRAME)
 }
 
-/// How many pages are written for one turn, at the end of so many messages; 20 times.
+/// Appends 20 turns to a session with so many messages. Returns the number of pages that each turn wrote, sorted.
 async fn appended(messages: usize) -> Vec<u64> {
     let (_folder, path) = place();
     open(&path).await.create(&session("s", messages)).await.unwrap();
-    // The last one who closes it empties the log.
+    // Closing the last connection has emptied the log.
     let storage = open(&path).await;
     let mut revision = storage.revision("s").await.unwrap();
     let mut written = Vec::new();
@@ -34,10 +34,10 @@ async fn appended(messages: usize) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn an_append_writes_as_many_pages_for_ten_thousand_messages_as_for_ten() {
+async fn append_writes_as_many_pages_for_10000_messages_as_for_10() {
     let (short, long) = (appended(10).await, appended(10_000).await);
-    // The row of the session, the end of the messages, the end of their index, the number of commits.
+    // One page each for the session's row, the messages, their index, and the number of commits.
     assert_eq!((short[10], long[10]), (4, 4));
-    // Sometimes a page is full, and new ones are needed.
+    // If a page is full, further pages are written.
     assert!(long.iter().all(|pages| *pages <= 8), "{long:?}");
 }

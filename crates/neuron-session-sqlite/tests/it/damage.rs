@@ -1,4 +1,4 @@
-//! Files that are damaged: no wrong message, no session written over.
+//! Tests of damaged files. No wrong message is loaded, and no damaged session is overwritten.
 
 use std::fs;
 use std::path::Path;
@@ -10,14 +10,14 @@ use neuron_types::{
 
 use crate::support::{message, open, place, run, same_or_corrupt, session};
 
-/// The bytes of a database with this session.
+/// Returns the bytes of a database with this session.
 async fn database(path: &Path, session: &Session) -> Vec<u8> {
     open(path).await.save(session).await.unwrap();
     fs::read(path).unwrap()
 }
 
 #[tokio::test]
-async fn a_changed_byte_is_noticed_wherever_it_matters() {
+async fn changed_byte_never_changes_a_loaded_session() {
     let (_folder, path) = place();
     let expected = session("s", 40);
     let whole = database(&path, &expected).await;
@@ -32,7 +32,7 @@ async fn a_changed_byte_is_noticed_wherever_it_matters() {
             Err(error) => Err(error),
         };
         match loaded {
-            // The schema says something else.
+            // The changed byte is in the schema.
             Err(StorageError::Other(_)) => refused += 1,
             loaded => match same_or_corrupt(loaded, &expected) {
                 true => same += 1,
@@ -40,12 +40,12 @@ async fn a_changed_byte_is_noticed_wherever_it_matters() {
             },
         }
     }
-    // Most of the pages are texts.
+    // Most bytes of the file belong to texts, whose damage is detected.
     assert!(refused * 3 > same, "{refused} were refused, and {same} were whole");
 }
 
 #[tokio::test]
-async fn a_file_cut_at_any_length_is_refused_and_left_as_it_is() {
+async fn truncated_file_is_rejected_and_not_changed() {
     let (_folder, path) = place();
     let expected = session("s", 60);
     let whole = database(&path, &expected).await;
@@ -60,7 +60,8 @@ async fn a_file_cut_at_any_length_is_refused_and_left_as_it_is() {
     assert_eq!(open(&path).await.load("s").await.unwrap(), expected);
 }
 
-/// Damages a session in one way; says how that is told, and checks that nothing writes over it.
+/// Damages a session with an SQL statement. Checks that the error contains `says`, and that no write overwrites the
+/// session.
 async fn refused(damage: &str, says: &str) {
     let (_folder, path) = place();
     let storage = open(&path).await;
@@ -83,7 +84,7 @@ async fn refused(damage: &str, says: &str) {
     assert!(text.contains(says), "{damage}: {text}");
     assert!(text.starts_with(&format!("session \"s\" in {}", path.display())), "{text}");
 
-    // Another session would take its place.
+    // Writes of another session with the same id must fail.
     let replacement = Session { messages: vec![message(77)], ..session("s", 0) };
     let error = storage.save(&replacement).await.unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{damage}: {error:?}");
@@ -96,7 +97,7 @@ async fn refused(damage: &str, says: &str) {
     );
     assert_eq!(dump(), before, "{damage}: it was written over");
 
-    // Others are as before, and so is the storage, once it is deleted.
+    // Other sessions are not affected, and the id can be used again after the session was deleted.
     assert_eq!(storage.load("other").await.unwrap().messages.len(), 10);
     storage.delete("s").await.unwrap();
     storage.save(&replacement).await.unwrap();
@@ -104,7 +105,7 @@ async fn refused(damage: &str, says: &str) {
 }
 
 #[tokio::test]
-async fn damaged_sessions_are_told_and_not_written_over() {
+async fn damaged_session_is_an_error_and_not_overwritten() {
     const SESSION: &str = "session = (SELECT key FROM sessions WHERE id = 's')";
     let at = |position: usize| format!("WHERE {SESSION} AND position = {position}");
     let set = |what: &str, position| format!("UPDATE messages SET {what} {}", at(position));
@@ -136,7 +137,7 @@ async fn damaged_sessions_are_told_and_not_written_over() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_in_a_column_is_told() {
+async fn invalid_column_value_is_damage() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     storage.save(&session("s", 1)).await.unwrap();
@@ -153,7 +154,7 @@ async fn what_cannot_be_in_a_column_is_told() {
 }
 
 #[tokio::test]
-async fn a_damaged_session_is_listed_and_can_be_deleted() {
+async fn damaged_session_is_listed_and_can_be_deleted() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     for damage in [
@@ -176,16 +177,16 @@ async fn a_damaged_session_is_listed_and_can_be_deleted() {
     }
 }
 
-/// The index of ids of a session was changed, and the session looked as if it had never been there.
+/// In an earlier version a session with a damaged entry in the index of ids looked as if it had never existed.
 #[tokio::test]
-async fn a_session_that_the_index_of_ids_lost_is_not_missing() {
+async fn session_missing_in_a_damaged_index_is_an_error() {
     let (_folder, path) = place();
     let stored = session("session-that-is-lost", 1);
     let mut bytes = database(&path, &stored).await;
     let id = b"session-that-is-lost";
     let places: Vec<_> =
         (0..bytes.len() - id.len()).filter(|at| bytes[*at..].starts_with(id)).collect();
-    // The row, and the index.
+    // The id is in the row and in the index.
     assert_eq!(places.len(), 2);
     let mut lost = 0;
     for at in places {
@@ -196,7 +197,7 @@ async fn a_session_that_the_index_of_ids_lost_is_not_missing() {
         let listed = storage.list().await.unwrap();
         assert!(listed.iter().any(|one| one.damage.is_some()), "{listed:?}");
         let error = match storage.load(&stored.id).await {
-            // SQLite took the id from the index and not from the row.
+            // SQLite read the id from the index and not from the damaged row.
             Ok(loaded) => {
                 assert_eq!(loaded, stored);
                 continue;
@@ -213,7 +214,7 @@ async fn a_session_that_the_index_of_ids_lost_is_not_missing() {
         let deleted = storage.delete(&stored.id).await;
         assert!(matches!(deleted, Err(StorageError::Corrupt { .. })), "{deleted:?}");
         assert!(listed.iter().all(|one| one.damage.is_some()), "{listed:?}");
-        // What the error asks for.
+        // The error text recommends this statement.
         drop(storage);
         run(&path, "REINDEX sessions");
         assert_eq!(open(&path).await.load(&stored.id).await.unwrap(), stored);

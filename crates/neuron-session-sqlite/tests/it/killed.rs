@@ -1,4 +1,4 @@
-//! Processes that are killed while they write five megabytes.
+//! Tests that kill processes while they write five megabytes.
 
 use neuron_conformance::session::kill::{self, Killed};
 use neuron_session_sqlite::SqliteSessionStorage;

@@ -1,5 +1,4 @@
-//! The storage against the public suite, against processes that are killed or write beside each other,
-//! and against damaged files.
+//! Tests of the storage with the conformance suite, killed processes, concurrent processes and damaged files.
 
 mod backup;
 mod conformance;

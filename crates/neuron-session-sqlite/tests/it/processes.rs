@@ -1,4 +1,4 @@
-//! Several processes that write to the same sessions.
+//! Tests of several processes that write to the same sessions.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use neuron_types::{Message, SessionStorage, StorageError, VersionedSessionStorag
 
 use crate::support::{look, open, place, session};
 
-const TEST: &str = "processes::that_write_to_the_same_sessions_lose_nothing";
+const TEST: &str = "processes::concurrent_writes_to_the_same_sessions_lose_nothing";
 const PLACE: &str = "NEURON_SESSIONS_PLACE";
 const NAME: &str = "NEURON_SESSIONS_WRITER";
 
@@ -17,9 +17,9 @@ const WRITES: usize = 40;
 const PROCESSES: usize = 3;
 
 #[tokio::test]
-async fn that_write_to_the_same_sessions_lose_nothing() {
+async fn concurrent_writes_to_the_same_sessions_lose_nothing() {
     if let Ok(path) = std::env::var(PLACE) {
-        // SQLite lets nobody queue, and disks may be slow.
+        // SQLite has no queue for writers, and disks may be slow.
         let patient = SqliteOptions::new().busy_timeout(Duration::from_secs(600));
         let storage = SqliteSessionStorage::open_with(path, patient).await.unwrap();
         write(&storage, &std::env::var(NAME).unwrap()).await;

@@ -1,4 +1,4 @@
-//! What is written of a session: only what changed.
+//! Tests that a write stores only the changed rows of a session.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::support::{look, message, open, place, session};
 
-/// The rows of all messages, by session and position, as the number under which each was inserted.
+/// Returns the row ids of all messages by session and position. A row id changes if a message is inserted again.
 fn rows(path: &Path) -> BTreeMap<(i64, i64), i64> {
     let connection = Connection::open(path).unwrap();
     let mut select = connection.prepare("SELECT session, position, rowid FROM messages").unwrap();
@@ -17,7 +17,7 @@ fn rows(path: &Path) -> BTreeMap<(i64, i64), i64> {
 }
 
 #[tokio::test]
-async fn a_save_inserts_the_new_messages_alone() {
+async fn save_inserts_only_new_messages() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     let mut session = session("s", 100);
@@ -25,7 +25,7 @@ async fn a_save_inserts_the_new_messages_alone() {
     let before = rows(&path);
     assert_eq!(before.len(), 100);
 
-    // Nothing new.
+    // A session without new messages.
     session.touch();
     storage.save(&session).await.unwrap();
     assert_eq!(rows(&path), before);
@@ -37,14 +37,14 @@ async fn a_save_inserts_the_new_messages_alone() {
     assert!(before.iter().all(|(position, row)| after.get(position) == Some(row)));
     assert_eq!(storage.load("s").await.unwrap(), session);
 
-    // And so what was loaded and is saved again.
+    // The same holds for a session that was loaded and is saved again.
     let loaded = storage.load("s").await.unwrap();
     storage.save(&loaded).await.unwrap();
     assert_eq!(rows(&path), after);
 }
 
 #[tokio::test]
-async fn a_save_writes_from_the_first_difference_on() {
+async fn save_writes_from_the_first_difference() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     for length in [1, 2, 3, 7, 8, 100] {
@@ -52,7 +52,7 @@ async fn a_save_writes_from_the_first_difference_on() {
             let id = format!("{length}-{difference}");
             let mut changed = session(&id, length);
             storage.save(&changed).await.unwrap();
-            // Behind it, so that the numbers of its rows do not come again.
+            // The next session uses the following row ids, so that deleted row ids are not reused.
             storage.save(&session(&format!("{id}-next"), 1)).await.unwrap();
             let before = rows(&path);
             changed.messages[difference] = Message::user("changed");
@@ -68,7 +68,7 @@ async fn a_save_writes_from_the_first_difference_on() {
 }
 
 #[tokio::test]
-async fn a_shorter_session_loses_its_end() {
+async fn save_of_a_shorter_session_deletes_its_end() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     let mut session = session("s", 50);
@@ -85,7 +85,7 @@ async fn a_shorter_session_loses_its_end() {
 }
 
 #[tokio::test]
-async fn others_can_read_what_is_stored_as_json() {
+async fn stored_columns_are_readable_json() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     storage.save(&session("s", 3)).await.unwrap();
@@ -95,7 +95,7 @@ async fn others_can_read_what_is_stored_as_json() {
 }
 
 #[tokio::test]
-async fn a_revision_does_not_come_again_when_a_backup_is_put_back() {
+async fn revision_is_not_reused_after_a_restored_backup() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     let first = storage.create(&session("s", 1)).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_revision_does_not_come_again_when_a_backup_is_put_back() {
 }
 
 #[tokio::test]
-async fn the_space_of_a_large_session_is_given_back() {
+async fn delete_returns_the_space_of_a_large_session() {
     let (_folder, path) = place();
     let storage = open(&path).await;
     storage.save(&session("small", 10)).await.unwrap();

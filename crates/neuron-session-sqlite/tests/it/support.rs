@@ -1,4 +1,4 @@
-//! Sessions and databases to try things with.
+//! Helpers for the tests, which create sessions and databases.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use neuron_types::{Message, Session, StorageError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// A path in a folder that is removed with the first value.
+/// Returns the path of a database in a temporary folder. The folder is deleted when the first value is dropped.
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("sessions.db");
@@ -18,7 +18,7 @@ pub(crate) async fn open(path: &Path) -> SqliteSessionStorage {
     SqliteSessionStorage::open(path).await.unwrap()
 }
 
-/// A session with so many messages.
+/// Creates a session with so many messages.
 pub(crate) fn session(id: &str, messages: usize) -> Session {
     let mut session = Session::new(id, "/srv".into());
     session.messages = (0..messages).map(message).collect();
@@ -33,7 +33,8 @@ pub(crate) fn message(index: usize) -> Message {
     }
 }
 
-/// Checks that what is stored is this session, or is refused as damaged. Returns whether it is there.
+/// Checks that the loaded session is equal to the expected one, or is reported as damaged. Returns `true` if it is
+/// equal.
 #[track_caller]
 pub(crate) fn same_or_corrupt(loaded: Result<Session, StorageError>, expected: &Session) -> bool {
     match loaded {
@@ -46,13 +47,13 @@ pub(crate) fn same_or_corrupt(loaded: Result<Session, StorageError>, expected: &
     }
 }
 
-/// Looks into a database from outside: one number.
+/// Returns the number that an SQL query selects, without the storage.
 pub(crate) fn look(path: &Path, sql: &str) -> i64 {
     let connection = Connection::open(path).unwrap();
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Changes a database from outside.
+/// Runs an SQL statement, without the storage.
 pub(crate) fn run(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }

@@ -1,11 +1,11 @@
-//! Files that are changed, cut or removed at random.
+//! Tests with randomly changed, cut and deleted files.
 
 use neuron_conformance::random::from_env;
 use neuron_conformance::session::damage::check_damage;
 use neuron_session_sqlite::SqliteSessionStorage;
 
 #[tokio::test]
-async fn of_500_damaged_databases_none_has_an_earlier_state() {
+async fn random_damage_never_restores_an_earlier_state() {
     let folder = tempfile::tempdir().unwrap();
     let open = async |folder: std::path::PathBuf| {
         SqliteSessionStorage::open(folder.join("sessions.db")).await

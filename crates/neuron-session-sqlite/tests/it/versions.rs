@@ -1,4 +1,4 @@
-//! Databases of every version that was released.
+//! Tests with databases of every released version.
 
 use std::fs;
 
@@ -9,10 +9,10 @@ use serde_json::json;
 
 use crate::support::{look, place, run};
 
-/// A database of version 1, as release 0.2.0 wrote it: `save` of [`expected`].
+/// A database of version 1, which release 0.2.0 wrote by a `save` of [`expected`].
 const VERSION_1: &[u8] = include_bytes!("../fixtures/version-1.db");
 
-/// The session in it.
+/// Returns the session in the database.
 fn expected() -> Session {
     let mut session = Session::new("chat 42", "/srv/project".into());
     session.created_at = DateTime::from_timestamp(1_700_000_000, 123_456_789).unwrap();
@@ -40,7 +40,7 @@ fn expected() -> Session {
 }
 
 #[tokio::test]
-async fn version_1_is_read_and_goes_on() {
+async fn version_1_is_read_and_written() {
     let (_folder, path) = place();
     fs::write(&path, VERSION_1).unwrap();
     let storage = SqliteSessionStorage::open(&path).await.unwrap();
@@ -58,7 +58,7 @@ async fn version_1_is_read_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_newer_version_is_refused_and_left_as_it_is() {
+async fn newer_version_is_rejected_and_not_changed() {
     let (_folder, path) = place();
     fs::write(&path, VERSION_1).unwrap();
     run(&path, "PRAGMA user_version = 2");

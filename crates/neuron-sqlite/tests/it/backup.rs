@@ -1,4 +1,4 @@
-//! Copies of databases.
+//! Tests of backups.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use neuron_sqlite::{Database, SqliteError, accept_older};
 use crate::support::{NOTES, add, all, files, open, patient, place};
 
 #[tokio::test]
-async fn a_backup_has_all_that_was_committed_and_stands_alone() {
+async fn backup_contains_all_commits_in_one_file() {
     let (folder, path) = place();
     let notes = Database::open_witnessed(&path, NOTES, patient()).await.unwrap();
     for number in 0..50 {
@@ -29,7 +29,7 @@ async fn a_backup_has_all_that_was_committed_and_stands_alone() {
     assert_eq!(all(&restored).await.unwrap().len(), 50);
     add(&restored, "another").await.unwrap();
 
-    // In the place of the newer database it is restored on purpose.
+    // A backup in place of a newer database must be accepted explicitly.
     drop(notes);
     fs::copy(&copy, &path).unwrap();
     let opened = Database::open_witnessed(&path, NOTES, patient()).await;
@@ -40,7 +40,7 @@ async fn a_backup_has_all_that_was_committed_and_stands_alone() {
 }
 
 #[tokio::test]
-async fn a_backup_replaces_nothing() {
+async fn backup_does_not_replace_a_file() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -57,7 +57,7 @@ async fn a_backup_replaces_nothing() {
     let error = notes.backup(folder.path().join("missing").join("copy.db")).await.unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
 
-    // Another process was killed while it wrote one.
+    // An interrupted backup has left an unfinished file.
     fs::remove_file(&copy).unwrap();
     fs::write(folder.path().join("copy.db-unfinished"), "half").unwrap();
     notes.backup(&copy).await.unwrap();
@@ -66,7 +66,7 @@ async fn a_backup_replaces_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_backup_is_of_one_moment_while_others_write() {
+async fn backup_during_writes_is_consistent() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     let writer = notes.clone();
@@ -91,7 +91,7 @@ async fn a_backup_is_of_one_moment_while_others_write() {
 }
 
 #[tokio::test]
-async fn a_database_in_memory_can_be_written_to_a_file() {
+async fn backup_of_a_memory_database_is_a_file() {
     let (_folder, path) = place();
     let notes = open(Path::new(":memory:")).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -100,7 +100,7 @@ async fn a_database_in_memory_can_be_written_to_a_file() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_gives_no_backup() {
+async fn backup_of_a_damaged_database_is_an_error() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     for _ in 0..20 {
@@ -112,7 +112,7 @@ async fn a_damaged_database_gives_no_backup() {
         .query_one("SELECT rootpage FROM sqlite_schema WHERE name = 'notes'", [], |row| row.get(0))
         .unwrap();
     let mut bytes = fs::read(&path).unwrap();
-    // The last cell of the page is forgotten.
+    // The changed header of the page hides its last cell.
     bytes[(root - 1) * 4096 + 4] -= 1;
     fs::write(&path, &bytes).unwrap();
     let notes = open(&path).await.unwrap();
@@ -122,9 +122,10 @@ async fn a_damaged_database_gives_no_backup() {
     assert!(!copy.exists() && !folder.path().join("copy.db-unfinished").exists());
 }
 
-/// A second backup removed the file of the first one, which then published what the second one had written so far.
+/// In an earlier version a second backup to the same path deleted the file of the first one. The first one then
+/// published the incomplete file of the second.
 #[tokio::test]
-async fn backup_to_a_path_of_another_backup_is_refused() {
+async fn concurrent_backup_to_the_same_path_is_an_error() {
     let (folder, path) = place();
     let (notes, copy) = (open(&path).await.unwrap(), folder.path().join("copy.db"));
     add(&notes, "one").await.unwrap();

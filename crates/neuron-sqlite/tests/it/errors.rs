@@ -1,4 +1,4 @@
-//! What a database's errors are to a storage.
+//! Tests of the conversion of database errors into storage errors.
 
 use std::error::Error as _;
 use std::io;
@@ -7,7 +7,7 @@ use neuron_sqlite::SqliteError;
 use neuron_sqlite::rusqlite::{self, ffi};
 use neuron_types::StorageError;
 
-/// SQLite's error of this code, with SQLite's words for it.
+/// Returns SQLite's error with this code and SQLite's text for it.
 fn failed(code: i32) -> rusqlite::Error {
     let words = ffi::code_to_str(code).to_owned();
     rusqlite::Error::SqliteFailure(ffi::Error::new(code), Some(words))
@@ -26,7 +26,7 @@ fn is_io(error: StorageError, kind: io::ErrorKind, words: &str) {
 }
 
 #[test]
-fn what_the_file_system_does_is_io() {
+fn file_system_errors_become_io_errors() {
     is_io(told(ffi::SQLITE_FULL), io::ErrorKind::StorageFull, "there is no room left for s.db");
     is_io(told(ffi::SQLITE_READONLY), io::ErrorKind::PermissionDenied, "s.db is read-only");
     is_io(told(ffi::SQLITE_IOERR_WRITE), io::ErrorKind::Other, "s.db: disk I/O error");
@@ -37,7 +37,7 @@ fn what_the_file_system_does_is_io() {
 }
 
 #[test]
-fn damage_is_corrupt() {
+fn damage_becomes_a_corrupt_error() {
     let words =
         "s.db is not a whole session: database disk image is malformed; it is left as it is";
     for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_CORRUPT_INDEX] {
@@ -53,7 +53,7 @@ fn damage_is_corrupt() {
 }
 
 #[test]
-fn everything_else_keeps_its_source() {
+fn other_errors_keep_their_source() {
     for code in [ffi::SQLITE_BUSY, ffi::SQLITE_BUSY_SNAPSHOT, ffi::SQLITE_MISUSE] {
         let StorageError::Other(error) = told(code) else { panic!("{code}") };
         let error = error.downcast::<SqliteError>().unwrap();

@@ -1,4 +1,4 @@
-//! Writes that wait at the same time: they share a transaction, and none of them notices another one.
+//! Tests of writes that wait at the same time. They share a transaction without affecting each other.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -10,7 +10,7 @@ use neuron_sqlite::{Abort, Database, SqliteError, SqliteOptions, Synchronous};
 
 use crate::support::{NOTES, add, all, place};
 
-/// Holds the connection until the sender is dropped.
+/// Starts a write that holds the connection until the sender is dropped.
 async fn hold(notes: &Database) -> (mpsc::Sender<()>, tokio::task::JoinHandle<()>) {
     let (release, released) = mpsc::channel::<()>();
     let (began, begins) = tokio::sync::oneshot::channel();
@@ -36,7 +36,7 @@ fn insert(
     }
 }
 
-/// The number of commits that the witness has counted.
+/// Returns the number of commits in the database.
 fn commits(transaction: &Transaction<'_>) -> u64 {
     let number = transaction.query_one("SELECT number FROM neuron_commits", [], |row| row.get(0));
     number.unwrap_or_default()
@@ -48,12 +48,12 @@ async fn witnessed(path: &std::path::Path) -> Database {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn writes_that_wait_share_a_transaction() {
+async fn waiting_writes_share_a_transaction() {
     let (_folder, path) = place();
     let notes = witnessed(&path).await;
     add(&notes, "first").await.unwrap();
     let (release, holding) = hold(&notes).await;
-    // More than fit into one transaction.
+    // More writes than one transaction may contain.
     let mut writes: Vec<_> = (0..600)
         .map(|number| Box::pin(notes.write::<u64, SqliteError>(insert(number.to_string()))))
         .collect();
@@ -74,7 +74,7 @@ async fn writes_that_wait_share_a_transaction() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn write_that_fails_panics_or_is_dropped_takes_none_of_the_others_with_it() {
+async fn failed_or_dropped_write_does_not_affect_other_writes() {
     for path in ["notes.db", ":memory:"] {
         let (folder, _) = place();
         let path = if path == ":memory:" { path.into() } else { folder.path().join(path) };
@@ -117,15 +117,15 @@ async fn write_that_fails_panics_or_is_dropped_takes_none_of_the_others_with_it(
     }
 }
 
-/// SQLite undoes the whole transaction when a disk is full, so the writes before fail as well.
+/// SQLite undoes the whole transaction when the disk is full, so earlier writes of the transaction fail too.
 #[tokio::test(flavor = "multi_thread")]
-async fn transaction_that_sqlite_undoes_fails_each_write_in_it_and_none_after() {
+async fn transaction_undone_by_sqlite_fails_only_its_own_writes() {
     let (_folder, path) = place();
     let notes = witnessed(&path).await;
     let (release, holding) = hold(&notes).await;
     let mut before = Box::pin(add(&notes, "before"));
     let mut undoes = Box::pin(notes.write::<(), SqliteError>(|transaction| {
-        // As SQLite does by itself.
+        // Simulates that SQLite undoes the transaction.
         transaction.execute_batch("ROLLBACK")?;
         Ok(())
     }));
@@ -143,9 +143,9 @@ async fn transaction_that_sqlite_undoes_fails_each_write_in_it_and_none_after() 
     assert_eq!(all(&notes).await.unwrap(), ["after"]);
 }
 
-/// A commit that is not synced can be lost, so the witness must not run ahead of it.
+/// A commit without a sync can be lost, so the witness must not count it.
 #[tokio::test]
-async fn write_without_a_sync_is_there_and_the_witness_does_not_see_it_alone() {
+async fn write_without_a_sync_is_not_counted_by_the_witness() {
     let (_folder, path) = place();
     let notes = witnessed(&path).await;
     add(&notes, "synced").await.unwrap();
@@ -156,7 +156,7 @@ async fn write_without_a_sync_is_there_and_the_witness_does_not_see_it_alone() {
     assert_eq!(all(&notes).await.unwrap(), ["synced", "not synced"]);
     add(&notes, "synced again").await.unwrap();
     assert_ne!(witness(), before);
-    // A write that must be synced, in the same transaction as one that need not be.
+    // A write with a sync in the same transaction as a write without one.
     let (release, holding) = hold(&notes).await;
     let mut unsynced = Box::pin(notes.write_unsynced(insert("with".into())));
     let mut synced = Box::pin(notes.write(insert("both".into())));

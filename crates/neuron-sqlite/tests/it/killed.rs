@@ -1,4 +1,4 @@
-//! Processes that are killed while they create and migrate a database.
+//! Tests that kill processes while they create and migrate a database.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions};
 
 use crate::support::{NOTES, place};
 
-/// Enough steps to be killed in the middle.
+/// A schema with enough migrations to be interrupted between them.
 const STEPS: Schema = Schema {
     migrations: &[
         "CREATE TABLE steps (version INTEGER PRIMARY KEY, body BLOB); INSERT INTO steps VALUES (1, zeroblob(90000))",
@@ -22,16 +22,16 @@ const STEPS: Schema = Schema {
     ..NOTES
 };
 
-const TEST: &str = "killed::a_process_killed_while_it_migrates_leaves_a_version";
+const TEST: &str = "killed::process_killed_during_a_migration_leaves_a_valid_version";
 const PLACE: &str = "NEURON_SQLITE_KILLED";
 
 #[tokio::test]
-async fn a_process_killed_while_it_migrates_leaves_a_version() {
+async fn process_killed_during_a_migration_leaves_a_valid_version() {
     if let Ok(path) = std::env::var(PLACE) {
         Database::open(path, STEPS, SqliteOptions::new()).await.unwrap();
         return;
     }
-    // As long as it takes from when there is a file, however slow the disk is.
+    // Measures the time from the creation of the file to the end, because disks differ.
     let took = {
         let (_folder, path) = place();
         let mut child = start(&path);
@@ -62,7 +62,7 @@ async fn a_process_killed_while_it_migrates_leaves_a_version() {
     assert!(found.len() > 1, "it was always killed at the same point: {found:?}");
 }
 
-/// Starts a process that creates the database; there is a file now.
+/// Starts a process that creates the database, and waits until the file exists.
 fn start(path: &Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([TEST, "--exact"]).env(PLACE, path).stdout(Stdio::null());
@@ -73,7 +73,7 @@ fn start(path: &Path) -> Child {
     child
 }
 
-/// The version that the file itself says it has, whatever SQLite would make of it.
+/// Returns the version in the header of the database file, without its log.
 fn version(path: &Path) -> u8 {
     fs::read(path).unwrap_or_default().get(63).copied().unwrap_or_default()
 }

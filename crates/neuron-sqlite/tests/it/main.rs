@@ -1,4 +1,4 @@
-//! Databases as their users meet them: real files, several connections, several processes.
+//! Tests with real files, several connections and several processes.
 
 mod backup;
 mod errors;

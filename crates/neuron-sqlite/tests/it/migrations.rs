@@ -1,4 +1,4 @@
-//! Bringing databases up to date, alone and together with others.
+//! Tests of migrations, by one and by several processes.
 
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ async fn count(notes: &Database, sql: &'static str) -> i64 {
 }
 
 #[tokio::test]
-async fn each_version_becomes_the_newest_and_keeps_what_it_holds() {
+async fn migration_from_each_version_keeps_the_rows() {
     for first in [&[][..], &[ONE], &[ONE, TWO], &[ONE, TWO, THREE]] {
         let (_folder, path) = place();
         if !first.is_empty() {
@@ -49,7 +49,7 @@ async fn each_version_becomes_the_newest_and_keeps_what_it_holds() {
 }
 
 #[tokio::test]
-async fn a_step_that_fails_changes_nothing_and_can_be_repeated() {
+async fn failed_migration_is_undone_and_can_be_repeated() {
     let (_folder, path) = place();
     const BROKEN: &str = "CREATE TABLE half (x); INSERT INTO nowhere VALUES (1)";
     let schema = Schema { migrations: &[ONE, TWO, BROKEN], ..NOTES };
@@ -62,7 +62,7 @@ async fn a_step_that_fails_changes_nothing_and_can_be_repeated() {
 }
 
 #[tokio::test]
-async fn a_first_step_that_fails_leaves_an_empty_file() {
+async fn failed_first_migration_leaves_an_empty_file() {
     let (_folder, path) = place();
     let schema = Schema { migrations: &["CREATE TABLE x (y); nonsense"], ..NOTES };
     Database::open(&path, schema, SqliteOptions::new()).await.unwrap_err();
@@ -85,11 +85,11 @@ const FAMILY: Schema = Schema {
 };
 
 #[tokio::test]
-async fn a_table_can_be_rebuilt_without_losing_what_refers_to_it() {
+async fn migration_can_rebuild_a_referenced_table() {
     let (_folder, path) = place();
     let family = Database::open(&path, FAMILY, SqliteOptions::new()).await.unwrap();
     assert_eq!(count(&family, "SELECT count(*) FROM children").await, 1);
-    // And from then on references hold.
+    // Foreign keys are enforced again after the migration.
     let orphan = family.write::<_, SqliteError>(|transaction| {
         Ok(transaction.execute("INSERT INTO children VALUES (2)", [])?)
     });
@@ -98,20 +98,20 @@ async fn a_table_can_be_rebuilt_without_losing_what_refers_to_it() {
 }
 
 #[tokio::test]
-async fn a_step_after_which_references_do_not_hold_is_undone() {
+async fn migration_that_violates_foreign_keys_is_undone() {
     let (_folder, path) = place();
     let [one, two] = FAMILY.migrations else { panic!("two versions") };
     let broken = "DELETE FROM parents";
     let steps: &'static [&'static str] = vec![*one, *two, broken].leak();
     let schema = Schema { migrations: steps, ..NOTES };
     let error = Database::open(&path, schema, SqliteOptions::new()).await.unwrap_err();
-    assert!(error.to_string().ends_with("do not fit together after the step to version 3"));
+    assert!(error.to_string().ends_with("violate foreign keys after the migration to version 3"));
     let family = Database::open(&path, FAMILY, SqliteOptions::new()).await.unwrap();
     assert_eq!(count(&family, "SELECT count(*) FROM parents").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn those_who_open_at_the_same_time_migrate_once() {
+async fn concurrent_opens_migrate_once() {
     for round in 0..20 {
         let (_folder, path) = place();
         if round % 2 == 1 {
@@ -135,12 +135,12 @@ async fn those_who_open_at_the_same_time_migrate_once() {
     }
 }
 
-/// The name of a test, and the variable that says that this process is one of those it starts.
-const PROCESSES: &str = "migrations::processes_that_open_at_the_same_time_migrate_once";
+/// Name of the test that child processes run, and the environment variable with the path for them.
+const PROCESSES: &str = "migrations::processes_that_open_concurrently_migrate_once";
 const PLACE: &str = "NEURON_SQLITE_PLACE";
 
 #[tokio::test]
-async fn processes_that_open_at_the_same_time_migrate_once() {
+async fn processes_that_open_concurrently_migrate_once() {
     if let Ok(path) = std::env::var(PLACE) {
         let notes = Database::open(path, THIRD, patient()).await.unwrap();
         for _ in 0..20 {

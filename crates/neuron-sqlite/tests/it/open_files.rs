@@ -1,4 +1,4 @@
-//! Files that are deleted or replaced while the database is open.
+//! Tests of files that are deleted or replaced while the database is open.
 
 #![cfg(unix)]
 
@@ -8,7 +8,7 @@ use neuron_sqlite::{Database, SqliteError};
 
 use crate::support::{NOTES, add, all, open, patient, place};
 
-/// Checks that reading and writing fail in these words.
+/// Checks that reads and writes return an error with these words.
 async fn refused(notes: &Database, words: &str) {
     for error in [all(notes).await.unwrap_err(), add(notes, "lost").await.unwrap_err()] {
         assert!(matches!(error, SqliteError::Replaced { .. }), "{error:?}");
@@ -18,7 +18,7 @@ async fn refused(notes: &Database, words: &str) {
 }
 
 #[tokio::test]
-async fn a_database_that_was_deleted_is_noticed() {
+async fn deleted_database_is_detected() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -27,7 +27,7 @@ async fn a_database_that_was_deleted_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_database_that_was_replaced_is_noticed() {
+async fn replaced_database_is_detected() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -38,7 +38,7 @@ async fn a_database_that_was_replaced_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_log_that_was_deleted_is_noticed_and_closing_writes_it_to_the_database() {
+async fn deleted_log_is_detected_and_closing_keeps_its_commits() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -49,7 +49,7 @@ async fn a_log_that_was_deleted_is_noticed_and_closing_writes_it_to_the_database
 }
 
 #[tokio::test]
-async fn another_hard_link_is_noticed() {
+async fn additional_hard_link_is_detected() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -64,9 +64,9 @@ async fn another_hard_link_is_noticed() {
     assert_eq!(all(&notes).await.unwrap(), ["one", "two"]);
 }
 
-/// A symbolic link is another name for the path, and has the same log.
+/// A symbolic link leads to the same database and the same log.
 #[tokio::test]
-async fn a_symbolic_link_leads_to_the_database_and_its_witness() {
+async fn symbolic_link_uses_the_same_database_and_witness() {
     let (folder, path) = place();
     let notes = Database::open_witnessed(&path, NOTES, patient()).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -76,7 +76,7 @@ async fn a_symbolic_link_leads_to_the_database_and_its_witness() {
     add(&linked, "two").await.unwrap();
     assert_eq!(all(&notes).await.unwrap(), ["one", "two"]);
     assert!(!folder.path().join("link.db-witness").exists());
-    // It is made to lead elsewhere.
+    // The link is changed to lead to another database.
     let other = folder.path().join("other.db");
     add(&open(&other).await.unwrap(), "another").await.unwrap();
     fs::remove_file(&link).unwrap();
@@ -84,11 +84,11 @@ async fn a_symbolic_link_leads_to_the_database_and_its_witness() {
     refused(&linked, "deleted or replaced").await;
 }
 
-/// The second opening read the header of the file and closed it, which drops the locks of the first one. Another process
-/// then took the database for unused, and could delete its log.
+/// In an earlier version the second opening read the header of the file and closed it, which dropped the locks of the
+/// first connection. Another process could then delete the log, because the database seemed unused.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn lock_on_a_database_that_is_opened_twice_stays() {
+async fn second_opening_keeps_the_locks_of_the_first() {
     use std::os::unix::fs::MetadataExt;
     for is_new in [true, false] {
         let (_folder, path) = place();
@@ -98,7 +98,8 @@ async fn lock_on_a_database_that_is_opened_twice_stays() {
         let notes = open(&path).await.unwrap();
         add(&notes, "one").await.unwrap();
         let (process, file) = (std::process::id(), fs::metadata(&path).unwrap().ino());
-        // While locks of others come and go, one reading of the list can miss a line, but never shows one too many.
+        // While other processes take and release locks, a single read of `/proc/locks` can miss a line. It never shows
+        // an additional line.
         let is_locked = || {
             let is_ours = |line: &str| {
                 line.contains(&format!(" {process} ")) && line.contains(&format!(":{file} "))

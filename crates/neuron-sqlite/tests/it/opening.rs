@@ -1,4 +1,4 @@
-//! What is opened, what is refused, and that what is refused stays as it is.
+//! Tests of opening files. A file that cannot be used is not changed.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions, Synchronous};
 
 use crate::support::{NOTES, add, all, files, open, place};
 
-/// Checks that a file is refused in these words, and that nothing in its folder changes.
+/// Checks that opening a file returns an error with these words after the path, and that nothing in its folder changes.
 #[track_caller]
 fn refused(path: &Path, words: &str) {
     let folder = path.parent().unwrap();
@@ -19,7 +19,7 @@ fn refused(path: &Path, words: &str) {
     assert!(files(folder) == before, "the folder has changed: {error}");
 }
 
-/// Without a runtime everything happens at once.
+/// Polls a future once. Without a runtime it must be ready immediately.
 fn poll<T>(future: impl Future<Output = T>) -> T {
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
@@ -29,7 +29,7 @@ fn poll<T>(future: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn without_a_runtime_it_works_on_the_calling_thread() {
+fn database_works_without_a_runtime() {
     let (_folder, path) = place();
     let notes = poll(open(&path)).unwrap();
     poll(add(&notes, "one")).unwrap();
@@ -37,7 +37,7 @@ fn without_a_runtime_it_works_on_the_calling_thread() {
 }
 
 #[tokio::test]
-async fn what_was_written_is_there_when_it_is_opened_again() {
+async fn reopened_database_has_all_writes() {
     let (folder, path) = place();
     for round in 0..3 {
         let notes = open(&path).await.unwrap();
@@ -50,7 +50,7 @@ async fn what_was_written_is_there_when_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn every_connection_is_set_up() {
+async fn every_connection_has_the_options() {
     let (_folder, path) = place();
     let options = SqliteOptions::new().synchronous(Synchronous::Normal).readers(0);
     let normal = Database::open(&path, NOTES, options).await.unwrap();
@@ -79,7 +79,7 @@ async fn every_connection_is_set_up() {
 }
 
 #[tokio::test]
-async fn in_memory_it_lives_as_long_as_its_value() {
+async fn memory_database_exists_as_long_as_its_clones() {
     let notes = open(Path::new(":memory:")).await.unwrap();
     let clone = notes.clone();
     add(&notes, "one").await.unwrap();
@@ -90,7 +90,7 @@ async fn in_memory_it_lives_as_long_as_its_value() {
 }
 
 #[tokio::test]
-async fn an_empty_file_is_a_new_database() {
+async fn empty_file_is_a_new_database() {
     let (_folder, path) = place();
     fs::write(&path, "").unwrap();
     let notes = open(&path).await.unwrap();
@@ -98,7 +98,7 @@ async fn an_empty_file_is_a_new_database() {
 }
 
 #[test]
-fn what_is_no_database_is_refused() {
+fn file_that_is_no_database_is_rejected() {
     let (folder, path) = place();
     let begins = " is no SQLite database: it does not begin as one; it is left as it is";
     fs::create_dir(folder.path().join("directory")).unwrap();
@@ -118,13 +118,13 @@ fn what_is_no_database_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn a_device_is_not_opened() {
+fn device_is_rejected() {
     let error = poll(open(Path::new("/dev/zero"))).unwrap_err().to_string();
     assert!(error.contains("it is no regular file"), "{error}");
 }
 
 #[test]
-fn databases_of_others_are_refused() {
+fn database_of_another_application_is_rejected() {
     let (_folder, path) = place();
     let nobody = Connection::open(&path).unwrap();
     nobody.execute_batch("CREATE TABLE other (x); INSERT INTO other VALUES (1)").unwrap();
@@ -139,14 +139,14 @@ fn databases_of_others_are_refused() {
     drop(other);
     refused(&path, &words("0x12345678"));
 
-    // Also while somebody else has it open, with a log.
+    // The file is also rejected while another process has it open with a log.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("INSERT INTO other VALUES (2)").unwrap();
     refused(&path, &words("0x12345678"));
 }
 
 #[test]
-fn versions_that_are_not_known_are_refused() {
+fn unknown_versions_are_rejected() {
     let (_folder, path) = place();
     drop(poll(open(&path)).unwrap());
     let set = |version: i32| {
@@ -163,9 +163,9 @@ fn versions_that_are_not_known_are_refused() {
     refused(&path, " is damaged: its schema has the version -1");
 }
 
-/// The file itself says nothing of the new version, which is in the log alone.
+/// The new version is only in the log, and not in the database file.
 #[test]
-fn a_newer_version_in_the_log_is_refused() {
+fn newer_version_in_the_log_is_rejected() {
     let (_folder, path) = place();
     drop(poll(open(&path)).unwrap());
     let newer = Connection::open(&path).unwrap();
@@ -179,7 +179,7 @@ fn a_newer_version_in_the_log_is_refused() {
 }
 
 #[test]
-fn a_file_cut_at_any_length_is_refused() {
+fn truncated_file_is_rejected() {
     let (_folder, path) = place();
     let notes = poll(open(&path)).unwrap();
     for _ in 0..5 {
@@ -202,7 +202,7 @@ fn a_file_cut_at_any_length_is_refused() {
 }
 
 #[test]
-fn a_file_that_lost_everything_but_its_log_is_refused() {
+fn empty_file_with_a_log_is_rejected() {
     let (folder, path) = place();
     let notes = poll(open(&path)).unwrap();
     poll(add(&notes, "one")).unwrap();
@@ -214,7 +214,7 @@ fn a_file_that_lost_everything_but_its_log_is_refused() {
 }
 
 #[test]
-fn a_file_that_may_not_be_written_is_refused() {
+fn read_only_file_is_rejected() {
     let (_folder, path) = place();
     drop(poll(open(&path)).unwrap());
     let mut permissions = fs::metadata(&path).unwrap().permissions();
@@ -224,7 +224,7 @@ fn a_file_that_may_not_be_written_is_refused() {
 }
 
 #[test]
-fn what_the_file_system_refuses_is_told() {
+fn file_system_errors_are_reported() {
     let (folder, _path) = place();
     let missing = folder.path().join("missing").join("notes.db");
     let error = poll(open(&missing)).unwrap_err();
@@ -239,9 +239,9 @@ fn what_the_file_system_refuses_is_told() {
     }
 }
 
-/// Damage behind the header is noticed when it is met.
+/// Damage after the header is detected when the page is read.
 #[tokio::test]
-async fn damaged_pages_are_told() {
+async fn damaged_pages_are_detected_on_read() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     for _ in 0..20 {
@@ -249,7 +249,7 @@ async fn damaged_pages_are_told() {
     }
     drop(notes);
     let mut bytes = fs::read(&path).unwrap();
-    // The first byte of a page says what it is.
+    // The first byte of a page is its type.
     for page in bytes.chunks_mut(4096).skip(2) {
         page[0] = 0xff;
     }
@@ -264,7 +264,7 @@ async fn damaged_pages_are_told() {
 }
 
 #[test]
-fn the_version_is_the_number_of_migrations() {
+fn version_is_the_number_of_migrations() {
     assert_eq!(NOTES.version(), 1);
     assert_eq!(Schema { migrations: &["", ""], ..NOTES }.version(), 2);
 }

@@ -1,4 +1,4 @@
-//! Space: what is given back, and what happens when there is none.
+//! Tests of returning free space, and of full disks.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ async fn run(notes: &Database, sql: &'static str) -> Result<(), SqliteError> {
 }
 
 #[tokio::test]
-async fn the_space_of_what_was_deleted_is_given_back() {
+async fn reclaim_returns_the_space_of_deleted_rows() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     let size = || fs::metadata(&path).unwrap().len();
@@ -26,12 +26,12 @@ async fn the_space_of_what_was_deleted_is_given_back() {
     notes.reclaim().await.unwrap();
     assert!(size() < 1 << 20, "{}", size());
     assert_eq!(all(&notes).await.unwrap(), ["stays"]);
-    // With nothing to give back it is done at once.
+    // Without free space the call returns immediately.
     notes.reclaim().await.unwrap();
 }
 
 #[tokio::test]
-async fn without_room_a_write_changes_nothing_and_says_so() {
+async fn write_to_a_full_disk_is_an_error_and_changes_nothing() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "before").await.unwrap();

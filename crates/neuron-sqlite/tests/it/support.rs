@@ -1,4 +1,4 @@
-//! Databases of notes to try things with.
+//! Helpers for the tests, which use databases of notes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use neuron_sqlite::{Database, Schema, SqliteError, SqliteOptions};
 use tempfile::TempDir;
 
-/// One table, in one version.
+/// A schema with one table and one version.
 pub(crate) const NOTES: Schema = Schema {
     application: "notes",
     application_id: 0x6e6f_7465,
     migrations: &["CREATE TABLE notes (id INTEGER PRIMARY KEY, body TEXT NOT NULL) STRICT"],
 };
 
-/// A path in a folder that is removed with the first value.
+/// Returns the path of a database in a temporary folder. The folder is deleted when the first value is dropped.
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("notes.db");
@@ -26,7 +26,7 @@ pub(crate) async fn open(path: &Path) -> Result<Database, SqliteError> {
     Database::open(path, NOTES, patient()).await
 }
 
-/// Waits for others as long as it takes: SQLite lets nobody queue, and disks may be slow.
+/// Options with a long wait for other writers, because SQLite has no queue and disks may be slow.
 pub(crate) fn patient() -> SqliteOptions {
     SqliteOptions::new().busy_timeout(Duration::from_secs(600))
 }
@@ -51,7 +51,7 @@ pub(crate) async fn all(notes: &Database) -> Result<Vec<String>, SqliteError> {
         .await
 }
 
-/// Every file in a folder, by name.
+/// Returns the content of every file in a folder, by name.
 pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| {
         let entry = entry.unwrap();

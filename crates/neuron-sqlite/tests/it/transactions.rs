@@ -1,4 +1,4 @@
-//! Transactions: all or nothing, whoever fails, panics, is dropped or gets in between.
+//! Tests of transactions, which are committed completely or not at all after errors, panics and drops.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use crate::support::{NOTES, add, all, open, place};
 
 const INSERT: &str = "INSERT INTO notes (body) VALUES ('from a transaction')";
 
-/// A reason of one's own.
+/// An error of the caller's code.
 #[derive(Debug)]
 enum Reason {
     Enough,
@@ -27,7 +27,7 @@ impl From<SqliteError> for Reason {
 }
 
 #[tokio::test]
-async fn an_error_undoes_everything() {
+async fn failed_write_is_undone() {
     for path in ["notes.db", ":memory:"] {
         let (folder, _) = place();
         let path = if path == ":memory:" { path.into() } else { folder.path().join(path) };
@@ -51,7 +51,7 @@ async fn an_error_undoes_everything() {
 }
 
 #[tokio::test]
-async fn a_panic_undoes_everything_and_reaches_the_caller() {
+async fn panicking_write_is_undone_and_panics_in_the_caller() {
     for path in ["notes.db", ":memory:"] {
         let (folder, _) = place();
         let path = if path == ":memory:" { path.into() } else { folder.path().join(path) };
@@ -76,7 +76,8 @@ async fn a_panic_undoes_everything_and_reaches_the_caller() {
     }
 }
 
-/// A write that stands still in the middle until it is told to go on.
+/// Returns a write that waits inside its transaction. The receiver reports that the transaction has begun, and the
+/// sender lets it continue.
 fn stopping_write(
     notes: &Database,
 ) -> (impl Future<Output = Result<(), SqliteError>> + use<>, oneshot::Receiver<()>, mpsc::Sender<()>)
@@ -97,7 +98,7 @@ fn stopping_write(
 }
 
 #[tokio::test]
-async fn a_write_that_is_dropped_in_the_middle_is_undone() {
+async fn write_dropped_in_its_transaction_is_undone() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     let (write, begins, go_on) = stopping_write(&notes);
@@ -105,7 +106,7 @@ async fn a_write_that_is_dropped_in_the_middle_is_undone() {
         _ = write => panic!("nobody told it to go on"),
         begun = begins => begun.unwrap(),
     }
-    // A later write waits until the first is undone.
+    // The later write waits until the dropped write is undone.
     let mut later = Box::pin(add(&notes, "later"));
     assert!(later.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     go_on.send(()).unwrap();
@@ -114,7 +115,7 @@ async fn a_write_that_is_dropped_in_the_middle_is_undone() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_dropped_before_its_turn_does_nothing() {
+async fn write_dropped_before_its_turn_does_nothing() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     let (write, begins, go_on) = stopping_write(&notes);
@@ -130,7 +131,7 @@ async fn a_write_that_is_dropped_before_its_turn_does_nothing() {
 }
 
 #[tokio::test]
-async fn those_who_read_do_not_wait_for_who_writes() {
+async fn reads_do_not_wait_for_writes() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "before").await.unwrap();
@@ -144,7 +145,7 @@ async fn those_who_read_do_not_wait_for_who_writes() {
 }
 
 #[tokio::test]
-async fn a_read_is_of_one_moment() {
+async fn read_sees_one_state_of_the_database() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     let (begun, begins) = oneshot::channel();
@@ -170,7 +171,7 @@ async fn a_read_is_of_one_moment() {
 }
 
 #[tokio::test]
-async fn a_reader_cannot_write() {
+async fn read_transaction_cannot_write() {
     let (_folder, path) = place();
     let notes = open(&path).await.unwrap();
     let error = notes
@@ -182,7 +183,7 @@ async fn a_reader_cannot_write() {
 }
 
 #[tokio::test]
-async fn as_many_read_at_the_same_time_as_are_allowed() {
+async fn concurrent_reads_are_limited_by_the_option_readers() {
     let (_folder, path) = place();
     let options = SqliteOptions::new().readers(2);
     let notes = Database::open(&path, NOTES, options).await.unwrap();
@@ -214,7 +215,7 @@ async fn as_many_read_at_the_same_time_as_are_allowed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_writers_and_readers_lose_nothing() {
+async fn concurrent_writes_and_reads_lose_nothing() {
     let (_folder, path) = place();
     let handles = [open(&path).await.unwrap(), open(&path).await.unwrap()];
     let tasks: Vec<_> = (0..64)
@@ -240,7 +241,7 @@ async fn many_writers_and_readers_lose_nothing() {
 }
 
 #[tokio::test]
-async fn another_process_that_holds_on_is_told() {
+async fn write_of_another_process_is_a_busy_error() {
     let (_folder, path) = place();
     let options = SqliteOptions::new().busy_timeout(Duration::from_millis(1));
     let notes = Database::open(&path, NOTES, options.clone()).await.unwrap();
@@ -249,14 +250,14 @@ async fn another_process_that_holds_on_is_told() {
     let error = add(&notes, "one").await.unwrap_err();
     assert!(matches!(error, SqliteError::Busy { .. }), "{error:?}");
     assert!(error.is_retryable());
-    // Who is up to date takes no lock to open it.
+    // Opening an up-to-date database needs no lock.
     Database::open(&path, NOTES, options).await.unwrap();
     drop(held);
     add(&notes, "one").await.unwrap();
 }
 
 #[test]
-fn after_the_runtime_nothing_is_done() {
+fn write_after_runtime_shutdown_is_an_error() {
     let (_folder, path) = place();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let notes = runtime.block_on(open(&path)).unwrap();
@@ -273,7 +274,7 @@ fn after_the_runtime_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn read_apart_waits_for_no_write_whose_future_is_not_polled() {
+async fn read_apart_does_not_wait_for_pending_writes() {
     let count = |notes: &Database, waits_for_writers: bool| {
         let notes = notes.clone();
         async move {
@@ -299,7 +300,7 @@ async fn read_apart_waits_for_no_write_whose_future_is_not_polled() {
     tokio::time::timeout(Duration::from_millis(50), behind.as_mut()).await.unwrap_err();
     go_on.send(()).unwrap();
     write.await.unwrap().unwrap();
-    // The connection that writes is that of the queued write now.
+    // The queued write now has the connection that writes.
     assert_eq!(behind.await, Some(1));
     assert_eq!(count(&notes, false).await, Some(1));
     queued.await.unwrap();

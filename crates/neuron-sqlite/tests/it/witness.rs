@@ -1,4 +1,4 @@
-//! Databases that lost commits. None is taken for a whole database.
+//! Tests of databases that lost commits, which must be detected by the witness.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ async fn open(path: &Path) -> Result<Database, SqliteError> {
     Database::open_witnessed(path, NOTES, patient()).await
 }
 
-/// Puts files in the place of all that is in a folder.
+/// Replaces the content of a folder with these files.
 fn put(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
     fs::remove_dir_all(folder).unwrap();
     fs::create_dir(folder).unwrap();
@@ -24,7 +24,8 @@ fn put(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Returns the files of a killed process. The first note is in the database, the others are in the log alone.
+/// Returns the files that a killed process would leave. The first note is in the database, and the others are only in
+/// the log.
 async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let notes = open(path).await.unwrap();
     add(&notes, "note 0").await.unwrap();
@@ -33,15 +34,15 @@ async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
         add(&notes, &format!("note {number}")).await.unwrap();
     }
     let mut files = files(path.parent().unwrap());
-    // Its content is that of the memory of the processes.
+    // The file contains the shared memory of the processes, which is lost with them.
     files.remove("notes.db-shm");
     let names: Vec<_> = files.keys().map(String::as_str).collect();
     assert_eq!(names, ["notes.db", "notes.db-wal", "notes.db-witness"]);
     files
 }
 
-/// Checks that a database has all notes or is refused, and that a refused one stays as it is. Returns whether it is
-/// there.
+/// Checks that a database either has all notes or cannot be opened and is not changed. Returns `true` if it has all
+/// notes.
 #[track_caller]
 fn is_there(
     path: &Path,
@@ -56,7 +57,7 @@ fn is_there(
         Err(error) => {
             let mut after = files(path.parent().unwrap());
             after.remove("notes.db-shm");
-            // SQLite makes an empty log.
+            // SQLite creates an empty log.
             after.retain(|name, bytes| before.contains_key(name) || !bytes.is_empty());
             assert!(after == *before, "the files have changed: {error}");
             assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
@@ -70,7 +71,7 @@ async fn read(path: &Path) -> Result<Vec<String>, SqliteError> {
 }
 
 #[tokio::test]
-async fn a_lost_log_is_noticed() {
+async fn missing_log_is_detected() {
     let (folder, path) = place();
     let whole = crashed(&path).await;
     put(folder.path(), &whole);
@@ -85,7 +86,7 @@ async fn a_lost_log_is_noticed() {
     assert!(text.contains("accept_older") && text.contains("notes.db-witness"), "{text}");
     assert!(!is_there(&path, read(&path).await, &lost));
 
-    // It is what somebody wants.
+    // The user accepts the older state.
     accept_older(&path).unwrap();
     accept_older(&path).unwrap();
     let notes = open(&path).await.unwrap();
@@ -96,7 +97,7 @@ async fn a_lost_log_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_log_that_is_cut_or_changed_anywhere_is_noticed() {
+async fn cut_or_changed_log_is_detected() {
     let (folder, path) = place();
     let whole = crashed(&path).await;
     let log = &whole["notes.db-wal"];
@@ -115,7 +116,7 @@ async fn a_log_that_is_cut_or_changed_anywhere_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_missing_empty_or_older_is_noticed() {
+async fn missing_empty_or_older_database_is_detected() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -135,7 +136,7 @@ async fn a_database_that_is_missing_empty_or_older_is_noticed() {
         assert!(matches!(error, SqliteError::Lost { expected: 2, .. }), "{error:?}");
         assert!(!is_there(&path, Err(error), &files));
     }
-    // A log alone shows it too.
+    // A log without a database is an error even without a witness.
     put(folder.path(), &BTreeMap::new());
     let mut log = crashed(&path).await;
     log.retain(|name, _| name == "notes.db-wal");
@@ -144,9 +145,9 @@ async fn a_database_that_is_missing_empty_or_older_is_noticed() {
     assert!(error.to_string().contains("it is missing, but its log is not"), "{error}");
 }
 
-/// Between a commit and its note the process or the machine may stop.
+/// A process or machine may stop between a commit and its note.
 #[tokio::test]
-async fn a_witness_that_is_behind_or_missing_is_no_error() {
+async fn outdated_or_missing_witness_is_not_an_error() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -162,13 +163,13 @@ async fn a_witness_that_is_behind_or_missing_is_no_error() {
     whole.remove("notes.db-witness");
     put(folder.path(), &whole);
     assert!(is_there(&path, read(&path).await, &whole));
-    // It comes back with the next write.
+    // The next write creates the witness again.
     add(&open(&path).await.unwrap(), "one more").await.unwrap();
     assert_eq!(fs::read(folder.path().join("notes.db-witness")).unwrap().len(), 512);
 }
 
 #[tokio::test]
-async fn a_witness_that_is_damaged_is_told() {
+async fn damaged_witness_is_an_error() {
     let (folder, path) = place();
     let whole = crashed(&path).await;
     let witness = &whole["notes.db-witness"];
@@ -187,12 +188,12 @@ async fn a_witness_that_is_damaged_is_told() {
 }
 
 #[tokio::test]
-async fn the_loss_is_noticed_while_the_database_is_open() {
+async fn loss_is_detected_while_the_database_is_open() {
     let (folder, path) = place();
     let whole = crashed(&path).await;
     put(folder.path(), &whole);
     let notes = open(&path).await.unwrap();
-    // Another process has written since, and its commit is not here.
+    // The witness contains a commit of another process that the database does not have.
     let ahead = {
         let (folder, path) = place();
         let notes = open(&path).await.unwrap();
@@ -210,15 +211,15 @@ async fn the_loss_is_noticed_while_the_database_is_open() {
     assert!(matches!(error, SqliteError::Lost { .. }), "{error:?}");
 }
 
-/// A power failure may undo a commit that is not synced.
+/// A power failure may undo a commit without a sync, so the witness must not count it.
 #[tokio::test]
-async fn commits_that_are_not_synced_are_not_noted() {
+async fn commits_without_a_sync_are_not_counted_by_the_witness() {
     let (folder, path) = place();
     let options = SqliteOptions::new().synchronous(Synchronous::Normal);
     let notes = Database::open_witnessed(&path, NOTES, options).await.unwrap();
     add(&notes, "one").await.unwrap();
     assert!(!folder.path().join("notes.db-witness").exists());
-    // The sync of a later commit is a sync of those before it.
+    // The sync of a later commit also syncs the earlier ones.
     let full = open(&path).await.unwrap();
     add(&full, "two").await.unwrap();
     let witness = fs::read_to_string(folder.path().join("notes.db-witness")).unwrap();
@@ -226,7 +227,7 @@ async fn commits_that_are_not_synced_are_not_noted() {
 }
 
 #[tokio::test]
-async fn witness_that_was_removed_cannot_be_synced() {
+async fn sync_of_a_deleted_witness_is_an_error() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -234,7 +235,7 @@ async fn witness_that_was_removed_cannot_be_synced() {
     fs::remove_file(folder.path().join("notes.db-witness")).unwrap();
     let error = notes.sync_witness().await.unwrap_err();
     assert!(matches!(error, SqliteError::Io { .. }), "{error:?}");
-    // The next commit makes another one.
+    // The next commit creates a new witness.
     add(&notes, "two").await.unwrap();
     notes.sync_witness().await.unwrap();
     let other = Database::open(":memory:", NOTES, patient()).await.unwrap();
@@ -242,7 +243,7 @@ async fn witness_that_was_removed_cannot_be_synced() {
 }
 
 #[tokio::test]
-async fn a_database_of_before_is_counted_from_its_first_write() {
+async fn database_without_a_witness_is_counted_from_its_first_write() {
     let (folder, path) = place();
     let notes = Database::open(&path, NOTES, patient()).await.unwrap();
     add(&notes, "one").await.unwrap();
@@ -250,19 +251,19 @@ async fn a_database_of_before_is_counted_from_its_first_write() {
     assert_eq!(read(&path).await.unwrap(), ["one"]);
     assert_eq!(files(folder.path()).len(), 1);
     add(&open(&path).await.unwrap(), "two").await.unwrap();
-    // A release that knows no witness reads it and writes to it.
+    // An older release without a witness reads and writes the same database.
     add(&Database::open(&path, NOTES, patient()).await.unwrap(), "three").await.unwrap();
     assert_eq!(read(&path).await.unwrap(), ["one", "two", "three"]);
 }
 
 #[tokio::test]
-async fn a_transaction_that_changes_nothing_writes_nothing() {
+async fn transaction_without_changes_writes_nothing() {
     let (folder, path) = place();
     let notes = open(&path).await.unwrap();
     add(&notes, "one").await.unwrap();
     let written = || {
         let mut files = files(folder.path());
-        // The locks are there.
+        // The file contains the locks, which change.
         files.remove("notes.db-shm");
         files
     };
@@ -271,9 +272,9 @@ async fn a_transaction_that_changes_nothing_writes_nothing() {
     assert!(written() == before);
 }
 
-/// Readers and writers by several connections never take a commit that is under way for a lost one.
+/// Readers and writers on several connections must never mistake a commit in progress for a lost one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn writers_and_readers_at_the_same_time_lose_nothing() {
+async fn concurrent_witnessed_writes_and_reads_lose_nothing() {
     let (_folder, path) = place();
     let mut tasks = Vec::new();
     for _ in 0..3 {
@@ -298,7 +299,8 @@ async fn writers_and_readers_at_the_same_time_lose_nothing() {
     assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
 }
 
-/// A witness that one user made kept another user, who may write to the database, from noting commits.
+/// In an earlier version the witness had the permissions of its creator. Another user who may write to the database
+/// could then not note commits.
 #[cfg(unix)]
 #[tokio::test]
 async fn witness_has_the_permissions_of_its_database() {

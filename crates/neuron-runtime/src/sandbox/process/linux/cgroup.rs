@@ -20,14 +20,14 @@ const PREFIX: &str = "neuron-sandbox-";
 /// it reaches this age.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// Maximum wait until a control group is empty.
+/// Maximum wait for killed processes to leave a control group, which can only then be removed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The directories in which control groups can be created. Under cgroup version 2, both fields have the same path.
 #[derive(Debug, Clone)]
 pub(super) struct Hierarchy {
     pids: PathBuf,
-    /// `None` if the memory cannot be limited.
+    /// Directory for the memory limit. `None` if the memory cannot be limited.
     memory: Option<PathBuf>,
 }
 
@@ -111,7 +111,7 @@ impl Cgroup {
         killed.then_some(SandboxLimit::Memory(limits.memory))
     }
 
-    /// Returns each directory of the group once.
+    /// Returns the directories of the group, without repetition if both are the same.
     fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         let other = self.memory.as_ref().filter(|memory| **memory != self.pids);
         [&self.pids].into_iter().chain(other)
@@ -128,7 +128,7 @@ impl Drop for Cgroup {
                     break;
                 }
                 if start.elapsed() > PATIENCE {
-                    tracing::warn!(directory = %directory.display(), %error, "a control group is left");
+                    tracing::warn!(directory = %directory.display(), %error, "a control group could not be removed");
                     break;
                 }
                 std::thread::sleep(Duration::from_millis(1));

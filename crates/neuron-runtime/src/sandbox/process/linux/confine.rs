@@ -54,6 +54,7 @@ impl Rules {
     pub(super) fn new(settings: &Settings, newest: ABI) -> Result<Self, SandboxError> {
         let full = files(settings, FULL, CompatLevel::HardRequirement);
         let (files, confinement) = match full {
+            // A full confinement is used if the kernel supports it, even if older kernels are accepted.
             Ok(files) if newest == FULL => (files, Confinement::Full),
             Err(error) if !settings.accepts_older_kernel => return Err(error),
             _ => (files(settings, newest, CompatLevel::BestEffort)?, Confinement::OlderKernel),
@@ -142,11 +143,13 @@ fn files(
     let mut allow = |path: &Path, access: BitFlags<AccessFs>, is_required: bool| {
         let is_directory = match std::fs::metadata(path) {
             Ok(metadata) => metadata.is_dir(),
+            // Not every system has all default paths.
             Err(_) if !is_required => return Ok(()),
             Err(error) => return Err(setup_failed(path.display(), error)),
         };
         let access = match is_directory {
             true => access & AccessFs::from_all(newest),
+            // The kernel rejects rights of directories for a file.
             false => access & AccessFs::from_file(newest),
         };
         let opened = PathFd::new(path).map_err(|error| setup_failed(path.display(), error))?;

@@ -30,6 +30,7 @@ impl Counting {
     /// [`SandboxError::SetupFailed`] if the kernel cannot limit the number of processes and `accepts_watching` is
     /// `false`.
     pub(super) fn find(accepts_watching: bool) -> Result<Self, SandboxError> {
+        // A control group is preferred, because its limit is exact.
         if let Some(hierarchy) = Hierarchy::find() {
             return Ok(Self::Cgroup(hierarchy));
         }

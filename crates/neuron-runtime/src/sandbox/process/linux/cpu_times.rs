@@ -29,17 +29,17 @@ pub(super) struct CpuTimes {
     gone: Duration,
     /// Total time of orphans that this process waited for, including their children.
     adopted: Duration,
-    /// Time of the last check.
+    /// Time of the last call of [`look`](Self::look).
     last_look: Instant,
 }
 
-/// The times of a living process.
+/// The processor time of a living process.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     cpu_time: Duration,
-    /// Time estimated by sampling.
+    /// Processor time, estimated by sampling.
     sampled: Duration,
-    /// Number of checks in which the process was sampled.
+    /// Number of calls of [`CpuTimes::look`] in which the process was sampled.
     looks: u32,
 }
 

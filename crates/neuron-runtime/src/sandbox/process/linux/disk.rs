@@ -8,14 +8,14 @@ use rustix::fs::{Mode, OFlags, StatVfs};
 
 use super::{Settings, setup_failed};
 
-/// Maximum of the default reserve, in bytes.
+/// Maximum number of bytes that stay free by default on each file system.
 const LARGEST_RESERVE: u64 = 256 << 20;
 
 /// Open paths on the file systems to which programs may write.
 pub(super) struct Disks(Vec<OwnedFd>);
 
 impl Disks {
-    /// Opens all writable paths.
+    /// Opens all paths to which programs may write.
     pub(super) fn new(settings: &Settings) -> Result<Self, SandboxError> {
         let open = |path: &PathBuf| {
             rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
@@ -36,7 +36,7 @@ impl Disks {
     }
 }
 
-/// Returns 5 % of a file system, and at most [`LARGEST_RESERVE`].
+/// Returns the default reserve of a file system in bytes. It is 5 % of the size, and at most [`LARGEST_RESERVE`].
 fn default_reserve(disk: &StatVfs) -> u64 {
     (bytes(disk, disk.f_blocks) / 20).min(LARGEST_RESERVE)
 }

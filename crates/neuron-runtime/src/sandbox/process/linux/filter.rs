@@ -26,7 +26,7 @@ const REMOVEXATTRAT: c_long = 466;
 const OPEN_TREE_ATTR: c_long = 467;
 const FILE_SETATTR: c_long = 469;
 
-/// System calls that fail with `EPERM`.
+/// System calls that programs must not make. They fail with `EPERM`.
 const REFUSED: &[c_long] = &[
     // A process that left the process group would not be killed with the group.
     libc::SYS_setsid,

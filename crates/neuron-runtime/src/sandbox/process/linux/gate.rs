@@ -51,13 +51,13 @@ const SHELL: &str = "/bin/sh";
 /// Path of a shell that can close descriptors with two digits.
 const LARGER_SHELL: &str = "/bin/bash";
 
-/// Maximum number of open files of a process.
+/// Maximum number of open files of each process in the sandbox.
 const OPEN_FILES: u64 = 1024;
 
 /// Maximum number of pending signals and timers of a process.
 const WAITING_SIGNALS: u64 = 1024;
 
-/// A confined shell that waits to become the program.
+/// A confined shell, which waits for its input and then becomes the program.
 pub(super) struct Gate {
     pub(super) child: Child,
     pub(super) pid: Pid,

@@ -19,7 +19,7 @@ use super::{requirements, setup_failed};
 /// Maximum wait until killed processes have ended. A process that waits in the kernel for a dead file server never
 /// ends.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Interval between two checks of the remaining processes.
+/// Delay between two checks of whether the killed processes have ended.
 const BREATH: Duration = Duration::from_millis(1);
 
 /// Script of the leader, which waits for the end of its input and then kills the group. It ignores signals that the
@@ -33,7 +33,7 @@ pub(super) struct Group {
     leader: Child,
     id: Pid,
     members: Members,
-    /// Set once all processes were killed.
+    /// Set once [`end`](Self::end) was called.
     has_ended: bool,
 }
 

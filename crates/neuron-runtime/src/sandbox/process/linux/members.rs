@@ -12,7 +12,7 @@ pub(super) struct Members {
     group: Pid,
     /// Known processes of other groups. They are not read again, because no process can join the group from outside.
     others: HashSet<Pid>,
-    /// Time of the last listing.
+    /// Time of the last call of [`list`](Self::list).
     last_look: Instant,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Process {
     pub(super) is_dead: bool,
     /// Set if the first thread runs or is ready to run.
     is_running: bool,
-    /// Number of threads.
+    /// Number of threads of the process.
     pub(super) tasks: u64,
     /// Start time in clock ticks since boot. A process id may be reused, but not with the same start time.
     pub(super) start: u64,

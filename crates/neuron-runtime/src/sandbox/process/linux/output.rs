@@ -5,10 +5,10 @@ use std::io;
 
 /// The captured standard output or standard error of a program.
 pub(super) struct Captured {
-    /// Maximum length of `bytes`.
+    /// Maximum number of bytes that are stored.
     limit: usize,
     pub(super) bytes: Vec<u8>,
-    /// Number of bytes that were discarded.
+    /// Number of bytes that the program wrote above the limit, which were discarded.
     pub(super) dropped: u64,
 }
 

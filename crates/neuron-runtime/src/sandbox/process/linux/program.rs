@@ -37,7 +37,7 @@ const OWN_NAMES: [&str; 19] = [
     "UID",
 ];
 
-/// A resolved command, ready to start.
+/// A command with its resolved program file, directory and environment.
 pub(super) struct Program {
     pub(super) path: PathBuf,
     pub(super) args: Vec<OsString>,
@@ -78,6 +78,7 @@ impl Program {
         let Some(path) = found.into_iter().find(|path| is_program(path)) else {
             return refused(format!("there is no program {}", name.display()));
         };
+        // A symbolic link could lead out of the allowed paths.
         let target = path.canonicalize().unwrap_or_else(|_| path.clone());
         if !executable.iter().any(|allowed| target.starts_with(allowed)) {
             return refused(format!(
@@ -127,7 +128,7 @@ fn candidates(name: &Path, directory: &Path, path: Option<&OsString>) -> Vec<Pat
     folders.map(|folder| directory.join(folder).join(name)).collect()
 }
 
-/// Returns `true` if a path is a file that somebody may execute.
+/// Returns `true` if a path is a file that some user may execute.
 fn is_program(path: &Path) -> bool {
     path.metadata()
         .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)

@@ -188,7 +188,7 @@ fn try_to_fork(inner: &Inner) -> Result<(), SandboxError> {
     }
 }
 
-/// The reason why a run of a program ends.
+/// The reason why the run of a program is ended.
 enum End {
     Exited,
     Exceeded(SandboxLimit),

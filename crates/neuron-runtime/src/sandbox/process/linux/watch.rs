@@ -13,7 +13,7 @@ use super::cpu_times::CpuTimes;
 use super::disk::Disks;
 use super::members::Members;
 
-/// Minimum interval between two checks.
+/// Minimum interval between two checks of the limits.
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Maximum interval between two checks, on a machine where a check takes long.
 const LONGEST: Duration = Duration::from_millis(50);
@@ -23,7 +23,7 @@ pub(super) struct Watch<'a> {
     cgroup: Option<&'a Cgroup>,
     disks: &'a Disks,
     limits: Limits,
-    /// Time of the next check.
+    /// Time of the next check of the limits.
     next: Instant,
     cpu_times: CpuTimes,
     /// Id of the newest process on the machine at the last check. `None` before the first check, and if it cannot be
@@ -51,7 +51,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Returns the time of the next check.
+    /// Returns the time of the next check of the limits.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
