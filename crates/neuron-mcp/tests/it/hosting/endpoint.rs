@@ -109,7 +109,7 @@ async fn public_address_requires_allowed_hosts() {
     let error = server.serve_http(everywhere).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "initialization failed: others can reach a server at 0.0.0.0:0: say by which names, with \
+        "initialization failed: other machines can reach a server at 0.0.0.0:0: set its host names with \
          `HttpServerConfig::allowed_hosts`, or listen on 127.0.0.1"
     );
     assert!(matches!(error, McpError::Initialization(_)));
