@@ -35,7 +35,7 @@ enum InputError {
     },
     /// The call must end and return the requests in its result, as protocol version 2026-07-28 requires.
     #[error(
-        "the call needs input from the client: return this error, and the call runs again with the input"
+        "the call needs input from the client: return this error to run the call again with it"
     )]
     Needed,
     #[error("the call is over: no more requests can be sent to the client")]
