@@ -218,7 +218,7 @@ fn refused(reason: String) -> McpError {
 /// the user's account.
 fn failed(error: ProviderError) -> McpError {
     // Logged outside of all spans, because an exporter of spans also exports the events inside them.
-    tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model failed for a server's sampling request");
+    tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model failed for a server's request");
     McpError::Other("the client's model failed".into())
 }
 
