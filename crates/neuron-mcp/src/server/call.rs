@@ -32,7 +32,7 @@ const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 /// Since protocol version 2026-07-28 a call may take several rounds. A round that sends requests to the client ends
 /// with them, and the client starts the next round with its responses.
 pub(crate) struct Call {
-    /// Handle that user code gets to reach the client.
+    /// The calling client, as tools, resources and prompts access it.
     peer: McpPeer,
     /// Id of the call, which is the same in all rounds.
     id: String,
@@ -45,7 +45,7 @@ pub(crate) struct Call {
     token: CancellationToken,
     /// Tokens that signal the end of a stream connection.
     closing: Closing,
-    /// Permit that counts against the maximum number of concurrent calls.
+    /// Permit of the session's limit on concurrent calls. Released when the call is dropped.
     _place: OwnedSemaphorePermit,
 }
 

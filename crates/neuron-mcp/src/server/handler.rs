@@ -63,8 +63,7 @@ impl Handler {
         self.serving.server.hub.tools().definition(name).is_some()
     }
 
-    /// Creates a [`Call`] for a request that runs user code. Returns an error if too many calls of the session are
-    /// running.
+    /// Creates a [`Call`] for a request that runs user code. Returns the errors of [`Call::new`].
     fn call(
         &self,
         context: RequestContext<RoleServer>,
@@ -93,6 +92,8 @@ impl Handler {
     /// Returns `true` if the server supports the method in the protocol version of the request.
     pub(crate) fn knows(&self, method: &str, context: &RequestContext<RoleServer>) -> bool {
         let server = &self.serving.server;
+        // Version 2026-07-28 has no handshake. `server/discover` replaces it, and `subscriptions/listen` replaces the
+        // subscriptions to resources.
         match method {
             "tools/call" | "tools/list" => true,
             "initialize" | "logging/setLevel" => version_of(context).has_handshake(),
@@ -151,6 +152,7 @@ impl ServerHandler for Handler {
                 ServerCapabilities::builder().enable_prompts().enable_prompts_list_changed();
             capabilities.prompts = prompts.build().prompts;
         }
+        // The protocol has one capability for the completions of both resources and prompts.
         if server.resources.is_some() || server.prompts.is_some() {
             capabilities.completions = Some(JsonObject::default());
         }
@@ -170,6 +172,7 @@ impl ServerHandler for Handler {
         // one.
         request.protocol_version = answer.protocol_version.clone();
         context.peer.set_peer_info(request);
+        // Collects changes from now on. They are sent after the client's `initialized` notification.
         self.session.listen();
         Ok(answer)
     }
@@ -209,6 +212,7 @@ impl ServerHandler for Handler {
         Ok(result)
     }
 
+    // The SDK validates the `Mcp-Param-*` headers of HTTP requests with the schema of this tool.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.serving.server.hub.tools().definition(name).map(wire::tool::definition_to_sdk)
     }
@@ -377,8 +381,10 @@ impl ServerHandler for Handler {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
+        // The SDK calls this method before it informs the client, so no change after that is lost.
         self.session
             .accept(wire::change::wanted(&requested.supported_by(&self.get_info().capabilities)));
+        // The SDK removes the kinds of changes that the server does not support.
         Some(requested.clone())
     }
 
@@ -398,6 +404,7 @@ impl ServerHandler for Handler {
             () = self.session.closing().input_ended.cancelled() => {}
             () = tell => {}
         }
+        // The SDK sends a final result, so the client learns that the subscription has ended.
         Ok(())
     }
 

@@ -78,6 +78,7 @@ impl McpServer {
     /// ```
     pub async fn bind_http(&self, config: HttpServerConfig) -> Result<McpHttpServer, McpError> {
         let addr = config.addr;
+        // The default hosts are loopback names, but other machines use other names for the server.
         if !addr.ip().is_loopback() && config.allowed_hosts.is_none() {
             return Err(McpError::Initialization(format!(
                 "other machines can reach a server at {addr}: set its host names with \
@@ -93,6 +94,7 @@ impl McpServer {
         let service = McpHttpService::new(self, &config, Some(addr.ip()))?;
         let cannot = |error| McpError::Connection(format!("cannot listen on {addr}: {error}"));
         let listener = TcpListener::bind(addr).await.map_err(cannot)?;
+        // If the configured port is 0, the local address has the selected port.
         let addr = listener.local_addr().map_err(cannot)?;
         Ok(McpHttpServer { listener, addr, service, config })
     }
@@ -128,6 +130,7 @@ impl McpServer {
     /// # Ok::<(), neuron_mcp::McpError>(())
     /// ```
     pub fn http_service(&self, config: HttpServerConfig) -> Result<McpHttpService, McpError> {
+        // The other HTTP server binds the address, so the bind address is unknown here.
         McpHttpService::new(self, &config, None)
     }
 }

@@ -148,6 +148,7 @@ impl McpPeer {
         K: Into<String>,
         R: Into<InputRequest>,
     {
+        // A task that the call has spawned may still have the peer after the end of the call.
         if self.outbox().is_closed() {
             return Err(InputError::Over.into());
         }
@@ -156,6 +157,7 @@ impl McpPeer {
         let mut open: Vec<(String, InputRequest, model::InputRequest)> = Vec::new();
         for (key, request) in requests {
             let (key, request) = (key.into(), request.into());
+            // Requests with the same key count as one request.
             if open.iter().any(|(asked, ..)| *asked == key) {
                 continue;
             }
@@ -302,6 +304,7 @@ impl McpPeer {
             span.end(answered.as_ref().err().map(InputError::failure));
             let response = serde_json::to_value(answered?).unwrap_or_default();
             if let Some(answer) = fitting_answer(request, &response) {
+                // A later request with the same key gets this response without asking the client again.
                 self.inputs().lock().answers.insert(key.to_owned(), response);
                 return Ok(answer);
             }

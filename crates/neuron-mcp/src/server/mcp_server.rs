@@ -210,6 +210,7 @@ impl McpServer {
     /// any number of calls running.
     #[must_use]
     pub fn with_max_calls(mut self, calls: usize) -> Self {
+        // `Semaphore::new` panics above its maximum number of permits.
         self.max_calls = calls.clamp(1, Semaphore::MAX_PERMITS);
         self
     }

@@ -101,6 +101,7 @@ impl Hub {
     /// Registers a listener until it is dropped.
     pub(crate) fn add(&self, listener: &Arc<Listener>) {
         let mut listeners = lock(&self.listeners);
+        // Removes the listeners of ended connections and subscriptions, so that the list does not grow.
         listeners.retain(|listener| listener.strong_count() > 0);
         listeners.push(Arc::downgrade(listener));
     }
@@ -182,6 +183,7 @@ impl Listener {
                     return Some(change);
                 }
             }
+            // `notify_one` stores a permit, so a change since the check above wakes this task immediately.
             self.changed.notified().await;
         }
     }

@@ -94,6 +94,7 @@ impl Outbox {
                     return None;
                 }
             }
+            // `notify_one` stores a permit, so a change since the check above wakes this task immediately.
             self.changed.notified().await;
         }
     }

@@ -45,7 +45,7 @@ struct Inner {
     session: Arc<Session>,
     /// Queue of the call's notifications.
     outbox: Outbox,
-    /// `None` if the client has not requested progress.
+    /// Progress of the call. `None` if the client has not requested progress reports.
     progress: Option<Progress>,
     /// Requests to the client, and their responses.
     inputs: Inputs,
@@ -211,6 +211,8 @@ impl McpPeer {
     /// messages.
     #[must_use]
     pub fn log_threshold(&self) -> Option<LogLevel> {
+        // Before version 2026-07-28, `logging/setLevel` sets the level of the session. In later versions each request
+        // contains its level.
         match self.version().has_handshake() {
             true => Some(self.inner.session.log_level().unwrap_or(LogLevel::Info)),
             false => wire::log::level_of_request(&self.context().meta),
@@ -260,6 +262,7 @@ pub(crate) fn route_of(context: &RequestContext<RoleServer>, session: &Session) 
     let Some(request) = context.extensions.get::<::http::request::Parts>() else {
         return Route { transport: session.transport(), ..Route::default() };
     };
+    // A service in another HTTP server has the address only if that server adds it to the extensions.
     let client = request.extensions.get::<SocketAddr>().copied();
     let route = Route { client, ..Route::http() };
     if let Some(id) = request.headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {

@@ -247,6 +247,7 @@ impl McpPrompts for McpPromptSet {
         if !self.fills.contains_key(name) {
             return Err(ToolError::InvalidInput(format!("unknown prompt: {name}")));
         }
+        // An argument without a completion function has no completions. This is not an error.
         let complete = self.completions.get(&(name.clone(), query.argument.clone()));
         let values = complete.map(|complete| complete(query)).unwrap_or_default();
         Ok(McpCompletion { total: u32::try_from(values.len()).ok(), values, has_more: None })

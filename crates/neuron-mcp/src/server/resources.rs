@@ -307,6 +307,7 @@ impl McpResources for McpResourceSet {
     async fn read(&self, uri: &str, peer: &McpPeer) -> Result<Vec<McpResourceContents>, ToolError> {
         let request =
             |variables| ResourceRequest { uri: uri.to_owned(), variables, peer: peer.clone() };
+        // A resource with exactly this URI takes precedence over all templates.
         if let Some(read) = self.reads.get(uri) {
             return read(request(HashMap::new())).await;
         }
@@ -331,6 +332,7 @@ impl McpResources for McpResourceSet {
         {
             return Err(ToolError::InvalidInput(format!("unknown resource template: {template}")));
         }
+        // A variable without a completion function has no completions. This is not an error.
         let complete = self.completions.get(&(template.clone(), query.argument.clone()));
         let values = complete.map(|complete| complete(query)).unwrap_or_default();
         Ok(McpCompletion { total: u32::try_from(values.len()).ok(), values, has_more: None })

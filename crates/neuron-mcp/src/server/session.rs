@@ -135,6 +135,7 @@ impl Session {
     /// none.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
+        // Several subscriptions may want the same changes. Any of their listeners is suitable.
         let position = state.accepted.iter().position(|listener| listener.wants(&wanted));
         if let Some(position) = position {
             return state.accepted.swap_remove(position);
@@ -151,6 +152,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        // Ends the task of `tell`, which waits for the next change.
         if let Some(listener) = self.lock().listener.take() {
             listener.close();
         }

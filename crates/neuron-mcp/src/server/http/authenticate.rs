@@ -76,6 +76,7 @@ impl HttpIdentity {
     /// [`McpPeer::extension`](crate::McpPeer::extension) finds them.
     pub(super) fn enter(self, extensions: &mut Extensions) {
         extensions.extend(self.values.clone());
+        // Inserted after the values, so that no value can replace the identity.
         extensions.insert(self);
     }
 }
@@ -183,6 +184,7 @@ impl HttpRefusal {
             .iter()
             .map(|(name, value)| format!("{name}=\"{}\"", quoted(value)))
             .collect();
+        // Without parameters only the scheme is left, so the space behind it is removed below.
         let challenge = format!("Bearer {}", parameters.join(", "));
         HeaderValue::from_str(challenge.trim_end()).ok()
     }

@@ -267,6 +267,7 @@ impl HttpServerConfig {
         Fut: Future<Output = Result<HttpIdentity, HttpRefusal>> + Send + 'static,
     {
         self.authenticate = Some(Authenticate::new(authenticate));
+        // The metadata belongs to `authorize`, which this method replaces.
         self.resource = None;
         self
     }

@@ -175,7 +175,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// The service of a connection, with the settings of the HTTP protocol.
+/// The service and the HTTP settings that all connections share.
 #[derive(Clone)]
 struct Endpoint {
     /// The MCP server's service.
@@ -195,7 +195,7 @@ impl Endpoint {
         http.timer(TokioTimer::new())
             .header_read_timeout(config.head_timeout.min(config.read_timeout).min(LONGEST_READ))
             .max_header_size(config.max_head_bytes)
-            // Maximum size of the read buffer.
+            // hyper reads the request head into this buffer, so the buffer must hold the longest head.
             .max_buf_size(config.max_head_bytes.max(64 * 1024));
         let path = config.path.as_str().into();
         Self { service, path, http, write_timeout: config.write_timeout }

@@ -57,6 +57,7 @@ impl AllowedNames {
                 AllowedHost::any_port(Host::Address(IpAddr::V6(Ipv6Addr::LOCALHOST))),
             ]);
         }
+        // An unspecified address such as `0.0.0.0` is not an address that clients connect to.
         if let Some(bound) = bound.filter(|bound| !bound.is_unspecified()) {
             allowed.push(AllowedHost::any_port(Host::Address(bound)));
         }
@@ -97,6 +98,7 @@ impl AllowedNames {
 fn named_hosts(uri: &Uri, headers: &HeaderMap) -> Result<Vec<String>, NameRefusal> {
     let mut named: Vec<String> = uri.authority().map(ToString::to_string).into_iter().collect();
     let mut hosts = headers.get_all(HOST).iter();
+    // A request without a host or with several `Host` headers must be refused (RFC 9112, 3.2).
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => {
             named.push(host.to_str().map_err(|_| NameRefusal::Malformed)?.to_owned());

@@ -134,8 +134,8 @@ pub trait TokenVerifier: Send + Sync {
     /// # Errors
     ///
     /// Return [`HttpRefusal::unauthorized`] for an invalid token, [`HttpRefusal::forbidden`] for missing scopes, and
-    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. For the first two, the server adds the URL of
-    /// the metadata, the required scopes and an error code, unless they are set.
+    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. To a refusal with status 401 or 403, the server
+    /// adds the URL of the metadata, the required scopes and an error code, unless the refusal has them.
     ///
     /// # Cancel safety
     ///
@@ -205,6 +205,7 @@ impl ProtectedResource {
     pub(super) fn validate(&self) -> Result<(), String> {
         for uri in self.authorization_servers.iter().chain([&self.uri]) {
             let is_http = |(origin, _): (Origin, _)| matches!(&*origin.0, "http" | "https");
+            // No query, no fragment, and no character that would end the quoted URL in a `WWW-Authenticate` header.
             let has_other = |byte: u8| !byte.is_ascii_graphic() || b"?#\"\\".contains(&byte);
             if !parse(uri).is_some_and(is_http) || uri.bytes().any(has_other) {
                 return Err(format!(
@@ -232,6 +233,7 @@ impl ProtectedResource {
             "authorization_servers": self.authorization_servers,
             "bearer_methods_supported": ["header"],
         });
+        // A scope that is both required and optional appears once.
         let others = self.scopes.iter().filter(|scope| !self.required_scopes.contains(scope));
         let scopes: Vec<&String> = self.required_scopes.iter().chain(others).collect();
         if !scopes.is_empty() {
@@ -273,6 +275,7 @@ impl ProtectedResource {
         let token = well_formed(token).ok_or_else(|| invalid("the token is malformed"))?;
         let claims = verifier.verify(token).await?;
         let own = parse(&self.uri);
+        // An invalid own URI would be equal to an invalid audience, because both are parsed as `None`.
         if own.is_none() || !claims.audience.iter().any(|audience| parse(audience) == own) {
             return Err(invalid("the token is for another resource"));
         }

@@ -216,9 +216,11 @@ impl McpHttpService {
     {
         let subject = self.authenticate(&mut parts).await?;
         let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
+        // The connection counts as used until the response is complete.
         let carrying = parts.extensions.remove::<Arc<Connection>>().map(|it| it.carry());
         let session = self.session(&parts.headers, subject.as_deref())?;
         let names_session = parts.headers.contains_key(SESSION_ID);
+        // The SDK would accept a `DELETE` for an unknown session (202).
         if parts.method == Method::DELETE && names_session && session.is_none() {
             return Err(no_session());
         }
@@ -227,6 +229,7 @@ impl McpHttpService {
             return Err(closing());
         }
         let client = client(&parts, subject.as_deref());
+        // The reservation is dropped at the end of this method, when the session exists or the request has failed.
         let room = if session.is_none() && begins_session(&parts, &body) {
             let room = self.shared.sessions.make_room(&client).await;
             Some(room.ok_or_else(no_room)?)

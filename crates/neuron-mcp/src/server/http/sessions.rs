@@ -132,6 +132,7 @@ impl Sessions {
             state.reserved.push(client.clone());
             return Room::Free(Reservation { sessions: self.clone(), client: client.clone() });
         }
+        // If the client has reached its own limit, only its own sessions may end.
         let may_end =
             |session: &Session| session.uses == 0 && (!has_all || is_own(&session.client));
         let unused = state.sessions.iter_mut().filter(|(_, session)| may_end(session));
@@ -201,7 +202,7 @@ impl Sessions {
             false => self.limits.idle.min(HANDSHAKE),
         };
         let is_idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= idle(one);
-        // Includes sessions that were taken before, because the future that closes them may have been dropped.
+        // Includes sessions that an earlier call marked as ending. The future that closes them may have been dropped.
         let idle = state.sessions.iter_mut().filter(|(_, one)| is_idle(one));
         let taken = idle.map(|(id, session)| {
             session.is_ending = true;
@@ -275,6 +276,7 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.sdk.create_session().await?;
+        // `begun` sets the owner and the client when the SDK has handled `initialize`.
         let session = Session {
             owner: None,
             client: None,

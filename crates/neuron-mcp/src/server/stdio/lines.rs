@@ -83,6 +83,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                     return None;
                 }
             }
+            // Waits while the client does not read, so that further requests do not create further responses.
             self.output.room(WAITING_BYTES).await;
             let piece = match self.lines.next().await {
                 Ok(piece) => piece?,
@@ -99,6 +100,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
                     self.refuse(ErrorData::invalid_request(text, None), None);
                     continue;
                 }
+                // The error was sent when the line exceeded the limit.
                 Piece::TooLongEnds { .. } => continue,
             };
             match content {
@@ -168,6 +170,7 @@ impl Content {
             return Self::Nothing;
         };
         let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+        // A notification never gets a response (JSON-RPC 2.0, 4.1).
         if id.is_none() && value.get("method").is_some() {
             tracing::debug!(%error, "skipped an unknown notification of the client");
             return Self::Nothing;
@@ -191,6 +194,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
             }
             _ => false,
         };
+        // Responses have no limit of their own, because `next_message` stops reading requests instead.
         let written = self.output.push(&message, usize::MAX);
         async move { written?.wait().await }
     }

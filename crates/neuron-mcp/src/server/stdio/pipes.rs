@@ -25,7 +25,7 @@ pub(super) fn standard() -> io::Result<(impl AsyncRead + Send + Unpin + 'static,
 
 /// Starts the thread that reads standard input, and returns the input as a stream.
 fn input() -> io::Result<impl AsyncRead + Send + Unpin + 'static> {
-    // The channel holds one chunk. All other unread data stays in the pipe, so a fast client is slowed down.
+    // The channel holds one chunk. All other data stays in the pipe, so a client must wait if the server does not read.
     let (sender, mut chunks) = mpsc::channel(1);
     thread::Builder::new().name("mcp-stdin".to_owned()).spawn(move || {
         let mut input = io::stdin();
