@@ -75,6 +75,7 @@ async fn send(
     request: RequestRef<'_>,
     stream: bool,
 ) -> io::Result<Outcome> {
+    // Each request gets its own server, so the first recorded request is the sent request.
     let server = (vendor.start)(vec!["ok".into()]).await?;
     let provider = (form.provider)(&server.url());
     let answer = if stream {
@@ -101,6 +102,7 @@ async fn embed(
     request: EmbeddingRequest,
 ) -> io::Result<Outcome> {
     let mut answer = embedding();
+    // The number of vectors must match the number of texts, or the provider returns an error.
     answer.embeddings.truncate(request.input.len());
     let server = (vendor.start)(vec![answer.into()]).await?;
     let error = embedder(&server.url()).embed(request).await.err();
