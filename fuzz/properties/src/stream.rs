@@ -86,6 +86,7 @@ fn without_made_ids(events: &[StreamEvent]) -> String {
 
 /// Checks a stream that ended with a response. `before` are the events before the last event.
 fn complete(vendor: &Vendor, before: &[StreamEvent], response: &CompletionResponse) {
+    // The usage and the complete message are always the last two events before the response.
     let [deltas @ .., StreamEvent::Usage(usage), StreamEvent::MessageComplete(message)] = before
     else {
         panic!("usage and message do not come before the response: {before:?}");
