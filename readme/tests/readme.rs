@@ -139,7 +139,7 @@ async fn sandbox_confines_programs_beside_other_tools() {
     if network == "network: false" {
         not_checked("the network in the README's sandbox", "no bash");
     }
-    // Functions, tools of MCP servers and other agents run beside the sandbox.
+    // Functions, tools of MCP servers and other agents run outside of the sandbox.
     let called = "read_file project/a.txt\nread_news\nread_file project/a.txt\nHello\nHello!\nWhere were we?\n";
     assert!(printed.starts_with(called), "{printed}");
     // A program can only read the project and write to the allowed folder. It has no network.
