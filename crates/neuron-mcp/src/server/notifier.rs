@@ -130,7 +130,7 @@ struct State {
     wanted: BTreeSet<Change>,
     /// Changes that the client has not been notified of yet, a subset of `wanted`.
     untold: BTreeSet<Change>,
-    /// Set when no more changes must be returned.
+    /// Set once the listener is closed. No more changes are returned.
     is_closed: bool,
 }
 

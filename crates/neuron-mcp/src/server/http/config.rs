@@ -40,9 +40,9 @@ pub struct HttpServerConfig {
     pub(super) allowed_hosts: Option<Vec<String>>,
     /// Origins of web pages that may send requests.
     pub(super) allowed_origins: Vec<String>,
-    /// Maximum length of a request body.
+    /// Maximum length of a request body, in bytes.
     pub(super) max_body_bytes: usize,
-    /// Maximum length of a request line with its headers.
+    /// Maximum length of a request line with its headers, in bytes.
     pub(super) max_head_bytes: usize,
     /// Timeout for reading a request head.
     pub(super) head_timeout: Duration,

@@ -61,7 +61,7 @@ struct Shared {
     authenticate: Option<Authenticate>,
     /// Set if requests require an OAuth access token. Contains the metadata for clients.
     resource: Option<Arc<ProtectedResource>>,
-    /// Maximum length of a request body.
+    /// Maximum length of a request body, in bytes.
     max_body_bytes: usize,
     /// Timeout for reading a request body.
     read_timeout: Duration,
