@@ -134,7 +134,7 @@ class Driver:
 
     def right_requests(self):
         """Checks that the server accepts all requests that the client can send."""
-        case = self.servers.named("what is right is taken")
+        case = self.servers.named("valid requests are accepted")
         requests = right_requests()
         with self.report.case("the number of right requests"):
             equal(len(requests), case["replies"], "requests and replies")
@@ -146,7 +146,7 @@ class Driver:
                 equal(message.content[0].text, "ok", "the answer")
 
     def wrong_requests(self):
-        case = self.servers.named("what is wrong is refused")
+        case = self.servers.named("invalid requests are rejected")
         call = {"type": "tool_use", "id": "call_1", "name": "now", "input": {}}
         result = {"type": "tool_result", "tool_use_id": "call_2", "content": "noon"}
         asked = self.question["messages"]

@@ -141,7 +141,7 @@ class Driver:
 
     def right_requests(self):
         """Checks that the server accepts all requests that the client can send."""
-        case = self.servers.named("what is right is taken")
+        case = self.servers.named("valid requests are accepted")
         requests = right_requests()
         with self.report.case("the number of right requests"):
             equal(len(requests), case["replies"], "requests and replies")
@@ -151,7 +151,7 @@ class Driver:
                 equal(answer.message.content, "ok", "the answer")
 
     def wrong_requests(self):
-        case = self.servers.named("what is wrong is refused")
+        case = self.servers.named("invalid requests are rejected")
         wrong = {
             "an unknown model": (404, {"model": "no-such-model"}),
             "a wrong role": (400, {"messages": [{"role": 5, "content": "hi"}]}),

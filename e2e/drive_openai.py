@@ -255,7 +255,7 @@ class Driver:
 
     def right_requests(self):
         """Checks that the server accepts all requests that the client can send."""
-        case = self.servers.named("what is right is taken")
+        case = self.servers.named("valid requests are accepted")
         client = self.client(case)
         chat, responses = right_chat_requests(), right_requests()
         with self.report.case("the number of right requests"):
@@ -270,7 +270,7 @@ class Driver:
                 equal(answer.output_text, "ok", "the answer")
 
     def wrong_requests(self):
-        case = self.servers.named("what is wrong is refused")
+        case = self.servers.named("invalid requests are rejected")
         call = {"id": "call_1", "type": "function", "function": {"name": "now", "arguments": "{}"}}
         asked = self.chat_question["messages"]
         unanswered = [*asked, {"role": "assistant", "tool_calls": [call]}]

@@ -1,14 +1,14 @@
-//! Extracts the Rust examples of the README and the guide, one file for each, so that the programs and tests of this
-//! package include the text of the pages.
+//! Extracts the Rust examples of the README and the guide into one file each. The modules in `src` include these files,
+//! so the tests run the text of the pages.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Text that is inserted into an example: the name of the example, the text before it, and the text itself. An empty
-/// text before it means the end of the example.
+/// Code that is inserted into the examples. Each entry has the name of the example, the code before the insertion, and
+/// the inserted code. If the code before the insertion is empty, the code is appended to the example.
 ///
-/// The additions redirect a client to a server of the test, and make visible what an example does not print.
+/// The additions redirect a provider to a server of the test, and print values that an example does not print itself.
 const ADDITIONS: [(&str, &str, &str); 10] = [
     ("an-agent", "from_env()?", ".base_url(crate::server()?)"),
     ("telemetry", "from_env()?", ".base_url(crate::server()?)"),
@@ -38,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut names = Vec::new();
     for (name, code) in examples(&pages)?.into_iter().flat_map(variants) {
         let code = with_additions(&name, code)?;
-        // A program is a list of items. Other examples become a block, which is an expression.
+        // An example with `main` is included as a module. Any other example is included as an expression, so it becomes
+        // a block.
         let code = if code.contains("fn main()") { code } else { format!("{{\n{code}\n}}\n") };
         fs::write(folder.join(format!("{name}.rs")), code)?;
         names.push(name);
@@ -47,7 +48,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Returns the Rust examples, each with a name made from the heading above it.
+/// Returns the Rust examples of the pages as pairs of name and code. The name is made from the heading above the
+/// example.
+///
+/// Returns an error if a heading has two Rust examples, or if the language of an example has attributes such as
+/// `rust,no_run`.
 fn examples(pages: &str) -> Result<Vec<(String, String)>, String> {
     let mut examples: Vec<(String, String)> = Vec::new();
     let mut heading = String::new();
@@ -72,7 +77,10 @@ fn examples(pages: &str) -> Result<Vec<(String, String)>, String> {
     Ok(examples)
 }
 
-/// Returns an example, or, if it names alternatives in comments, an example for each alternative.
+/// Returns one example for each alternative provider in its comments. Returns the example unchanged if it has no
+/// provider lines.
+///
+/// The example with the name `providers` contains a line for each vendor, of which only one is not a comment.
 fn variants((name, code): (String, String)) -> Vec<(String, String)> {
     const PROVIDER: &str = "let provider = neuron::";
     let vendors = code.lines().filter_map(|line| line.split_once(PROVIDER)?.1.split("::").next());
@@ -92,6 +100,8 @@ fn variants((name, code): (String, String)) -> Vec<(String, String)> {
     vendors.iter().map(variant).collect()
 }
 
+/// Inserts the additions of an example into its code. Returns an error if the code before an insertion does not occur
+/// exactly once.
 fn with_additions(name: &str, mut code: String) -> Result<String, String> {
     for (_, before, text) in ADDITIONS.iter().filter(|(example, ..)| *example == name) {
         if before.is_empty() {

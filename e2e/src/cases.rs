@@ -1,4 +1,5 @@
-//! The responses that a vendor's server must send, and their meaning.
+//! [`cases`], the responses that a vendor's loopback server must send, with the meaning that a client must find in
+//! them.
 
 use neuron_testing::{Reply, ServerReply};
 use neuron_types::{CompletionResponse, EmbeddingResponse, EmbeddingUsage, ErrorRecord};
@@ -7,17 +8,21 @@ use serde_json::{Error, Value, json};
 use crate::corpus::section;
 use crate::vendor::{MODEL, Vendor};
 
-/// Number of times that a client requests the same response from each API. It requests a whole response, events, and a
-/// response through its stream helper.
+/// Number of times that a client requests the same response from each API. A client requests it as one JSON body, as
+/// events, and with the client's helper for streams.
 const WAYS: usize = 3;
 
-/// The replies of one server, and the meaning that a client must find in them.
+/// The replies of one loopback server, and the meaning that a client must find in them.
 pub(crate) struct Case {
+    /// Name by which the Python code selects the case.
     pub(crate) name: String,
+    /// Replies of the server, in the order of the client's requests.
     pub(crate) replies: Vec<ServerReply>,
+    /// Expected meaning of the replies as JSON, which the Python code compares with the client's result.
     pub(crate) means: Value,
 }
 
+/// Returns all cases of a vendor. Returns an error if the corpus is not valid JSON or has an unknown format.
 pub(crate) fn cases(vendor: &Vendor) -> Result<Vec<Case>, Error> {
     let mut cases = Vec::new();
     for (name, mut value) in section(vendor, "answers")? {
@@ -33,7 +38,7 @@ pub(crate) fn cases(vendor: &Vendor) -> Result<Vec<Case>, Error> {
         let means = json!({"answer": response, "apis": apis, "beta": beta});
         cases.push(Case { name, replies, means });
     }
-    // Errors in place of a response, one for a whole response and one for a stream.
+    // Two errors per case. The client receives one for a whole response, and one for a stream.
     for (name, record) in section(vendor, "refusals")? {
         let error = serde_json::from_value::<ErrorRecord>(record)?.into_provider_error();
         let means = json!({
@@ -53,21 +58,22 @@ pub(crate) fn cases(vendor: &Vendor) -> Result<Vec<Case>, Error> {
     if vendor.embedder.is_some() {
         cases.push(embeddings(vendor.embeddings));
     }
-    // Requests that the client chooses. Some are valid, and the server must reject the others itself.
+    // The Python code creates the requests of these two cases. The server has no replies for invalid requests, so it
+    // must reject them itself.
     cases.push(Case {
-        name: "what is right is taken".into(),
+        name: "valid requests are accepted".into(),
         replies: vec!["ok"; vendor.own_requests].into_iter().map(Into::into).collect(),
         means: json!({"text": "ok"}),
     });
     cases.push(Case {
-        name: "what is wrong is refused".into(),
+        name: "invalid requests are rejected".into(),
         replies: Vec::new(),
         means: json!({}),
     });
     Ok(cases)
 }
 
-/// Returns a stream that breaks after some of a text.
+/// Returns a case whose stream fails with this error after six events of a text response.
 fn broken(api: &str, name: &str, record: ErrorRecord) -> Case {
     const TEXT: &str = "This will never be read to its end.";
     let error = record.into_provider_error();
@@ -79,7 +85,7 @@ fn broken(api: &str, name: &str, record: ErrorRecord) -> Case {
     }
 }
 
-/// Returns two vectors, which are requested this many times.
+/// Returns a case with two embedding vectors. The client requests the same vectors `times` times.
 fn embeddings(times: usize) -> Case {
     let response = embedding();
     Case {
@@ -93,7 +99,8 @@ fn embeddings(times: usize) -> Case {
     }
 }
 
-/// Returns two vectors whose numbers are exact in both four and eight bytes.
+/// Returns a response with two vectors. The numbers are exact both as 4-byte and as 8-byte floats, because the vendors
+/// send either.
 pub(crate) fn embedding() -> EmbeddingResponse {
     EmbeddingResponse {
         embeddings: vec![vec![1.0, -0.5, 0.0], vec![0.25, 3.0, -2048.0]],

@@ -1,14 +1,17 @@
 //! Reads the requests and responses in the folder `corpus`.
 //!
-//! They have the stored form of their types, with three abbreviations. A string in a `content` is a text block. A
-//! string such as `$weather` stands for a value of the section `shared`. The fields in `defaults` need not be repeated.
+//! The files contain requests and responses in the serialised form of their types, with three abbreviations:
+//!
+//! - A string in a `content` array is replaced by a text block.
+//! - A string such as `$weather` is replaced by the value with this name in the section `shared`.
+//! - Fields that a value does not have are taken from the section `defaults`.
 
 use neuron_types::{CompletionRequest, EmbeddingRequest};
 use serde_json::{Error, Map, Value, json};
 
 use crate::vendor::Vendor;
 
-/// The values for all vendors.
+/// The corpus file with the values for all vendors.
 const COMMON: &str = include_str!("../corpus/common.json");
 
 /// Returns the requests that a vendor's provider must send, each with its name.
@@ -25,7 +28,8 @@ pub(crate) fn embedding_requests(
     named.map(|(name, request)| Ok((name, serde_json::from_value(request)?))).collect()
 }
 
-/// Returns the named values of a section. The common values come first, then the vendor's own.
+/// Returns the named values of a section, with all abbreviations replaced. The values for all vendors come first,
+/// followed by the values for this vendor.
 pub(crate) fn section(vendor: &Vendor, section: &str) -> Result<Vec<(String, Value)>, Error> {
     let common: Map<String, Value> = serde_json::from_str(COMMON)?;
     let own: Map<String, Value> = serde_json::from_str(vendor.corpus)?;
@@ -41,11 +45,12 @@ pub(crate) fn section(vendor: &Vendor, section: &str) -> Result<Vec<(String, Val
     Ok(expanded.collect())
 }
 
+/// Returns the fields of a JSON object. Returns no fields for any other value.
 fn fields(value: Option<&Value>) -> impl Iterator<Item = (String, Value)> {
     value.and_then(Value::as_object).cloned().into_iter().flatten()
 }
 
-/// Replaces the abbreviations in a value.
+/// Replaces the abbreviations in a value by the values of the section `shared` and by text blocks.
 fn expand(value: Value, shared: &Map<String, Value>) -> Value {
     match value {
         Value::String(text) => match text.strip_prefix('$').and_then(|name| shared.get(name)) {

@@ -1,6 +1,7 @@
-//! The Rust part of the tests with the vendors' official clients. It has the loopback servers for the clients, and
-//! writes the requests of our providers for the clients to check. The other part is the Python code in the parent
-//! folder. This file only reads the command line.
+//! The Rust part of the tests with the vendors' official clients. Starts the loopback servers for the clients, and
+//! writes the requests of our providers to a file that the clients check.
+//!
+//! The Python code in the parent folder is the other part. This file only parses the command line.
 
 mod cases;
 mod corpus;
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 
 use crate::vendor::VENDORS;
 
+/// Usage text for invalid arguments.
 const USAGE: &str = "\
 usage: neuron-e2e <command>
 

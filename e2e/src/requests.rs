@@ -1,4 +1,4 @@
-//! The command `requests`, which writes the requests of our provider as a loopback server receives them.
+//! The command `requests`, which writes the requests of our provider to a file, as a loopback server received them.
 
 use std::error::Error;
 use std::fs::File;
@@ -16,11 +16,15 @@ use crate::cases::embedding;
 use crate::corpus;
 use crate::vendor::{Form, Vendor};
 
-/// Headers that would contain a real key.
+/// Headers that contain the API key. They are not written.
 const KEYS: [&str; 2] = ["x-api-key", "authorization"];
 
-/// Writes the sent requests. Returns an error if our own server reports a problem, or if the list of rejected requests
-/// is wrong.
+/// Sends all requests of the corpus with the vendor's provider, and writes one line of JSON for each sent request.
+///
+/// # Errors
+///
+/// Returns an error if our server rejects a request, or if [`Form::refused`] does not list exactly the requests that
+/// the provider rejects.
 pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -54,22 +58,24 @@ pub(crate) fn run(vendor: &Vendor, file: &Path) -> Result<(), Box<dyn Error>> {
     if objections.is_empty() { Ok(()) } else { Err(objections.join("\n").into()) }
 }
 
-/// The outcome of a request.
+/// The outcome of one request of the corpus.
 struct Outcome {
-    /// `None` if the provider did not send the request.
+    /// The request as the server received it. `None` if the provider did not send a request.
     sent: Option<RecordedRequest>,
+    /// Error that the provider returned.
     error: Option<BoxError>,
-    /// Set if the error means that the request cannot be expressed.
+    /// Set if the provider returned an error because the vendor's format cannot express the request.
     is_refusal: bool,
 }
 
-/// Sends a request to a separate server.
+/// Sends a request to a new server. `stream` requests the response as a stream.
 async fn send(
     vendor: &Vendor,
     form: &Form,
     request: RequestRef<'_>,
     stream: bool,
 ) -> io::Result<Outcome> {
+    // Each request gets its own server, so the first recorded request is the sent request.
     let server = (vendor.start)(vec!["ok".into()]).await?;
     let provider = (form.provider)(&server.url());
     let answer = if stream {
@@ -89,13 +95,14 @@ async fn send(
     })
 }
 
-/// Sends a request for embeddings to a separate server.
+/// Sends an embedding request to a new server.
 async fn embed(
     vendor: &Vendor,
     embedder: fn(&str) -> BoxedEmbeddingProvider,
     request: EmbeddingRequest,
 ) -> io::Result<Outcome> {
     let mut answer = embedding();
+    // The number of vectors must match the number of texts, or the provider returns an error.
     answer.embeddings.truncate(request.input.len());
     let server = (vendor.start)(vec![answer.into()]).await?;
     let error = embedder(&server.url()).embed(request).await.err();
@@ -107,18 +114,24 @@ async fn embed(
     })
 }
 
-/// Returns the problem of an outcome, if there is one. Our server and our provider must agree before a client checks
-/// the request.
+/// Returns the reason why an outcome is a failure. Returns `None` if the outcome is as expected.
+///
+/// `must_be_refused` is set if the provider must reject the request without sending it.
 fn objection(outcome: &Outcome, must_be_refused: bool) -> Option<String> {
     match (outcome, must_be_refused) {
         (Outcome { sent: Some(_), error: None, .. }, false) => None,
         (Outcome { sent: None, is_refusal: true, .. }, true) => None,
-        (Outcome { sent: Some(_), .. }, true) => Some("was sent: take it off the list".to_owned()),
+        (Outcome { sent: Some(_), .. }, true) => {
+            Some("was sent: remove it from `Form::refused`".to_owned())
+        }
         (Outcome { error: Some(error), .. }, _) => Some(error.to_string()),
-        (Outcome { sent: None, error: None, .. }, _) => Some("an answer to no request".to_owned()),
+        (Outcome { sent: None, error: None, .. }, _) => {
+            Some("a response without a request".to_owned())
+        }
     }
 }
 
+/// Returns the line of JSON for a sent request.
 fn line(form: &str, name: &str, stream: bool, sent: RecordedRequest) -> Value {
     let headers = sent.headers.into_iter().filter(|(name, _)| !KEYS.contains(&name.as_str()));
     json!({

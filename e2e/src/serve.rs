@@ -1,4 +1,5 @@
-//! The command `serve`, which starts a loopback server for each case. A failed case does not affect the others.
+//! The command `serve`, which starts a separate loopback server for each case, so that a failed case does not affect
+//! the other cases.
 
 use std::error::Error;
 use std::io::{Read, Write};
@@ -8,8 +9,14 @@ use serde_json::json;
 use crate::cases::{Case, cases};
 use crate::vendor::{API_KEY, MODEL, Vendor};
 
+/// Starts the servers of a vendor, and prints one line of JSON with their URLs and the expected meaning of their
+/// replies. Runs until standard input ends.
+///
+/// # Errors
+///
+/// Returns an error if a server cannot be started, or if a server has replies that no client requested.
 pub(crate) fn run(vendor: &Vendor) -> Result<(), Box<dyn Error>> {
-    // The servers run on a thread of the runtime while this thread waits for the end.
+    // The servers run on the runtime's worker thread, while this thread waits for the end of standard input.
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut servers = Vec::new();
@@ -32,6 +39,6 @@ pub(crate) fn run(vendor: &Vendor) -> Result<(), Box<dyn Error>> {
     if left.is_empty() {
         Ok(())
     } else {
-        Err(format!("replies that nobody asked for: {}", left.join(", ")).into())
+        Err(format!("replies that no client requested: {}", left.join(", ")).into())
     }
 }

@@ -1,4 +1,4 @@
-//! The vendors whose servers and providers are checked.
+//! [`VENDORS`], the vendors whose loopback servers and providers are tested.
 
 use std::io;
 use std::pin::Pin;
@@ -10,34 +10,37 @@ use neuron_testing::vendor::{self, VendorServer, VendorServerBuilder};
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, RecordedRequest, ServerReply};
 use neuron_types::{BoxedEmbeddingProvider, BoxedProvider};
 
-/// The key for all servers that need a key.
+/// API key that all servers accept.
 pub(crate) const API_KEY: &str = AnthropicServer::API_KEY;
 
-/// The only model that the servers know.
+/// The only model that the servers accept.
 pub(crate) const MODEL: &str = "the-model";
 
-/// A vendor whose server and provider we have.
+/// A vendor for which we have a loopback server and a provider.
 pub(crate) struct Vendor {
+    /// Name of the vendor on the command line.
     pub(crate) name: &'static str,
-    /// The requests and responses for this vendor only.
+    /// The corpus file with the requests and responses for this vendor only.
     pub(crate) corpus: &'static str,
+    /// The APIs of the vendor's provider.
     pub(crate) forms: &'static [Form],
-    /// Creates an embedding provider for the server at this URL.
+    /// Creates an embedding provider for the server at a URL. `None` if the vendor has no embeddings.
     pub(crate) embedder: Option<fn(&str) -> BoxedEmbeddingProvider>,
-    /// Number of times that the client requests the same embeddings.
+    /// Number of times that the Python code requests the same embeddings.
     pub(crate) embeddings: usize,
-    /// Number of valid requests that the client chooses.
+    /// Number of valid requests that the Python code creates itself.
     pub(crate) own_requests: usize,
-    /// Starts a server that knows only [`MODEL`].
+    /// Starts a server with these replies. The server accepts only [`MODEL`].
     pub(crate) start: fn(Vec<ServerReply>) -> Starting,
 }
 
-/// A form of a vendor's provider. A vendor with two APIs has two forms.
+/// An API of a vendor's provider. OpenAI has two.
 pub(crate) struct Form {
+    /// Name of the API in the written requests.
     pub(crate) name: &'static str,
-    /// Creates a provider for the server at this URL.
+    /// Creates a provider for the server at a URL.
     pub(crate) provider: fn(&str) -> BoxedProvider,
-    /// The requests that this form must reject, because its wire format cannot express them.
+    /// Names of the corpus requests that the provider must reject, because the API cannot express them.
     pub(crate) refused: &'static [&'static str],
 }
 
@@ -71,7 +74,7 @@ pub(crate) const VENDORS: [Vendor; 3] = [
             },
         ],
         embedder: Some(|url| BoxedEmbeddingProvider::new(openai(url))),
-        // As the client prefers, as numbers, and in base64.
+        // The client's default format, numbers, and base64.
         embeddings: 3,
         own_requests: 11,
         start: |replies| start(OpenAiServer::builder(), replies),
@@ -91,13 +94,14 @@ pub(crate) const VENDORS: [Vendor; 3] = [
             ],
         }],
         embedder: Some(|url| BoxedEmbeddingProvider::new(Ollama::new().base_url(url))),
-        // Directly, and through the client.
+        // Once over plain HTTP, and once with the client.
         embeddings: 2,
         own_requests: 8,
         start: |replies| start(OllamaServer::builder(), replies),
     },
 ];
 
+/// Creates OpenAI's provider for the server at a URL.
 fn openai(url: &str) -> OpenAi {
     OpenAi::new(API_KEY).base_url(url).model(MODEL)
 }
@@ -105,6 +109,7 @@ fn openai(url: &str) -> OpenAi {
 /// The future that starts a loopback server.
 type Starting = Pin<Box<dyn Future<Output = io::Result<Box<dyn Server>>>>>;
 
+/// Starts a server that sends these replies in order.
 fn start<V: vendor::Vendor>(
     builder: VendorServerBuilder<V>,
     replies: Vec<ServerReply>,
@@ -117,8 +122,11 @@ fn start<V: vendor::Vendor>(
 
 /// A running loopback server of any vendor.
 pub(crate) trait Server {
+    /// Returns the URL of the server.
     fn url(&self) -> String;
+    /// Returns the number of replies that no client has requested yet.
     fn remaining(&self) -> usize;
+    /// Returns the requests that the server has received.
     fn requests(&self) -> Vec<RecordedRequest>;
 }
 

@@ -1,4 +1,4 @@
-//! Runs one target of `neuron_fuzz_properties` under libFuzzer. The environment variable `TARGET` names it.
+//! Runs one target of `neuron_fuzz_properties` under libFuzzer. The environment variable `TARGET` selects the target.
 
 #![no_main]
 

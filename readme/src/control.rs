@@ -1,4 +1,4 @@
-//! The example "Control": a run that pauses for approvals, and a run that reaches a limit.
+//! The example "Control". One run pauses for an approval, and one run reaches a limit.
 
 use std::error::Error;
 
@@ -27,7 +27,7 @@ async fn delete_file(
     Ok("deleted".into())
 }
 
-/// Reports that the example was asked for decisions.
+/// Prints the calls for which the example requests approval. Called by an addition of `build.rs`.
 pub(crate) fn asked(pending: &PendingApproval) {
     let calls: Vec<&str> = pending.calls.iter().map(|call| call.call.name.as_str()).collect();
     println!("asked about {}", calls.join(", "));
@@ -56,6 +56,7 @@ pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Runs the example with a scripted provider.
 async fn example(provider: ScriptedProvider) -> Result<(), LoopError> {
     let mut tools = ToolRegistry::new();
     tools.register(GetSizeTool);

@@ -1,4 +1,5 @@
-//! The example "In production": a sandbox beside a function, a tool of an MCP server, another agent and a program.
+//! The example "In production". An agent with a sandbox uses a function, a tool of an MCP server, another agent and a
+//! program.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -21,16 +22,17 @@ async fn read_file(
     std::fs::read_to_string(path).map_err(|error| ToolError::ModelRetry(error.to_string()))
 }
 
-/// Reads the news. A server of MCP has this tool.
+/// Reads the news. This tool belongs to an MCP server.
 #[neuron_tool]
 async fn read_news() -> Result<String, ToolError> {
     println!("read_news");
     Ok("no news".into())
 }
 
-/// Runs a script of a shell.
+/// A tool that runs a shell script in the sandbox.
 struct ReadWithShell;
 
+// Arguments of `ReadWithShell`. Not a doc comment, because a doc comment would become a part of the schema.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Script {
     script: String,
@@ -59,7 +61,7 @@ impl CommandTool for ReadWithShell {
 
 #[tokio::main]
 pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
-    // The kernel of this machine may be too old for the sandbox of the example.
+    // The kernel of this machine may be too old for the sandbox. The test is then skipped.
     if let Err(error) = ProcessSandbox::builder("project").build() {
         println!("no sandbox: {error}");
         return Ok(());
@@ -69,6 +71,7 @@ pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
     session.messages = vec![Message::user("Hello"), Message::assistant("Hello!")];
     storage.save(&session).await?;
 
+    // The sandbox must prevent a connection that succeeds outside of the sandbox.
     let port = std::net::TcpListener::bind("127.0.0.1:0")?;
     let connect = format!(
         "exec 3<>/dev/tcp/{} && echo connected",
@@ -91,7 +94,7 @@ pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
     for (number, (tool, input)) in calls.into_iter().enumerate() {
         replies.push(Reply::tool_call(format!("c{number}"), tool, input));
         if tool == "reviewer" {
-            // The other agent's calls of the model come in between.
+            // The other agent uses the same provider, so its replies come next.
             replies.push(Reply::tool_call("r1", "read_file", json!({"path": "project/a.txt"})));
             replies.push(Reply::text("I have no objection."));
         }
@@ -107,12 +110,12 @@ pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
         }
     }
 
-    // The guardrail ends this run.
+    // The output guardrail refuses the e-mail address in this response.
     let provider = ScriptedProvider::new(["Ask somebody@example.org."]);
     println!("{}", example(provider).await.expect_err("the guardrail ends the run"));
     let is_unchanged = storage.load("chat-42").await?.messages == session.messages;
     println!("the session is as before: {is_unchanged}");
-    // No rule names this call.
+    // No permission rule matches this call, so it is denied.
     let call = Reply::tool_call("c", "write_file", json!({"path": "a"}));
     example(ScriptedProvider::new([call, Reply::text("I may not.")])).await?;
     let session = storage.load("chat-42").await?;
@@ -131,6 +134,7 @@ async fn write_file(
     Ok("written".into())
 }
 
+/// Starts the MCP server, and runs the example with a scripted provider.
 async fn example(provider: ScriptedProvider) -> Result<(), Box<dyn Error>> {
     let mut news = ToolRegistry::new();
     news.register(ReadNewsTool);

@@ -1,8 +1,8 @@
-//! Runs an example of the README or the guide, whose text `build.rs` cuts out. `tests/readme.rs` starts this program and checks what
-//! it prints.
+//! Runs one example of the README or the guide. `build.rs` extracts the text of the examples. `tests/readme.rs` starts
+//! this program and checks its output.
 //!
-//! An example that is a program runs as it is. Any other example gets the variables that the README does not define,
-//! from the module with its name.
+//! An example with a `main` function runs unchanged, except for the additions of `build.rs`. For any other example, the
+//! module with its name defines the variables that the page does not define.
 
 #[cfg(target_os = "linux")]
 mod in_production;
@@ -16,7 +16,7 @@ mod tools_and_long_conversations;
 use std::error::Error;
 use std::process::ExitCode;
 
-/// Makes a module of an example that is a program.
+/// Defines a module for an example that has a `main` function.
 macro_rules! program {
     ($module:ident, $file:literal) => {
         mod $module {
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the URL of the server that stands in for a vendor.
+/// Returns the URL of the loopback server that replaces the vendor's server.
 fn server() -> Result<String, Box<dyn Error>> {
     Ok(std::env::var("README_SERVER")?)
 }

@@ -1,4 +1,4 @@
-//! The example "MCP": a client of the server for files, and a server with a tool.
+//! The example "MCP". The program uses an MCP server for files, and is an MCP server itself.
 
 use std::error::Error;
 
@@ -15,8 +15,10 @@ async fn add(
     Ok(a + b)
 }
 
-/// Writes the names of the other server's tools beside `npx`, the first in the search path. Standard output belongs to
-/// MCP.
+/// Writes the names of the discovered tools to a file, because standard output belongs to the MCP protocol. Called by
+/// an addition of `build.rs`.
+///
+/// The file is in the first folder of the search path. The test puts its own `npx` there, and reads the file.
 pub(crate) fn discovered(tools: &ToolRegistry) -> Result<(), Box<dyn Error>> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folder = std::env::split_paths(&path).next().unwrap_or_default();

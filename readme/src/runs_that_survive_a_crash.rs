@@ -1,4 +1,5 @@
-//! The example "Runs that survive a crash", with a tool that leaves a trace in a file.
+//! The example "Runs that survive a crash". Its tool appends a line to a file each time it runs, so the test can count
+//! the executions.
 
 use std::error::Error;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! The example "Telemetry": the spans that it exports.
+//! The example "Telemetry". Prints the names of the exported spans.
 
 use std::error::Error;
 
@@ -7,6 +7,7 @@ use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 use tracing_subscriber::layer::SubscriberExt as _;
 
+/// Prompt of the run. The exported spans must not contain it.
 const QUESTION: &str = "Where is my parcel?";
 
 #[tokio::main(flavor = "current_thread")]
@@ -15,7 +16,8 @@ pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Runs the agent, and prints the names of the spans.
+/// Runs the agent and prints the names of the exported spans. Panics if a span contains the prompt or the response.
+/// Called by an addition of `build.rs`.
 pub(crate) async fn ask(agent: &Agent) -> Result<(), Box<dyn Error>> {
     let exporter = InMemorySpanExporter::default();
     let tracers = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();

@@ -1,4 +1,5 @@
-//! The example "Tools and long conversations": its middleware and its strategies do what its comments say.
+//! The example "Tools and long conversations". Shows that the middleware and the strategies do what the comments of the
+//! example say.
 
 use std::error::Error;
 
@@ -43,7 +44,7 @@ pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
     let history = history(10_000);
     println!("compacts: {}", context.should_compact(&history, context.token_estimate(&history)));
     show("emptied", &context.compact(history).await?);
-    // The texts alone are too long here, so that messages go too.
+    // Without tool results to clear, the strategies must drop messages.
     let mut history = history_of_text();
     history.push(Message::user("And now?"));
     let before = history.len();
@@ -53,6 +54,7 @@ pub(crate) async fn run() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// Returns `true` if the model receives the error and may correct its arguments.
 fn is_retry(result: &Result<ToolOutput, ToolError>) -> bool {
     match result {
         Ok(output) => output.is_error,
@@ -60,6 +62,7 @@ fn is_retry(result: &Result<ToolOutput, ToolError>) -> bool {
     }
 }
 
+/// Returns a history of 25 tool calls. Each result has about `tokens` tokens.
 fn history(tokens: usize) -> Vec<Message> {
     let mut messages = vec![Message::user("Look at everything.")];
     for number in 0..25 {
@@ -74,6 +77,7 @@ fn history(tokens: usize) -> Vec<Message> {
     messages
 }
 
+/// Returns a history of 40 text messages with about 10,000 tokens each.
 fn history_of_text() -> Vec<Message> {
     let text = |number: usize| match number % 2 {
         0 => Message::user("x".repeat(40_000)),
@@ -82,6 +86,7 @@ fn history_of_text() -> Vec<Message> {
     (0..40).map(text).collect()
 }
 
+/// Prints how many tool results were shortened, and how many of the last results are complete.
 fn show(what: &str, messages: &[Message]) {
     let results =
         messages.iter().flat_map(|message| &message.content).filter_map(|block| match block {
@@ -99,6 +104,7 @@ fn show(what: &str, messages: &[Message]) {
     );
 }
 
+/// Returns the tools and the compaction strategy that the example defines.
 fn example() -> (ToolRegistry, CompositeStrategy) {
     include!(concat!(env!("OUT_DIR"), "/tools-and-long-conversations.rs"))
 }

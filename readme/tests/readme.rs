@@ -1,4 +1,5 @@
-//! Each Rust example of the README and the guide runs, without a network and a key, and does what the text beside it says.
+//! Runs each Rust example of the README and the guide, and checks the behaviour that the text beside the example
+//! describes. Requires no network and no API key.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +14,8 @@ use tokio::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_neuron-readme");
 
-/// Returns a command that runs an example in a folder, against a server in place of the vendor.
+/// Returns a command that runs an example in a folder. The example uses the server at the URL `server` instead of the
+/// vendor's server.
 fn command(example: &str, folder: &Path, server: &str) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg(example).current_dir(folder).env("README_SERVER", server).kill_on_drop(true);
@@ -28,12 +30,13 @@ fn command(example: &str, folder: &Path, server: &str) -> Command {
     command
 }
 
-/// Runs an example to its end, and returns what it prints.
+/// Runs an example in a new folder until it ends, and returns its standard output.
 async fn run(example: &str, server: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     output(command(example, folder.path(), server)).await
 }
 
+/// Runs a command and returns its standard output. Panics if the command fails.
 async fn output(mut command: Command) -> String {
     let output = command.output().await.unwrap();
     let [stdout, stderr] =
@@ -76,7 +79,7 @@ async fn agent_calls_its_tool_and_prints_the_response() {
     let bodies = server.bodies();
     assert!(bodies[0]["system"].to_string().contains("You are a helpful weather assistant."));
     assert_eq!(bodies[0]["messages"][0]["role"], "user");
-    // The comments are what the model reads.
+    // The comments of the tool and its arguments become the descriptions for the model.
     let tool = &bodies[0]["tools"][0];
     assert_eq!(tool["name"], "get_weather");
     assert_eq!(tool["description"], "Returns the current weather in a city");
@@ -113,7 +116,7 @@ the last call may use tools: false\n"
     );
 }
 
-/// Reports a check that this machine cannot do. Fails with `CI=true`.
+/// Reports a check that is not possible on this machine. Panics if the environment variable `CI` is `true`.
 #[cfg(target_os = "linux")]
 fn not_checked(what: &str, reason: &str) {
     println!("not checked: {what} ({reason})");
@@ -137,10 +140,10 @@ async fn sandbox_confines_programs_beside_other_tools() {
     if network == "network: false" {
         not_checked("the network in the README's sandbox", "no bash");
     }
-    // Functions, tools of MCP servers and other agents run beside the sandbox.
+    // Functions, tools of MCP servers and other agents run outside of the sandbox.
     let called = "read_file project/a.txt\nread_news\nread_file project/a.txt\nHello\nHello!\nWhere were we?\n";
     assert!(printed.starts_with(called), "{printed}");
-    // A program reads the project and writes where it may, and nothing else. It has no network.
+    // A program can only read the project and write to the allowed folder. It has no network.
     let results = [
         "[tool result c0: text of a\n]",
         "[tool result c1: no news]",
@@ -174,7 +177,7 @@ async fn telemetry_exports_the_spans_of_a_run_without_its_text() {
 }
 
 #[tokio::test]
-async fn program_uses_an_mcp_server_and_is_one() {
+async fn mcp_example_uses_a_server_and_serves_its_own_tool() {
     let Some(suite) = Suite::or_skip() else {
         return;
     };
@@ -195,8 +198,8 @@ async fn program_uses_an_mcp_server_and_is_one() {
     assert!(discovered.split(' ').any(|tool| tool == "read_text_file"), "{discovered}");
 }
 
-/// Returns a search path with an `npx` that runs the server for files. The server is the one of the registry. Only the
-/// download is left out.
+/// Returns a search path whose first folder contains an `npx`. This `npx` starts the installed file server of the MCP
+/// project instead of downloading it.
 #[cfg(unix)]
 fn with_npx(suite: &Suite, folder: &Path) -> String {
     use std::os::unix::fs::PermissionsExt as _;
@@ -215,7 +218,7 @@ fn with_npx(suite: &Suite, folder: &Path) -> String {
 }
 
 #[tokio::test]
-async fn durable_run_goes_on_after_a_kill() {
+async fn durable_run_resumes_after_a_kill_without_repeating_steps() {
     let folder = tempfile::tempdir().unwrap();
     let server = AnthropicServer::start([
         Reply::tool_call("toolu_1", "refund", json!({"order": 42})),
@@ -229,16 +232,16 @@ async fn durable_run_goes_on_after_a_kill() {
     server.wait_for_requests(2).await;
     first.kill().await.unwrap();
     assert_eq!(output(example()).await, "Order 42 is refunded.\n");
-    // The first response was not paid for again, and the tool did not run again.
+    // The second process did not request the first response again, and did not run the tool again.
     server.assert_complete();
     assert_eq!(server.bodies().len(), 3);
     assert_eq!(server.bodies()[1], server.bodies()[2]);
     assert_eq!(fs::read_to_string(folder.path().join("refunds.txt")).unwrap(), "42\n");
 }
 
-/// The first response of each server is an error, after which the layer tries again.
 #[tokio::test]
-async fn providers_are_swapped_by_one_line() {
+async fn each_provider_example_retries_an_error() {
+    // The first reply of each server is an error. The retry layer of the example then repeats the request.
     let replies = || {
         let overloaded = ProviderError::ServiceUnavailable("overloaded".into());
         [Reply::error(overloaded), Reply::text("A language.")]

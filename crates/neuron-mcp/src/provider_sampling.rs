@@ -1,4 +1,4 @@
-//! Sampling by a provider of the client.
+//! [`ProviderSampling`], which answers the sampling requests of servers with a model of the client.
 
 mod policy;
 mod tool_names;
@@ -12,28 +12,35 @@ pub use self::policy::{AllowAll, SamplingDecision, SamplingPolicy, SamplingRefus
 use self::tool_names::ToolNames;
 use crate::{SamplingHandler, SamplingRequest, SamplingResponse};
 
-/// So many tokens a request may take by default.
+/// Default maximum number of tokens of one response.
 const DEFAULT_MAX_TOKENS: u32 = 4096;
 
-/// A [`SamplingHandler`] that answers requests of servers by any [`Provider`].
+/// A [`SamplingHandler`] that sends the sampling requests of MCP servers to a [`Provider`].
 ///
-/// Whoever runs the server writes the prompt, reads the answer and spends our tokens. The protocol therefore
-/// wants a person to be able to deny each request (MCP specification 2025-11-25, "Sampling"), so a
-/// [`SamplingPolicy`] must be given. It sees each request before the model, and each answer before the server;
-/// it may ask a person, since it is async. [`AllowAll`] lets servers of your own ask what they like.
+/// The operator of a server writes the prompt and reads the response, and you pay for the tokens. The protocol
+/// therefore recommends that a person can deny each request (MCP specification 2025-11-25, "Sampling").
 ///
-/// # What the model is asked
+/// For this reason a [`SamplingPolicy`] is required. The policy reviews each request before it is sent to the model,
+/// and each response before it is sent to the server. The policy is async, so it can ask a person. For servers of your
+/// own, use [`AllowAll`].
 ///
-/// The server's messages, system prompt, temperature, stop sequences and tools. Its tools are not executed
-/// here: the server does that, and asks again. Nothing of the agent's own conversation is added.
+/// # Request to the model
 ///
-/// - **Model**: servers only give hints. [`with_model_for`](Self::with_model_for) says which model a hint
-///   stands for; without one it is [`with_model`](Self::with_model), or the provider's default.
-/// - **Tokens**: at most [`with_max_tokens`](Self::with_max_tokens), 4096 by default, whatever the server
-///   wants.
-/// - **Number**: [`with_max_requests`](Self::with_max_requests). By default there is no limit.
+/// The model receives the server's messages, system prompt, temperature, stop sequences and tools. It does not receive
+/// the conversation of your agent.
 ///
-/// Why the model failed is logged, and not told to the server.
+/// If the model calls a tool, the response with the tool call is sent to the server. The server executes the tool and
+/// sends another sampling request with the result.
+///
+/// - **Model**: a server can send only hints. Set the model for a hint with [`with_model_for`](Self::with_model_for).
+///   For all other requests, [`with_model`](Self::with_model) sets the model. By default the provider selects the
+///   model.
+/// - **Tokens**: a response has at most as many tokens as the server requests, and never more than
+///   [`with_max_tokens`](Self::with_max_tokens). Defaults to 4096.
+/// - **Requests**: [`with_max_requests`](Self::with_max_requests) limits their number. By default there is no limit.
+///
+/// If the provider fails, its error is logged. The server receives only a general error, because the error may contain
+/// details of your account.
 ///
 /// # Example
 ///
@@ -60,19 +67,24 @@ const DEFAULT_MAX_TOKENS: u32 = 4096;
 /// ```
 #[must_use]
 pub struct ProviderSampling<P, S> {
+    /// Provider of the model.
     provider: P,
+    /// Policy that reviews requests and responses.
     policy: S,
+    /// Model for requests without a known hint. Empty for the provider's default model.
     model: String,
-    /// Parts of hints, in lower case, and the models that they stand for.
+    /// Pairs of a hint in lower case and its model, in the order in which they were added.
     models: Vec<(String, String)>,
+    /// Maximum number of tokens of one response.
     max_tokens: u32,
+    /// Maximum number of requests to the model.
     max_requests: usize,
-    /// Number of requests to the model.
+    /// Number of requests to the model so far.
     requests: AtomicUsize,
 }
 
 impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
-    /// Answers by this provider what this policy allows.
+    /// Creates a handler that sends the requests that `policy` allows to `provider`.
     pub fn new(provider: P, policy: S) -> Self {
         Self {
             provider,
@@ -85,42 +97,48 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         }
     }
 
-    /// Sets the model for requests whose hints say nothing to us. By default it is the provider's.
+    /// Sets the model for requests without a known hint. Defaults to the provider's default model.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets the model for requests with this hint. A hint of a server may be longer or shorter than `hint`, and
-    /// in other letters: `haiku` stands for `Claude-Haiku` too. The server's first hint that is known counts.
+    /// Sets the model for requests whose hint matches `hint`.
+    ///
+    /// Two hints match if one contains the other, in any case. For example, `haiku` matches the server's hint
+    /// `Claude-Haiku`. If a request has several hints, the first hint with a match selects the model.
     pub fn with_model_for(mut self, hint: impl Into<String>, model: impl Into<String>) -> Self {
         self.models.push((hint.into().to_lowercase(), model.into()));
         self
     }
 
-    /// Sets how many tokens an answer may have at the most. By default 4096.
+    /// Sets the maximum number of tokens of one response. A server that requests more gets at most this number.
+    /// Defaults to 4096.
     pub fn with_max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = tokens;
         self
     }
 
-    /// Sets the maximum number of requests to the model, without the requests that the policy refuses. By
-    /// default there is no limit.
+    /// Sets the maximum number of requests to the model. Further requests are refused. Requests that the policy refuses
+    /// do not count. By default there is no limit.
     pub fn with_max_requests(mut self, requests: usize) -> Self {
         self.max_requests = requests;
         self
     }
 
-    /// Returns the number of requests to the model so far.
+    /// Returns the number of requests that were sent to the model.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
 
+    /// Returns the model for a request, by the request's hints. Returns an empty string for the provider's default
+    /// model.
     fn model(&self, request: &SamplingRequest) -> String {
         let stands_for = |hint: &String| {
             let hint = hint.to_lowercase();
             let is_meant = |known: &str| hint.contains(known) || known.contains(&hint);
+            // Every name contains an empty hint, so an empty hint must not match.
             let is_said = !hint.is_empty();
             self.models.iter().find(|(known, _)| is_said && is_meant(known))
         };
@@ -128,8 +146,9 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         known.map_or_else(|| self.model.clone(), |(_, model)| model.clone())
     }
 
+    /// Converts a sampling request into a request to the provider, with `names` as the names of the tools.
     fn completion(&self, request: SamplingRequest, names: &ToolNames) -> CompletionRequest {
-        // A server that names no number wants as many as it may have.
+        // A server that sends no number (zero) gets the maximum.
         let wanted = if request.max_tokens == 0 { u32::MAX } else { request.max_tokens };
         let tokens = wanted.min(self.max_tokens);
         CompletionRequest {
@@ -145,7 +164,7 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         }
     }
 
-    /// Takes one of the requests that are left.
+    /// Counts a request to the model. Returns an error if the maximum number of requests is reached.
     fn count(&self) -> Result<(), McpError> {
         let next = |done: usize| (done < self.max_requests).then_some(done.saturating_add(1));
         let counted = self.requests.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
@@ -154,16 +173,16 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
 }
 
 impl<P: Provider, S: SamplingPolicy> SamplingHandler for ProviderSampling<P, S> {
-    /// Asks the policy, the model, and the policy again.
+    /// Lets the policy review the request, sends the request to the model, and lets the policy review the response.
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`]: with [`SamplingRefused`] what the policy or a limit refused, else that the model
-    /// failed.
+    /// Returns [`McpError::Other`] with a [`SamplingRefused`] if the policy refuses or the maximum number of requests
+    /// is reached. Returns [`McpError::Other`] with a general text if the provider fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the provider's; the request has been counted.
+    /// Dropping the future cancels the request to the model. A request that was sent to the model stays counted.
     async fn sample(&self, request: SamplingRequest) -> Result<SamplingResponse, McpError> {
         let request = decided(self.policy.review_request(request).await)?;
         self.count()?;
@@ -182,6 +201,7 @@ impl<P: Provider, S: SamplingPolicy> SamplingHandler for ProviderSampling<P, S> 
     }
 }
 
+/// Returns the value that the policy allowed. Returns an error with [`SamplingRefused`] if the policy refused.
 fn decided<T>(decision: SamplingDecision<T>) -> Result<T, McpError> {
     match decision {
         SamplingDecision::Allow(value) => Ok(value),
@@ -189,14 +209,16 @@ fn decided<T>(decision: SamplingDecision<T>) -> Result<T, McpError> {
     }
 }
 
+/// Creates the error for a refused request or response. The server receives its text.
 fn refused(reason: String) -> McpError {
     McpError::Other(Box::new(SamplingRefused { reason }))
 }
 
-/// Hides the provider's error from the server, because it may contain details of our account.
+/// Logs the provider's error, and returns a general error for the server. The provider's error may contain details of
+/// the user's account.
 fn failed(error: ProviderError) -> McpError {
-    // Of no span: whoever exports spans exports what is logged within them.
-    tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model that a server asked failed");
+    // Logged outside of all spans, because an exporter of spans also exports the events inside them.
+    tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model failed for a server's request");
     McpError::Other("the client's model failed".into())
 }
 

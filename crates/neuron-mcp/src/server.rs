@@ -1,4 +1,5 @@
-//! An MCP server for the tools of a registry, and optionally resources and prompts.
+//! An MCP server that offers the tools of a [`ToolRegistry`](neuron_tool::ToolRegistry), and optionally resources and
+//! prompts.
 
 mod call;
 mod cursor;

@@ -1,4 +1,4 @@
-//! Valid inputs in the vendors' formats.
+//! Valid inputs of all targets, in the formats of the vendors. The mutations of the fuzzers start from them.
 
 use neuron_testing::{Wire, ollama, openai};
 use neuron_types::{
@@ -9,20 +9,22 @@ use serde_json::{Value, json};
 
 use crate::vendor::{ANTHROPIC, CHAT, OLLAMA, RESPONSES, Vendor};
 
-/// Responses with all content that a message may have, as the stored form of the content and the stop reason.
+/// Responses that together contain every kind of content. JSON pairs of the content blocks and the stop reason.
 const ANSWERS: &str = include_str!("../answers.json");
 
-/// Returns the streams of all vendors.
+/// Returns valid and broken streams of all vendors. Each input starts with a byte that defines how it is cut.
 pub(crate) fn all_streams() -> Vec<Vec<u8>> {
     [ANTHROPIC, CHAT, RESPONSES, OLLAMA].iter().flat_map(streams).collect()
 }
 
-/// Returns streams of a vendor, with several ways to cut each.
+/// Returns streams of a vendor, in several notations and with several ways to cut them. Some streams break in the
+/// middle and end with an error event.
 pub(crate) fn streams(vendor: &Vendor) -> Vec<Vec<u8>> {
     let wires =
         [Wire::default(), Wire::default().crlf().padded(), Wire::default().no_space().comments()];
     let mut all = Vec::new();
     for write in vendor.write_stream {
+        // The first byte of each input selects the cut (see `pieces.rs`).
         for (number, answer) in answers().iter().enumerate() {
             for (cut, wire) in wires.iter().enumerate() {
                 let mut stream = vec![u8::try_from(number * 4 + cut).unwrap_or_default()];
@@ -39,16 +41,16 @@ pub(crate) fn streams(vendor: &Vendor) -> Vec<Vec<u8>> {
     all
 }
 
-/// Returns whole responses of a vendor.
+/// Returns whole responses of a vendor, and a JSON body with very long texts.
 pub(crate) fn bodies(vendor: &Vendor) -> Vec<Vec<u8>> {
-    // Not a response of any vendor. An error must not show its whole text.
+    // A body that is not a response of any vendor. The text of the error must not contain the whole body.
     let long = "long ".repeat(8_000);
     let long = json!({"content": long, "choices": long, "output": long, "message": long});
     let bodies = answers().iter().map(vendor.write_response).chain([long]).collect::<Vec<_>>();
     bodies.iter().map(|body| body.to_string().into_bytes()).collect()
 }
 
-/// Returns errors of all vendors, in the format of the inputs of `rejection`.
+/// Returns error responses of all vendors with various statuses, encoded as [`rejection`](crate::rejection) expects.
 pub(crate) fn errors() -> Vec<Vec<u8>> {
     let bodies = [
         json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down", "details": {"error_code": "enforced_spend_limit_reached"}}, "request_id": "req_1"}),
@@ -67,7 +69,7 @@ pub(crate) fn errors() -> Vec<Vec<u8>> {
     errors.collect()
 }
 
-/// Returns vectors of all vendors, in the format of the inputs of `embeddings`.
+/// Returns embedding responses of all vendors, encoded as [`embeddings`](crate::embeddings) expects.
 pub(crate) fn embeddings() -> Vec<Vec<u8>> {
     let response = EmbeddingResponse {
         embeddings: vec![vec![0.5, -1.0], vec![1e-3, 2.0]],
@@ -84,10 +86,12 @@ pub(crate) fn embeddings() -> Vec<Vec<u8>> {
     .collect()
 }
 
+/// Returns the JSON text of a body behind a prefix.
 fn prefixed(prefix: &[u8], body: &Value) -> Vec<u8> {
     [prefix, body.to_string().as_bytes()].concat()
 }
 
+/// Parses [`ANSWERS`] into responses with an id, a model and usage.
 fn answers() -> Vec<CompletionResponse> {
     let answers: Vec<(Vec<ContentBlock>, StopReason)> =
         serde_json::from_str(ANSWERS).expect("the stored form");

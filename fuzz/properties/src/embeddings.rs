@@ -1,4 +1,5 @@
-//! Checks that a response has one vector for each text, or is an error.
+//! Checks the parsing of embedding responses. The result is either an error or a response with exactly one vector for
+//! each text.
 
 use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
@@ -6,17 +7,17 @@ use neuron_types::{EmbeddingError, EmbeddingResponse};
 
 use crate::assert_short;
 
-/// Parses vectors of OpenAI.
+/// Parses an embedding response of OpenAI.
 pub fn openai(input: &[u8]) {
     check(openai::wire::read_embeddings, input);
 }
 
-/// Parses vectors of Ollama.
+/// Parses an embedding response of Ollama.
 pub fn ollama(input: &[u8]) {
     check(ollama::wire::read_embeddings, input);
 }
 
-/// Checks an input. Its first byte is the number of the texts that were sent.
+/// Checks an input. The first byte is the number of texts in the request, and the other bytes are the response's body.
 fn check(read: fn(&[u8], usize) -> Result<EmbeddingResponse, EmbeddingError>, input: &[u8]) {
     let [count, body @ ..] = input else {
         return;

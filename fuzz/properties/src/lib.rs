@@ -1,8 +1,9 @@
-//! The properties of all code that parses a vendor's bytes. They must hold for any bytes.
+//! Properties of the code that parses a vendor's bytes. The properties must hold for any bytes.
 //!
-//! Each target is a plain function of bytes that panics if a property does not hold. Two runners call the targets. The
-//! first is a test in every run of the tests, with a fixed number of inputs from a seeded generator. The second is
-//! cargo-fuzz (`fuzz/fuzz_targets`), which runs as long as the user wants.
+//! Each target is a function that takes bytes and panics if a property does not hold. The targets are used in two ways:
+//!
+//! - The tests of this package run each target with a fixed number of inputs from a seeded generator.
+//! - cargo-fuzz (`fuzz/fuzz_targets`) runs one target as long as the user wants.
 //!
 //! | file | properties of |
 //! |---|---|
@@ -28,14 +29,14 @@ mod vendor;
 use crate::corpus::{all_streams, bodies, errors, streams};
 use crate::vendor::{ANTHROPIC, CHAT, OLLAMA, RESPONSES};
 
-/// A target for a fuzzer, with its property and valid inputs.
+/// A function that checks a property, with valid inputs for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
-    /// The name of the target and of its corpus.
+    /// Name of the target and of the folder with its corpus.
     pub name: &'static str,
-    /// Panics if a property does not hold for these bytes.
+    /// Checks an input. Panics if a property does not hold for these bytes.
     pub check: fn(&[u8]),
-    /// Returns valid inputs, from which other inputs are made.
+    /// Returns valid inputs. The fuzzers create other inputs from them.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -58,9 +59,10 @@ pub const TARGETS: [Target; 15] = [
     Target { name: "ollama_embeddings", check: embeddings::ollama, seeds: corpus::embeddings },
 ];
 
-/// Maximum length of an error's text in bytes, for any input.
+/// Maximum length of an error's text in bytes. An error must not contain the whole body of a response.
 const MOST_ERROR_BYTES: usize = 17 * 1024;
 
+/// Panics if the text of an error is longer than [`MOST_ERROR_BYTES`].
 #[track_caller]
 fn assert_short(error: &impl std::fmt::Display) {
     let length = error.to_string().len();

@@ -1,5 +1,6 @@
-//! Writes the valid inputs of every target into a folder. They are the initial corpora for cargo-fuzz. Usage: `cargo
-//! run -p neuron-fuzz-properties -- fuzz/corpus`
+//! Writes the valid inputs of every target into a folder, as the initial corpora for cargo-fuzz.
+//!
+//! Usage: `cargo run -p neuron-fuzz-properties -- fuzz/corpus`
 
 use std::path::PathBuf;
 

@@ -1,17 +1,20 @@
-//! Inputs that contain their cuts, so that the fuzzer finds both the bytes and the cuts.
+//! [`Cut`], which cuts an input into pieces. The first byte of the input defines how, so a fuzzer varies both the bytes
+//! and the cuts.
 
 use bytes::Bytes;
 
-/// Bytes, and the pieces in which a connection delivers them.
+/// The bytes of an input, and the way in which a connection delivers them in pieces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cut<'a> {
-    /// All bytes.
+    /// All bytes except the first byte of the input.
     pub(crate) whole: &'a [u8],
+    /// The first byte of the input. Its lowest two bits select the kind of cut, and the other bits the size of the
+    /// pieces.
     seed: u8,
 }
 
 impl<'a> Cut<'a> {
-    /// Parses an input. Its first byte defines how the other bytes are cut.
+    /// Splits an input into the byte that defines the cut and the other bytes.
     pub(crate) fn new(input: &'a [u8]) -> Self {
         match input {
             [seed, whole @ ..] => Self { whole, seed: *seed },
@@ -19,7 +22,8 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Returns the pieces, which are single bytes, pieces of one size, two halves, or pieces of many sizes.
+    /// Returns the bytes in pieces. Depending on the seed, these are single bytes, pieces of one size, two pieces, or
+    /// pieces of varying sizes.
     pub(crate) fn pieces(self) -> Vec<Bytes> {
         let mut rest = self.whole;
         let mut size = usize::from(self.seed >> 2);
@@ -30,7 +34,7 @@ impl<'a> Cut<'a> {
                 1 => size,
                 2 if pieces.is_empty() => self.whole.len() * size / 64,
                 2 => rest.len(),
-                // Any sequence of small numbers is sufficient.
+                // Any sequence of different small numbers is sufficient.
                 _ => (size * 7 + 3) % 61,
             };
             let (piece, after) = rest.split_at(size.clamp(1, rest.len()));

@@ -1,11 +1,11 @@
-//! Checks that every text in a whole response is in the message.
+//! Checks that the message of a parsed response contains every text of the response's body.
 
 use serde_json::Value;
 
 use crate::vendor::{self, Vendor};
 use crate::{assert_short, echo};
 
-/// Parses a response of the Messages API.
+/// Parses a whole response of Anthropic's Messages API.
 pub fn anthropic(body: &[u8]) {
     check(&vendor::ANTHROPIC, body, |json| {
         let blocks = list(json, "content").filter(|block| block["type"] == "text");
@@ -13,7 +13,7 @@ pub fn anthropic(body: &[u8]) {
     });
 }
 
-/// Parses a response of Chat Completions.
+/// Parses a whole response of OpenAI's Chat Completions API.
 pub fn chat(body: &[u8]) {
     check(&vendor::CHAT, body, |json| {
         let message = &json["choices"][0]["message"];
@@ -24,7 +24,7 @@ pub fn chat(body: &[u8]) {
     });
 }
 
-/// Parses a response of the Responses API.
+/// Parses a whole response of OpenAI's Responses API.
 pub fn responses(body: &[u8]) {
     check(&vendor::RESPONSES, body, |json| {
         let items = list(json, "output").filter(|item| item["type"] == "message");
@@ -35,25 +35,27 @@ pub fn responses(body: &[u8]) {
     });
 }
 
-/// Parses a response of Ollama.
+/// Parses a whole response of Ollama.
 pub fn ollama(body: &[u8]) {
     check(&vendor::OLLAMA, body, |json| {
         json["message"]["content"].as_str().unwrap_or_default().to_owned()
     });
 }
 
+/// Checks a body. `text` returns all texts in the body's JSON, which the message must contain.
 fn check(vendor: &Vendor, body: &[u8], text: impl Fn(&Value) -> String) {
     let response = match (vendor.read_response)(body) {
         Ok(response) => response,
         Err(error) => return assert_short(&error),
     };
-    // The parser may skip JSON that `serde_json` rejects, such as a number that is too large.
+    // The provider may accept JSON that `serde_json` cannot represent as a `Value`, such as a number that is too large.
     if let Ok(json) = serde_json::from_slice(body) {
         assert_eq!(response.message.text(), text(&json), "{json}");
     }
     echo::check(vendor, &response);
 }
 
+/// Returns the items of an array in a JSON object. Returns no items if there is no such array.
 fn list<'j>(json: &'j Value, key: &str) -> impl Iterator<Item = &'j Value> {
     json.get(key).and_then(Value::as_array).into_iter().flatten()
 }

@@ -1,5 +1,5 @@
-//! Checks that the events of a stream do not depend on the cuts of the bytes. A stream has one end, and its message
-//! matches its deltas.
+//! Checks the parsing of streamed responses. The events must not depend on how the bytes are cut. A stream has exactly
+//! one end, and the message at the end matches the deltas before it.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -13,17 +13,17 @@ use crate::pieces::Cut;
 use crate::vendor::{self, Vendor};
 use crate::{assert_short, echo};
 
-/// Parses a stream of the Messages API.
+/// Parses a stream of Anthropic's Messages API.
 pub fn anthropic(input: &[u8]) {
     check(&vendor::ANTHROPIC, input);
 }
 
-/// Parses a stream of Chat Completions.
+/// Parses a stream of OpenAI's Chat Completions API.
 pub fn chat(input: &[u8]) {
     check(&vendor::CHAT, input);
 }
 
-/// Parses a stream of the Responses API.
+/// Parses a stream of OpenAI's Responses API.
 pub fn responses(input: &[u8]) {
     check(&vendor::RESPONSES, input);
 }
@@ -33,6 +33,8 @@ pub fn ollama(input: &[u8]) {
     check(&vendor::OLLAMA, input);
 }
 
+/// Checks an input. Panics if the events of the whole stream and of its pieces differ, or if the stream does not end
+/// with exactly one response or error.
 fn check(vendor: &Vendor, input: &[u8]) {
     let cut = Cut::new(input);
     let whole = read(vendor, vec![Bytes::copy_from_slice(cut.whole)]);
@@ -53,7 +55,7 @@ fn check(vendor: &Vendor, input: &[u8]) {
     }
 }
 
-/// Returns all events of a stream whose bytes are all available.
+/// Returns all events of a stream whose bytes are available immediately. Panics if the stream waits.
 fn read(vendor: &Vendor, pieces: Vec<Bytes>) -> Vec<StreamEvent> {
     let mut receiver = (vendor.read_stream)(pieces).receiver;
     let mut context = Context::from_waker(Waker::noop());
@@ -67,7 +69,7 @@ fn read(vendor: &Vendor, pieces: Vec<Bytes>) -> Vec<StreamEvent> {
     }
 }
 
-/// Formats events without the random ids that the parser creates for calls without an id.
+/// Formats events for a comparison. Removes the random ids that the parser creates for tool calls without an id.
 fn without_made_ids(events: &[StreamEvent]) -> String {
     const HEX_DIGITS: usize = 32;
     let text = format!("{events:?}");
@@ -82,8 +84,9 @@ fn without_made_ids(events: &[StreamEvent]) -> String {
     masked
 }
 
-/// Checks a response that was read to its end.
+/// Checks a stream that ended with a response. `before` are the events before the last event.
 fn complete(vendor: &Vendor, before: &[StreamEvent], response: &CompletionResponse) {
+    // The usage and the complete message are always the last two events before the response.
     let [deltas @ .., StreamEvent::Usage(usage), StreamEvent::MessageComplete(message)] = before
     else {
         panic!("usage and message do not come before the response: {before:?}");
@@ -98,6 +101,7 @@ fn complete(vendor: &Vendor, before: &[StreamEvent], response: &CompletionRespon
     echo::check(vendor, response);
 }
 
+/// Checks that every tool call starts before its deltas and ends after them.
 fn calls_begin_and_end(deltas: &[StreamEvent]) {
     let mut open: HashMap<&str, usize> = HashMap::new();
     for delta in deltas {
@@ -116,6 +120,7 @@ fn calls_begin_and_end(deltas: &[StreamEvent]) {
     assert!(open.values().all(|calls| *calls == 0), "a call does not end: {deltas:?}");
 }
 
+/// Checks that the deltas contain exactly the text, the thinking and the tool calls of the message.
 fn pieces_make_the_message(deltas: &[StreamEvent], response: &CompletionResponse) {
     let message = &response.message;
     let (mut text, mut thinking, mut calls) = (String::new(), String::new(), Vec::new());
@@ -127,8 +132,8 @@ fn pieces_make_the_message(deltas: &[StreamEvent], response: &CompletionResponse
             _ => {}
         }
     }
-    // A server may write several blocks at the same time. The message has them one after the other, so the letters are
-    // compared without their order.
+    // A server may interleave the deltas of several blocks, but the message contains one block after the other. The
+    // characters are therefore compared without their order.
     assert_eq!(letters(&text), letters(&message.text()), "{deltas:?} made {message:?}");
     let thoughts = message.content.iter().filter_map(|block| match block.portable()? {
         ContentBlock::Thinking { thinking, .. } => Some(thinking.as_str()),
@@ -146,6 +151,7 @@ fn pieces_make_the_message(deltas: &[StreamEvent], response: &CompletionResponse
     }
 }
 
+/// Returns the characters of a text in sorted order.
 fn letters(text: &str) -> Vec<char> {
     let mut letters: Vec<char> = text.chars().collect();
     letters.sort_unstable();

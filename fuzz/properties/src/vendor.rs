@@ -1,4 +1,4 @@
-//! The functions of each API.
+//! [`Vendor`], the functions of a provider and of its loopback server that the properties use.
 
 use bytes::Bytes;
 use futures_util::{Stream, stream};
@@ -10,22 +10,26 @@ use neuron_testing::{Wire, anthropic as anthropic_server, ollama as ollama_serve
 use neuron_types::{CompletionResponse, ProviderError, RequestRef, StreamHandle};
 use serde_json::Value;
 
-/// Writes a response as a stream.
+/// Encodes a response as the bytes of a stream. The number is the length of a delta in characters.
 type WriteStream = fn(&CompletionResponse, usize, &Wire) -> Vec<u8>;
 
-/// The functions of an API, and of the server that emulates it.
+/// The parsers and encoders of an API.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Vendor {
+    /// Encodes a request with the provider. The flag requests a stream.
     pub(crate) write_request: fn(RequestRef<'_>, bool) -> Result<Vec<u8>, ProviderError>,
+    /// Parses a whole response with the provider.
     pub(crate) read_response: fn(&[u8]) -> Result<CompletionResponse, ProviderError>,
+    /// Parses the pieces of a streamed response with the provider.
     pub(crate) read_stream: fn(Vec<Bytes>) -> StreamHandle,
-    /// Set if a streamed message is made from its deltas. If the API also sends the whole message at the end, the two
-    /// may differ.
+    /// Set if the provider assembles the message of a stream from its deltas. Otherwise the API sends the whole message
+    /// at the end, and a broken input may contain another message than its deltas.
     pub(crate) assembles: bool,
+    /// Encodes a whole response with the loopback server.
     pub(crate) write_response: fn(&CompletionResponse) -> Value,
-    /// A function for each dialect. The number is the length of a delta in characters.
+    /// Encode a streamed response with the loopback server. Contains one function for each dialect of the API.
     pub(crate) write_stream: &'static [WriteStream],
-    /// The event of an error within a stream.
+    /// Bytes of an error event within a stream.
     pub(crate) stream_error: &'static str,
 }
 
@@ -79,6 +83,7 @@ pub(crate) const OLLAMA: Vendor = Vendor {
     stream_error: "{\"error\":\"server busy\"}\n",
 };
 
+/// Returns the pieces of a body as a stream without errors.
 fn body(pieces: Vec<Bytes>) -> impl Stream<Item = Result<Bytes, ProviderError>> + Unpin + Send {
     stream::iter(pieces.into_iter().map(Ok))
 }

@@ -1,16 +1,16 @@
-//! Faults that the fuzzers found, each with a minimal input.
+//! Regression tests for faults that the fuzzers found, each with a minimal input.
 
 use neuron_fuzz_properties::{response, stream};
 
-/// Encodes a stream of server-sent events. The first byte defines how it is cut.
+/// Encodes a stream of server-sent events as an input. The first byte selects the way to cut the stream.
 fn events(data: &[&str]) -> Vec<u8> {
     let events = data.iter().map(|data| format!("data: {data}\n\n"));
     format!("\0{}", events.collect::<String>()).into_bytes()
 }
 
-// Deltas of text in a block that is not a text were shown, but were missing in the message.
+// Text deltas in a block of another type were returned as events, but were missing in the message.
 #[test]
-fn text_in_a_block_that_is_not_modelled_is_not_said() {
+fn delta_of_the_wrong_type_for_its_block_is_dropped() {
     for (kind, delta) in [
         ("new", r#"{"type":"text_delta","text":"a"}"#),
         ("thinking", r#"{"type":"text_delta","text":"a"}"#),
@@ -27,9 +27,9 @@ fn text_in_a_block_that_is_not_modelled_is_not_said() {
     }
 }
 
-// A call began and did not end if another item replaced it.
+// A tool call started and did not end if another item with the same index replaced it.
 #[test]
-fn a_call_ends_when_another_item_takes_its_place() {
+fn tool_call_ends_when_another_item_replaces_it() {
     let call = r#"{"type":"response.output_item.added","output_index":0,"item":{"type":"function_call","call_id":"c","name":"n"}}"#;
     let message = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"message","content":[]}}"#;
     let end = r#"{"type":"response.completed","response":{"id":"r"}}"#;
@@ -37,9 +37,9 @@ fn a_call_ends_when_another_item_takes_its_place() {
     stream::responses(&events(&[call, call, end]));
 }
 
-// A refusal was shown, and then a value of another type replaced it.
+// A delta with a refusal was returned, and then a value of another type replaced the refusal in the message.
 #[test]
-fn what_was_said_stays() {
+fn later_value_of_another_type_keeps_the_streamed_refusal() {
     for more in [
         r#"{"refusal":"No.","audio":{"transcript":"a"}}"#,
         r#"{"refusal":-1,"audio":{"transcript":[]}}"#,
@@ -53,9 +53,9 @@ fn what_was_said_stays() {
     }
 }
 
-// The message's text had only one of a refusal and a transcript in the same response.
+// If a response had both a refusal and an audio transcript, the message's text contained only one of them.
 #[test]
-fn a_refusal_and_speech_are_both_said() {
+fn message_contains_both_refusal_and_transcript() {
     response::chat(
         br#"{"choices":[{"message":{"content":"a","refusal":"b","audio":{"transcript":"c"}}}]}"#,
     );

@@ -1,21 +1,23 @@
-//! The policy on the requests of servers to our model, and on its responses.
+//! [`SamplingPolicy`], which reviews the sampling requests of servers and the responses of the model.
 
 use std::future::Future;
 
 use crate::{SamplingRequest, SamplingResponse};
 
-/// Decides on the requests of servers to our model, and on its responses.
+/// Reviews the sampling requests of servers, and the responses of the client's model.
 ///
-/// It may take its time and ask a person; the time that the server has for a request of ours stands still
-/// meanwhile. An async function that takes a [`SamplingRequest`] is a policy for requests, which lets all
-/// answers through.
+/// A policy may take long, for example to ask a person. A server may send a sampling request while it handles a request
+/// of the client. The timeout of the client's request is paused until the sampling request has a response.
+///
+/// An async function that takes a [`SamplingRequest`] is a policy too. It reviews the requests and allows all
+/// responses.
 ///
 /// # Example
 ///
 /// ```
 /// use neuron_mcp::{SamplingDecision, SamplingPolicy, SamplingRequest, SamplingResponse};
 ///
-/// /// Lets servers ask short questions, without tools, and get no addresses.
+/// /// Allows one message without tools, and refuses responses that contain a URL.
 /// struct Careful;
 ///
 /// impl SamplingPolicy for Careful {
@@ -43,18 +45,20 @@ use crate::{SamplingRequest, SamplingResponse};
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no policy for sampling",
+    message = "`{Self}` is not a `SamplingPolicy`",
     note = "implement `SamplingPolicy`, or give an async function from `SamplingRequest` to \
             `SamplingDecision<SamplingRequest>`, or `AllowAll`"
 )]
 pub trait SamplingPolicy: Send + Sync {
-    /// Decides on a request before the model sees it. It may change or refuse the request.
+    /// Reviews a request before it is sent to the model. The policy may change or refuse the request.
     fn review_request(
         &self,
         request: SamplingRequest,
     ) -> impl Future<Output = SamplingDecision<SamplingRequest>> + Send;
 
-    /// Decides on the answer before the server sees it. `request` is what was allowed. Provided: lets it pass.
+    /// Reviews a response before it is sent to the server. The policy may change or refuse the response. `request` is
+    /// the request that [`review_request`](Self::review_request) allowed. The default implementation allows every
+    /// response.
     fn review_response(
         &self,
         request: &SamplingRequest,
@@ -78,17 +82,17 @@ where
     }
 }
 
-/// The decision of a [`SamplingPolicy`].
+/// The decision of a [`SamplingPolicy`] on a request or a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SamplingDecision<T> {
-    /// Continue with this value, which the policy may have changed.
+    /// Continues with this value, which the policy may have changed.
     Allow(T),
-    /// Refuse, with the reason, which the server is told.
+    /// Refuses the request or response. Contains the reason, which the server receives.
     Refuse(String),
 }
 
-/// A policy that allows everything without asking, for servers of your own, or together with a limit on the number
-/// of requests.
+/// A policy that allows every request and every response. Use it for servers of your own, or together with
+/// [`ProviderSampling::with_max_requests`](crate::ProviderSampling::with_max_requests).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowAll;
 
@@ -98,12 +102,12 @@ impl SamplingPolicy for AllowAll {
     }
 }
 
-/// A request for sampling was refused by the policy or a limit. Inside
+/// Error for a sampling request that the policy or a limit refused. Wrapped in
 /// [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("sampling was refused: {reason}")]
 #[non_exhaustive]
 pub struct SamplingRefused {
-    /// Why.
+    /// Reason of the refusal, which the server receives.
     pub reason: String,
 }

@@ -1,4 +1,4 @@
-//! The names of a server's tools in a request of ours, and back.
+//! [`ToolNames`], which maps the tool names of a server to names that the model's provider accepts.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,20 @@ use neuron_types::{ContentBlock, Message, ToolChoice, ToolDefinition};
 
 use crate::bridge::{cleaned_schema, model_names};
 
-/// The names of a request's tools at the server and for vendors.
+/// The tool names of a sampling request, mapped in both directions.
+///
+/// The protocol allows tool names that providers reject, such as names with dots. The model therefore receives other
+/// names.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
+    /// Names for the provider, by the server's names.
     shown: HashMap<String, String>,
+    /// The server's names, by the names for the provider.
     of_server: HashMap<String, String>,
 }
 
 impl ToolNames {
+    /// Creates the mapping for the tools of a request.
     pub(super) fn of(tools: &[ToolDefinition]) -> Self {
         let mut names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         names.sort_unstable();
@@ -26,7 +32,7 @@ impl ToolNames {
         }
     }
 
-    /// The tools under names and with schemas that vendors take.
+    /// Returns the tools with names and input schemas that providers accept.
     pub(super) fn in_definitions(&self, tools: Vec<ToolDefinition>) -> Vec<ToolDefinition> {
         let shown = tools.into_iter().map(|tool| ToolDefinition {
             name: translated(&self.shown, tool.name),
@@ -36,6 +42,7 @@ impl ToolNames {
         shown.collect()
     }
 
+    /// Returns the tool choice with the tool's name for the provider.
     pub(super) fn in_choice(&self, choice: ToolChoice) -> ToolChoice {
         match choice {
             ToolChoice::Specific { name } => {
@@ -45,21 +52,24 @@ impl ToolNames {
         }
     }
 
+    /// Returns messages whose tool calls have the names for the provider.
     pub(super) fn in_messages(&self, messages: Vec<Message>) -> Vec<Message> {
         messages.into_iter().map(|message| renamed(message, &self.shown)).collect()
     }
 
-    /// An answer with the names that the server knows.
+    /// Returns a message whose tool calls have the server's names.
     pub(super) fn of_server_in(&self, message: Message) -> Message {
         renamed(message, &self.of_server)
     }
 }
 
+/// Returns the mapped name. Returns the name unchanged if the mapping does not contain it.
 fn translated(names: &HashMap<String, String>, name: String) -> String {
     names.get(&name).cloned().unwrap_or(name)
 }
 
-/// A message with other names in its calls. What only one vendor understands does not leave the client.
+/// Returns a message whose tool calls have the mapped names. Content in a provider's own format is replaced by its
+/// portable form, if there is one.
 fn renamed(message: Message, names: &HashMap<String, String>) -> Message {
     let block = |block: ContentBlock| match block {
         ContentBlock::ToolUse { id, name, input } => {

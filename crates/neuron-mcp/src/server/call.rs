@@ -1,4 +1,4 @@
-//! Execution of a client request that runs user code.
+//! [`Call`], the execution of a client request that runs user code.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -20,48 +20,59 @@ use super::rounds::{self, Round};
 use super::serving::Serving;
 use super::session::{Closing, Session};
 
-/// Grace period for a tool to end by itself when the server shuts down.
+/// Time between the cancellation of a call's token and the drop of its future, when the server shuts down.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// An implementation-defined code. JSON-RPC leaves this range to servers.
+/// Error code for a client at its limit of concurrent calls. JSON-RPC reserves this range for codes that a server
+/// defines.
 const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 
-/// A client request that runs user code.
+/// The execution of a client request that runs user code, such as a tool call.
+///
+/// Since protocol version 2026-07-28 a call may take several rounds. A round that sends requests to the client ends
+/// with them, and the client starts the next round with its responses.
 pub(crate) struct Call {
+    /// The calling client, as tools, resources and prompts access it.
     peer: McpPeer,
-    /// Id of the call, the same in all rounds.
+    /// Id of the call, which is the same in all rounds.
     id: String,
-    /// Number of the round, from zero.
+    /// Number of the current round, from zero.
     round: u32,
-    /// Binds the state of a multi-round call to its request. Empty for older versions, which have no rounds.
+    /// Bytes that bind the state of the rounds to this request (see [`rounds::origin`]). Empty for versions without
+    /// rounds.
     origin: Vec<u8>,
-    /// Cancelled with the request, with the connection, and when the server shuts down.
+    /// Cancelled when the request is cancelled, the connection ends, or the server shuts down.
     token: CancellationToken,
+    /// Tokens that signal the end of a stream connection.
     closing: Closing,
-    /// Permit for one of the client's concurrent calls.
+    /// Permit of the session's limit on concurrent calls. Released when the call is dropped.
     _place: OwnedSemaphorePermit,
 }
 
-/// The target of a request.
+/// The parts of a request that [`Call::new`] needs.
 pub(crate) struct Target<'a> {
+    /// Method of the protocol, such as `tools/call`.
     pub(crate) method: &'static str,
     /// Name of the tool or prompt, or URI of the resource.
     pub(crate) name: &'a str,
+    /// Arguments of the tool or prompt.
     pub(crate) arguments: &'a Value,
-    /// The client's responses to the requests of the last round.
+    /// The client's responses to the server's requests of the previous round.
     pub(crate) responses: Option<InputResponses>,
-    /// The state that the last round sent to the client.
+    /// The state that the server sent at the end of the previous round. `None` in the first round.
     pub(crate) state: Option<String>,
 }
 
 impl Target<'_> {
-    /// Creates the target of a request that cannot take several rounds.
+    /// Creates the target of a request that has a single round, such as `resources/list`.
     pub(crate) fn list(method: &'static str) -> Self {
         Self { method, name: "", arguments: &Value::Null, responses: None, state: None }
     }
 }
 
 impl Call {
+    /// Creates a call. A state from the client continues an earlier call in its next round.
+    ///
     /// # Errors
     ///
     /// Returns an error if too many calls of the client are running, or if the state of an earlier round does not
@@ -84,7 +95,7 @@ impl Call {
             let responses = target.responses.unwrap_or_default();
             match target.state {
                 Some(state) => round = Some(serving.rounds.open(&state, &origin, responses)?),
-                // A client may send responses before the first round has asked for them.
+                // A client may send responses with its first request, before the server has requested them.
                 None => answers = responses,
             }
         }
@@ -107,7 +118,7 @@ impl Call {
         &self.peer
     }
 
-    /// Returns the context for a tool.
+    /// Returns the [`ToolContext`] for a tool, a copy of the server's template with the values of this call.
     pub(crate) fn tool_context(&self, serving: &Serving) -> ToolContext {
         let mut context = serving.server.context.clone();
         context.call_id.clone_from(&self.id);
@@ -124,8 +135,10 @@ impl Call {
         context
     }
 
-    /// Returns how a failed call ends, from the text of its failure. Since 2026-07-28 a call that has requests to the
-    /// client ends with these instead of the failure.
+    /// Returns what the client receives for a failed call. `failure` is the text of the failure.
+    ///
+    /// Since protocol version 2026-07-28, a failed call with open requests to the client returns these requests. In all
+    /// other cases the failure itself is returned.
     ///
     /// The requests are recorded in the call, not in the error, because a tool or middleware may replace the error.
     ///
@@ -140,6 +153,7 @@ impl Call {
         let open = inputs.take_open();
         if open.is_empty() {
             return match inputs.take_missing() {
+                // A tool may have handled the missing capability and failed for another reason.
                 Some(missing) if failure.contains(&missing.text) => {
                     Err(ErrorData::missing_required_client_capability(missing.capabilities))
                 }
@@ -155,12 +169,13 @@ impl Call {
         Ok(match serving.rounds.seal(&round, &self.origin) {
             Some(state) => Ending::InputRequired(InputRequiredResult::new(Some(open), Some(state))),
             None => Ending::TooMuch(
-                "the call asked too often, or the answers are too long for the client to carry them",
+                "the call needs too many rounds of input, or the client's responses are too long",
             ),
         })
     }
 
-    /// Runs user code, and sends its notifications before it returns.
+    /// Runs user code and returns its result. All notifications of the code are passed to the SDK before this method
+    /// returns.
     ///
     /// # Errors
     ///
@@ -174,14 +189,15 @@ impl Call {
         let token = self.token.clone().drop_guard();
         let outbox = self.peer.outbox();
         let work = async {
-            // A registry catches the panics of its tools, but resources and prompts are called directly.
+            // A registry catches the panics of its tools. Resources and prompts are called directly, so their panics
+            // are caught here.
             let result = AssertUnwindSafe(work).catch_unwind().await;
             self.end_questions();
             outbox.close();
-            result.map_err(|_| ErrorData::internal_error("the server's code panicked", None))
+            result.map_err(|_| ErrorData::internal_error("the server's handler panicked", None))
         };
         let mut work = Box::pin(future::join(work, outbox.pump(&self.peer.context().peer)));
-        // A tool that watches its token gets a grace period.
+        // A tool that watches its token gets a grace period before its future is dropped.
         let shutdown = async {
             tokio::select! {
                 () = serving.server.shutdown.cancelled() => {}
@@ -191,6 +207,7 @@ impl Call {
             tokio::time::sleep(MOMENT).await;
         };
         tokio::select! {
+            // A cancelled request must not get a result, even if the result is ready.
             biased;
             () = self.peer.context().ct.cancelled() => {}
             () = shutdown => {}
@@ -200,13 +217,15 @@ impl Call {
             }
         }
         drop(work);
-        // The call is over. The only messages left are the cancellations of its open requests to the client.
+        // The call is over, so its queued notifications are dropped. Only cancellations of its open requests to the
+        // client are still sent.
         self.end_questions();
         outbox.close_but_for_cancellations();
         outbox.pump(&self.peer.context().peer).await;
         Err(ErrorData::internal_error("cancelled", None))
     }
 
+    /// Rejects further requests to the client, and queues cancellations of the pending requests.
     fn end_questions(&self) {
         for cancelled in self.peer.inputs().end() {
             self.peer.outbox().push(cancelled);
@@ -214,17 +233,17 @@ impl Call {
     }
 }
 
-/// The end of a failed call.
+/// The outcome of a failed call.
 pub(crate) enum Ending {
-    /// The failure is returned.
+    /// The client receives the failure.
     AsItIs,
-    /// The client must respond to requests and call again.
+    /// The client must respond to the contained requests and call again.
     InputRequired(InputRequiredResult),
-    /// Another failure is returned, because there were too many rounds or their responses are too long.
+    /// The client receives this error text, because the call has too many rounds or the responses are too long.
     TooMuch(&'static str),
 }
 
-/// Reports a tool's progress to the client.
+/// Sends a tool's progress reports to the client.
 struct Reporter(McpPeer);
 
 impl ProgressReporter for Reporter {

@@ -1,4 +1,4 @@
-//! Pagination of complete lists. A cursor names the last item of the previous page.
+//! Pagination of lists that are complete in memory. A cursor contains the key of the last item of the previous page.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -6,20 +6,25 @@ use neuron_types::ToolError;
 
 use crate::PaginatedList;
 
-/// Default number of items on a page. It is large, because many clients request only the first page.
+/// Default number of items on a page. The number is large because many clients request only the first page.
 pub(super) const PAGE_SIZE: usize = 1000;
 
-/// Error message for a client.
-pub(crate) const INVALID_CURSOR: &str = "invalid cursor: begin anew without one";
+/// Error text for a client that sends an invalid cursor.
+pub(crate) const INVALID_CURSOR: &str = "invalid cursor: request the first page, without a cursor";
 
-/// The cursor is malformed, or its item is gone.
+/// Error for a cursor that is malformed or whose item is no longer in the list.
 #[derive(Debug)]
 pub(crate) struct InvalidCursor;
 
-/// Returns the items of a page, and the cursor of the next page if any.
+/// Returns the items of a page, and the cursor of the next page. The returned cursor is `None` on the last page. A
+/// `cursor` of `None` requests the first page.
 ///
-/// The cursor is the key of the last item, not an index, so a list that changes between two pages skips and repeats no
-/// item.
+/// A cursor contains the key of the last item and not an index. A list that changes between two pages therefore skips
+/// no item and repeats no item.
+///
+/// # Errors
+///
+/// Returns [`InvalidCursor`] if the cursor is malformed or its item is no longer in the list.
 pub(crate) fn page<'a, T>(
     items: &'a [T],
     key: impl Fn(&T) -> &str,
@@ -44,7 +49,11 @@ pub(crate) fn page<'a, T>(
     }
 }
 
-/// Returns a page of a user's list.
+/// Returns a page of a list of resources, templates or prompts.
+///
+/// # Errors
+///
+/// Returns [`ToolError::InvalidInput`] if the cursor is invalid.
 pub(crate) fn list<T: Clone>(
     items: &[T],
     key: impl Fn(&T) -> &str,
@@ -74,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn every_item_is_on_one_page() {
+    fn pages_contain_every_item_once() {
         assert_eq!(all(&[], 2), [Vec::<String>::new()]);
         assert_eq!(all(&["a", "b"], 2), [vec!["a", "b"]]);
         assert_eq!(all(&["a", "b", "c"], 2), [vec!["a", "b"], vec!["c"]]);
@@ -82,14 +91,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_that_is_none_is_refused() {
+    fn malformed_cursor_is_refused() {
         for cursor in ["", "YQ=", "!", "eA", "ÿ"] {
             assert!(page(&["a"], |item| item, Some(cursor), 1).is_err(), "{cursor}");
         }
     }
 
     #[test]
-    fn a_list_that_grows_in_front_skips_nothing() {
+    fn item_inserted_before_the_cursor_does_not_shift_the_next_page() {
         let (_, next) = page(&["a", "b", "c"], |item| item, None, 1).unwrap();
         let (rest, _) = page(&["0", "a", "b", "c"], |item| item, next.as_deref(), 9).unwrap();
         assert_eq!(rest, ["b", "c"]);

@@ -1,11 +1,11 @@
-//! Validation of submitted forms.
+//! Validation of the forms that users submit in response to elicitation requests.
 
 use serde_json::Value;
 
-/// Returns `true` if a response has all required fields, and all fields match the schema.
+/// Returns `true` if the submitted form has all required fields and every field matches the schema.
 ///
-/// The protocol's forms are flat objects of strings, numbers, booleans and choices (specification of 2025-11-25,
-/// elicitation). Other keywords and formats like `email` are not checked.
+/// The protocol allows only flat objects of strings, numbers, booleans and choices as forms (specification of
+/// 2025-11-25, "Elicitation"). Other keywords and formats such as `email` are not checked.
 pub(crate) fn fits(schema: &Value, content: &Value) -> bool {
     let empty = serde_json::Map::new();
     let fields = match content {
@@ -23,8 +23,10 @@ pub(crate) fn fits(schema: &Value, content: &Value) -> bool {
         })
 }
 
+/// Returns `true` if a value has the type of its field, is within the field's limits and is an allowed choice.
 fn field_fits(property: &Value, value: &Value) -> bool {
     let of_type = match property.get("type").and_then(Value::as_str) {
+        // JSON Schema counts characters, not bytes.
         Some("string") => value.as_str().is_some_and(|text| {
             let length = text.chars().count();
             within(property, "minLength", "maxLength", length)
@@ -45,8 +47,9 @@ fn field_fits(property: &Value, value: &Value) -> bool {
     of_type && is_choice(property, value)
 }
 
-/// Returns `true` if a value is one of the choices, or if there are no choices. Choices are a list, or constants with
-/// titles.
+/// Returns `true` if a value is an allowed choice, or if the field has no choices.
+///
+/// A schema lists choices in `enum`, or as constants with titles in `oneOf` or `anyOf`.
 fn is_choice(property: &Value, value: &Value) -> bool {
     let listed = property.get("enum").and_then(Value::as_array);
     let titled = ["oneOf", "anyOf"].into_iter().find_map(|name| property.get(name)?.as_array());
@@ -56,12 +59,14 @@ fn is_choice(property: &Value, value: &Value) -> bool {
         })
 }
 
+/// Returns `true` if a count is within the limits of two keywords. A missing keyword is no limit.
 fn within(property: &Value, least: &str, most: &str, count: usize) -> bool {
     let limit = |name| property.get(name).and_then(Value::as_u64);
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     limit(least).is_none_or(|least| count >= least) && limit(most).is_none_or(|most| count <= most)
 }
 
+/// Returns `true` if a number is within `minimum` and `maximum`. A missing keyword is no limit.
 fn in_range(property: &Value, number: f64) -> bool {
     let limit = |name| property.get(name).and_then(Value::as_f64);
     limit("minimum").is_none_or(|least| number >= least)
@@ -77,15 +82,15 @@ mod tests {
     fn check(property: Value, good: &[Value], bad: &[Value]) {
         let schema = json!({ "type": "object", "properties": { "x": property } });
         for value in good {
-            assert!(fits(&schema, &json!({ "x": value })), "{value} is fine");
+            assert!(fits(&schema, &json!({ "x": value })), "{value} is valid");
         }
         for value in bad {
-            assert!(!fits(&schema, &json!({ "x": value })), "{value} is not");
+            assert!(!fits(&schema, &json!({ "x": value })), "{value} is invalid");
         }
     }
 
     #[test]
-    fn fields_have_their_types_and_limits() {
+    fn field_must_match_its_type_and_limits() {
         check(json!({ "type": "string" }), &[json!("")], &[json!(1), json!(null)]);
         let short = json!({ "type": "string", "minLength": 1, "maxLength": 2 });
         check(short, &[json!("ä"), json!("äö")], &[json!(""), json!("abc")]);
@@ -96,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_among_those_offered() {
+    fn field_with_choices_accepts_only_the_choices() {
         check(json!({ "type": "string", "enum": ["a", "b"] }), &[json!("a")], &[json!("c")]);
         let titled = json!({ "type": "string", "oneOf": [{ "const": "a", "title": "A" }] });
         check(titled, &[json!("a")], &[json!("A"), json!(1)]);
@@ -107,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn required_fields_are_there_and_others_may_be() {
+    fn required_fields_must_be_present() {
         let schema = json!({
             "type": "object",
             "properties": { "a": { "type": "string" }, "b": { "type": "string" } },

@@ -1,4 +1,4 @@
-//! Handler of client requests.
+//! [`Handler`], which implements the methods of the protocol for one connection or HTTP session.
 #![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
 
 use std::collections::HashMap;
@@ -28,21 +28,24 @@ use super::{cursor, tool_result};
 use crate::propagation::Propagation;
 use crate::{CompletionTarget, McpVersion, wire};
 
-/// Handles the requests of one connection or HTTP session.
+/// Handles the requests of one connection or HTTP session. Clones share the session's state.
 #[derive(Clone)]
 pub(crate) struct Handler {
+    /// State that all connections of the server share.
     serving: Arc<Serving>,
+    /// State of this connection or HTTP session.
     session: Arc<Session>,
 }
 
 impl Handler {
+    /// Creates a handler with a new session. `transport` is the network attribute of spans, `None` over HTTP.
     pub(crate) fn new(serving: Arc<Serving>, transport: Option<&'static str>) -> Self {
         let server = &serving.server;
         let session = Arc::new(Session::new(server.hub.clone(), server.max_calls, transport));
         Self { serving, session }
     }
 
-    /// Returns the handle that signals the end of the connection.
+    /// Returns the tokens that signal the end of a stream connection.
     pub(crate) fn closing(&self) -> Closing {
         self.session.closing().clone()
     }
@@ -55,10 +58,12 @@ impl Handler {
         &self.serving.server.propagation
     }
 
+    /// Returns `true` if the current registry has a tool with this name.
     pub(crate) fn has_tool(&self, name: &str) -> bool {
         self.serving.server.hub.tools().definition(name).is_some()
     }
 
+    /// Creates a [`Call`] for a request that runs user code. Returns the errors of [`Call::new`].
     fn call(
         &self,
         context: RequestContext<RoleServer>,
@@ -67,23 +72,28 @@ impl Handler {
         Call::new(&self.serving, self.session.clone(), context, target)
     }
 
+    /// Returns the resources. Returns a "method not found" error for `method` if the server has none.
     fn resources(&self, method: &str) -> Result<&dyn DynResources, ErrorData> {
         self.serving.server.resources.as_deref().ok_or_else(|| method_not_found(method))
     }
 
+    /// Returns the prompts. Returns a "method not found" error for `method` if the server has none.
     fn prompts(&self, method: &str) -> Result<&dyn DynPrompts, ErrorData> {
         self.serving.server.prompts.as_deref().ok_or_else(|| method_not_found(method))
     }
 
-    /// Returns the time-to-live of a list in milliseconds. Sent since 2026-07-28.
+    /// Returns how long the client may cache a list, in milliseconds. Returns `None` for protocol versions before
+    /// 2026-07-28, whose results have no such field.
     fn list_ttl(&self, version: McpVersion) -> Option<u64> {
         let ttl = u64::try_from(self.serving.server.list_ttl.as_millis()).unwrap_or(u64::MAX);
         (!version.has_handshake()).then_some(ttl)
     }
 
-    /// Returns `true` if the method is supported in the version of the request.
+    /// Returns `true` if the server supports the method in the protocol version of the request.
     pub(crate) fn knows(&self, method: &str, context: &RequestContext<RoleServer>) -> bool {
         let server = &self.serving.server;
+        // Version 2026-07-28 has no handshake. `server/discover` replaces it, and `subscriptions/listen` replaces the
+        // subscriptions to resources.
         match method {
             "tools/call" | "tools/list" => true,
             "initialize" | "logging/setLevel" => version_of(context).has_handshake(),
@@ -101,7 +111,7 @@ impl Handler {
     }
 }
 
-/// Implements the list methods that call the user's resources or prompts.
+/// Implements the [`ServerHandler`] methods that return a page of the user's resources, templates or prompts.
 macro_rules! lists {
     ($($list:ident -> $Result:ty: $method:literal, $source:ident.$page:ident, $to_sdk:path;)*) => {$(
         async fn $list(
@@ -142,6 +152,7 @@ impl ServerHandler for Handler {
                 ServerCapabilities::builder().enable_prompts().enable_prompts_list_changed();
             capabilities.prompts = prompts.build().prompts;
         }
+        // The protocol has one capability for the completions of both resources and prompts.
         if server.resources.is_some() || server.prompts.is_some() {
             capabilities.completions = Some(JsonObject::default());
         }
@@ -157,9 +168,11 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let answer = self.negotiate_initialize(&request)?;
-        // The negotiated version applies from now on, not the requested version.
+        // Later requests look up the version in the peer info, so the requested version is replaced by the negotiated
+        // one.
         request.protocol_version = answer.protocol_version.clone();
         context.peer.set_peer_info(request);
+        // Collects changes from now on. They are sent after the client's `initialized` notification.
         self.session.listen();
         Ok(answer)
     }
@@ -199,6 +212,7 @@ impl ServerHandler for Handler {
         Ok(result)
     }
 
+    // The SDK validates the `Mcp-Param-*` headers of HTTP requests with the schema of this tool.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         self.serving.server.hub.tools().definition(name).map(wire::tool::definition_to_sdk)
     }
@@ -208,7 +222,7 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // The call keeps this registry even if the tools are replaced meanwhile.
+        // The call uses this registry to its end, even if `McpNotifier::replace_tools` replaces the tools meanwhile.
         let tools = self.serving.server.hub.tools();
         let name = request.name;
         if tools.definition(&name).is_none() {
@@ -227,6 +241,7 @@ impl ServerHandler for Handler {
         let context = call.tool_context(&self.serving);
         let result = call.run(&self.serving, tools.execute(&name, arguments, &context)).await?;
         let output = result.unwrap_or_else(|error| tool_result::of_error(&error));
+        // A failed call may have requests to the client. They are then returned instead of the failure.
         if output.is_error {
             match call.ending(&self.serving, &text_of(&output))? {
                 Ending::AsItIs => {}
@@ -271,7 +286,7 @@ impl ServerHandler for Handler {
                 Ending::InputRequired(result) => Ok(result.into()),
                 Ending::TooMuch(text) => Err(ErrorData::internal_error(text, None)),
                 Ending::AsItIs => Err(match error {
-                    // Since 2026-07-28 the SDK maps this error to invalid parameters.
+                    // Since 2026-07-28 the SDK replaces this error code (-32002) by the code for invalid parameters.
                     ToolError::NotFound(_) => ErrorData::resource_not_found(
                         format!("resource not found: {}", request.uri),
                         Some(serde_json::json!({ "uri": request.uri })),
@@ -319,7 +334,10 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
         let Some(query) = wire::completion::query_from_sdk(request) else {
-            return Err(ErrorData::invalid_params("what to complete is not known", None));
+            return Err(ErrorData::invalid_params(
+                "unknown completion reference: use ref/prompt or ref/resource",
+                None,
+            ));
         };
         let call = self.call(context, Target::list("completion/complete"))?;
         let work = match query.target {
@@ -342,7 +360,10 @@ impl ServerHandler for Handler {
         self.resources("resources/subscribe")?;
         match self.session.subscribe(request.uri) {
             true => Ok(()),
-            false => Err(ErrorData::invalid_params("too many subscriptions", None)),
+            false => Err(ErrorData::invalid_params(
+                "too many subscriptions: unsubscribe from a resource first",
+                None,
+            )),
         }
     }
 
@@ -360,8 +381,10 @@ impl ServerHandler for Handler {
         &self,
         requested: &SubscriptionFilter,
     ) -> Option<SubscriptionFilter> {
+        // The SDK calls this method before it informs the client, so no change after that is lost.
         self.session
             .accept(wire::change::wanted(&requested.supported_by(&self.get_info().capabilities)));
+        // The SDK removes the kinds of changes that the server does not support.
         Some(requested.clone())
     }
 
@@ -381,10 +404,12 @@ impl ServerHandler for Handler {
             () = self.session.closing().input_ended.cancelled() => {}
             () = tell => {}
         }
+        // The SDK sends a final result, so the client learns that the subscription has ended.
         Ok(())
     }
 
-    /// Handles a request that the SDK does not know or could not parse.
+    /// Rejects a request that the SDK could not parse. The error is "invalid parameters" for a supported method, and
+    /// otherwise "method not found".
     async fn on_custom_request(
         &self,
         request: CustomRequest,
@@ -393,7 +418,7 @@ impl ServerHandler for Handler {
         let method = request.method;
         match self.knows(&method, &context) {
             true => {
-                let text = format!("the parameters of {method} are not what the protocol says");
+                let text = format!("invalid parameters for {method}: see the protocol's schema");
                 Err(ErrorData::invalid_params(text, None))
             }
             false => Err(method_not_found(&method)),
@@ -405,11 +430,12 @@ fn method_not_found(method: &str) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("method not found: {method}"), None)
 }
 
+/// Returns the cursor of a list request. Returns `None` for the first page.
 fn cursor_of(request: Option<PaginatedRequestParams>) -> Option<String> {
     request.and_then(|request| request.cursor)
 }
 
-/// Converts the error of a resource or prompt.
+/// Converts an error of the user's resources or prompts into a JSON-RPC error.
 fn refusal(error: &ToolError) -> ErrorData {
     let text = tool_result::text(error);
     match error {
@@ -420,18 +446,19 @@ fn refusal(error: &ToolError) -> ErrorData {
     }
 }
 
-/// Converts the arguments of a prompt, which must be strings.
+/// Converts the arguments of a prompt to text. Returns an error if an argument is not a JSON string.
 fn prompt_arguments(arguments: JsonObject) -> Result<HashMap<String, String>, ErrorData> {
     let text = |(name, value)| match value {
         Value::String(value) => Ok((name, value)),
         _ => {
-            let text = format!("the argument `{name}` of a prompt is text");
+            let text = format!("the argument `{name}` of a prompt must be a string");
             Err(ErrorData::invalid_params(text, None))
         }
     };
     arguments.into_iter().map(text).collect()
 }
 
+/// Joins the content items of a tool result into one text.
 fn text_of(output: &ToolOutput) -> String {
     output.content.iter().map(ContentItem::to_string).collect::<Vec<_>>().join("\n")
 }

@@ -28,8 +28,10 @@ pub use protected_resource::{ProtectedResource, TokenClaims, TokenVerifier};
 pub use service::McpHttpService;
 
 impl McpServer {
-    /// Serves over HTTP at an address until the server is shut down. The endpoint is `/mcp`, for programs on this
-    /// machine. Port 0 selects a free port. Use [`bind_http`](Self::bind_http) to get the selected port.
+    /// Serves over HTTP at an address until the server is shut down. The endpoint is the path `/mcp`. Only programs on
+    /// this machine can use the server.
+    ///
+    /// Port 0 selects a free port. To get the selected port, use [`bind_http`](Self::bind_http) instead.
     ///
     /// # Errors
     ///
@@ -39,12 +41,13 @@ impl McpServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the server at once.
+    /// Dropping the future ends the server immediately, with all connections, sessions and calls.
     pub async fn serve_http(&self, addr: SocketAddr) -> Result<(), McpError> {
         self.bind_http(HttpServerConfig::new(addr)).await?.serve().await
     }
 
-    /// Binds an HTTP server to an address. Requests are not handled until [`serve`](McpHttpServer::serve) is called.
+    /// Binds an HTTP server to an address. The server handles no requests until [`serve`](McpHttpServer::serve) is
+    /// called.
     ///
     /// # Errors
     ///
@@ -52,7 +55,7 @@ impl McpServer {
     /// settings are invalid, or if the address is not a loopback address and no
     /// [`allowed_hosts`](HttpServerConfig::allowed_hosts) are set.
     ///
-    /// # Example: until Ctrl-C
+    /// # Example: serve until Ctrl-C is pressed
     ///
     /// ```no_run
     /// use neuron_mcp::{HttpServerConfig, McpServer};
@@ -75,40 +78,46 @@ impl McpServer {
     /// ```
     pub async fn bind_http(&self, config: HttpServerConfig) -> Result<McpHttpServer, McpError> {
         let addr = config.addr;
+        // The default hosts are loopback names, but other machines use other names for the server.
         if !addr.ip().is_loopback() && config.allowed_hosts.is_none() {
             return Err(McpError::Initialization(format!(
-                "others can reach a server at {addr}: say by which names, with \
+                "other machines can reach a server at {addr}: set its host names with \
                  `HttpServerConfig::allowed_hosts`, or listen on 127.0.0.1"
             )));
         }
         if !config.path.starts_with('/') {
             let path = config.path;
             return Err(McpError::Initialization(format!(
-                "`{path}` is no path: it begins with `/`"
+                "`{path}` is not a path: it must start with `/`"
             )));
         }
         let service = McpHttpService::new(self, &config, Some(addr.ip()))?;
         let cannot = |error| McpError::Connection(format!("cannot listen on {addr}: {error}"));
         let listener = TcpListener::bind(addr).await.map_err(cannot)?;
+        // If the configured port is 0, the local address has the selected port.
         let addr = listener.local_addr().map_err(cannot)?;
         Ok(McpHttpServer { listener, addr, service, config })
     }
 
-    /// Returns the server as a service for another HTTP server, such as hyper's or axum's. The address, the path and
-    /// the limits on connections and request heads do not apply. All other settings apply, including the check of host
-    /// names. If your server is reachable from other machines, set the allowed hosts.
+    /// Returns the server as a service for another HTTP server, such as hyper's or axum's.
     ///
-    /// Idle sessions end when another session begins, because no background task runs between requests.
+    /// The settings for the address, the path, and the limits on connections and request heads do not apply. All other
+    /// settings apply, including the check of host names. If your HTTP server is reachable from other machines, set the
+    /// [allowed hosts](HttpServerConfig::allowed_hosts).
     ///
-    /// The service is shut down with [`with_shutdown`](Self::with_shutdown). Listening streams of clients end at once,
-    /// so that the graceful shutdown of your server does not wait for them. A call that waits for a client's response
-    /// receives it through another request. It can finish only while your server still accepts requests.
+    /// An idle session ends when another session begins. It cannot end earlier, because the service has no background
+    /// task.
+    ///
+    /// To shut the service down, cancel the token of [`with_shutdown`](Self::with_shutdown) before you shut down your
+    /// HTTP server. The listening streams of clients then end immediately, so a graceful shutdown of your server does
+    /// not wait for them. A running call that waits for a client's response can finish only while your server accepts
+    /// requests, because the response is sent in another request.
     ///
     /// # Errors
     ///
     /// Returns [`McpError::Initialization`] if the settings are invalid.
     ///
-    /// # Example: in a router of axum
+    /// # Example: a route in an axum router
     ///
     /// ```
     /// use neuron_mcp::{HttpServerConfig, McpServer};
@@ -121,30 +130,34 @@ impl McpServer {
     /// # Ok::<(), neuron_mcp::McpError>(())
     /// ```
     pub fn http_service(&self, config: HttpServerConfig) -> Result<McpHttpService, McpError> {
+        // The other HTTP server binds the address, so the bind address is unknown here.
         McpHttpService::new(self, &config, None)
     }
 }
 
-/// A bound server that does not handle requests yet. See [`McpServer::bind_http`].
+/// An HTTP server that is bound to an address but does not handle requests yet. Created by [`McpServer::bind_http`].
 ///
-/// Supports HTTP/1.1 without TLS. On an untrusted network, use a TLS proxy in front of it, or
-/// [`McpServer::http_service`] in a server with TLS.
+/// Supports HTTP/1.1 without TLS. On an untrusted network, put a TLS proxy in front of the server, or use
+/// [`McpServer::http_service`] in an HTTP server with TLS.
 #[derive(Debug)]
 pub struct McpHttpServer {
+    /// The bound socket.
     listener: TcpListener,
+    /// Bound address, with the selected port.
     addr: SocketAddr,
     service: McpHttpService,
     config: HttpServerConfig,
 }
 
 impl McpHttpServer {
-    /// Returns the local address, with the selected port.
+    /// Returns the bound address. Its port is the selected port if the configuration has port 0.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Returns the URL of the endpoint, for a client on this machine.
+    /// Returns the URL of the endpoint for a client on this machine. A bind address such as `0.0.0.0` is replaced by
+    /// the loopback address.
     #[must_use]
     pub fn url(&self) -> String {
         let ip = match self.addr.ip() {
@@ -155,7 +168,8 @@ impl McpHttpServer {
         format!("http://{}{}", SocketAddr::new(ip, self.addr.port()), self.config.path)
     }
 
-    /// Returns the token that shuts this server down. The token of [`McpServer::with_shutdown`] does the same.
+    /// Returns the token that shuts this server down when cancelled. Cancelling the token of
+    /// [`McpServer::with_shutdown`] has the same effect.
     #[must_use]
     pub fn shutdown_token(&self) -> CancellationToken {
         self.service.shutdown().asked().clone()
@@ -163,18 +177,18 @@ impl McpHttpServer {
 
     /// Handles requests until the server is shut down.
     ///
-    /// On shutdown, no new connection or session is accepted, and listening streams end. Running calls may finish
-    /// within [`shutdown_grace`](HttpServerConfig::shutdown_grace), and their clients can still respond to their
-    /// requests. After that the calls are cancelled. Shortly afterwards all connections and sessions end.
+    /// On shutdown, no new connections and sessions are accepted, and listening streams end. Running calls may continue
+    /// for [`shutdown_grace`](HttpServerConfig::shutdown_grace). During this time clients can still respond to the
+    /// requests of the calls. Then the calls are cancelled. About two seconds later all connections and sessions end.
     ///
     /// # Errors
     ///
-    /// Returns no error at present. Failed connections and a system without resources for more connections do not end
-    /// the server.
+    /// Currently never returns an error. Failed connections do not end the server, nor does a system without resources
+    /// for more connections.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the server at once, with all connections, sessions and calls.
+    /// Dropping the future ends the server immediately, with all connections, sessions and calls.
     pub async fn serve(self) -> Result<(), McpError> {
         connections::serve(self.listener, self.service, &self.config).await;
         Ok(())

@@ -1,4 +1,4 @@
-//! Requests to the client from inside a call.
+//! [`McpPeer::ask`], which sends requests to the client from inside a call.
 
 use std::time::Duration;
 
@@ -18,33 +18,37 @@ use crate::{
     ElicitationRequest, ElicitationResponse, McpRoot, McpVersion, SamplingRequest, SamplingResponse,
 };
 
-/// Maximum number of attempts for a client of an older version that sends invalid responses.
+/// Maximum number of attempts for one request if the client's responses are invalid. Applies before protocol version
+/// 2026-07-28. In later versions the client repeats the call, which counts as a round.
 const ATTEMPTS: usize = 3;
 
-/// Reason why a request got no response.
+/// Reason why [`McpPeer::ask`] returned no responses.
 #[derive(Debug, thiserror::Error)]
 enum InputError {
-    #[error("the client cannot be asked for {0}: it has not declared that it can do that")]
+    #[error("the client does not support {0}: it has not declared this capability")]
     Unsupported(&'static str),
-    #[error("the question `{key}` cannot be asked")]
+    #[error("the request `{key}` to the client is invalid")]
     Invalid {
         key: String,
         #[source]
         source: neuron_types::McpError,
     },
-    #[error("the call waits for input of the client, and runs again when that is there")]
+    /// The call must end and return the requests in its result, as protocol version 2026-07-28 requires.
+    #[error(
+        "the call needs input from the client: return this error to run the call again with it"
+    )]
     Needed,
-    #[error("the call is over: the client cannot be asked any more")]
+    #[error("the call is over: no more requests can be sent to the client")]
     Over,
-    #[error("the connection ends: the client cannot answer any more")]
+    #[error("the client has closed its output: it cannot respond any more")]
     Ended,
-    #[error("the client did not answer the question `{key}` within {} s", .limit.as_secs_f64())]
+    #[error("the client did not respond to the request `{key}` within {} s", .limit.as_secs_f64())]
     Timeout { key: String, limit: Duration },
-    #[error("the client refused the question `{key}`: {message}")]
+    #[error("the client refused the request `{key}`: {message}")]
     Refused { key: String, code: i32, message: String },
-    #[error("the client's answer to the question `{key}` is none")]
+    #[error("the client's response to the request `{key}` is invalid")]
     NoAnswer { key: String },
-    #[error("the question `{key}` did not reach the client")]
+    #[error("the connection failed during the request `{key}` to the client")]
     Connection {
         key: String,
         #[source]
@@ -53,6 +57,7 @@ enum InputError {
 }
 
 impl InputError {
+    /// Returns the failure to record in the span of the request.
     fn failure(&self) -> Failure {
         match self {
             Self::Refused { code, .. } => Failure::Code(*code),
@@ -71,37 +76,47 @@ impl From<InputError> for ToolError {
 }
 
 impl McpPeer {
-    /// Sends one or several requests to the client at once. Each request has a key that identifies it within the call.
-    /// The same key always returns the same response.
+    /// Sends one or several requests to the client concurrently, and returns the responses. Each request has a key that
+    /// identifies it within the call. A later request with the same key gets the same response.
     ///
-    /// Before version 2026-07-28, this method sends the requests and waits for the responses. Since 2026-07-28, a
-    /// server cannot send requests while a call runs. This method then returns an error, the call ends, and the client
-    /// calls again with the responses. The tool runs **again from its start**, and this method returns the responses.
-    /// So call this method before any action that must not run twice, and pass the error on with `?`. A tool that
-    /// returns a result instead completes the call, and no request is sent. The call keeps its
+    /// Before protocol version 2026-07-28, this method sends the requests and waits for the responses.
+    ///
+    /// Since protocol version 2026-07-28, a server cannot send requests while a call runs. Instead this method returns
+    /// an error that ends the call. The result of the call contains the requests, and the client calls again with its
+    /// responses. The tool then runs **again from its start**, and this method returns the responses.
+    ///
+    /// So call this method before any action that must not run twice, and pass the error on with `?`. If the tool
+    /// returns a result instead, the call is complete and the requests are not sent. All rounds of a call have the same
     /// [`idempotency_key`](neuron_types::ToolContext::idempotency_key).
     ///
-    /// A request carries a trace context. This is the request's own (a [`SamplingRequest`] can have one), that of the
-    /// current span if the server [can read it](crate::McpServer::with_trace_context), or the call's [trace
-    /// context](Self::trace_context).
+    /// Each request is sent with a trace context, the first of the following that exists:
     ///
-    /// A request is repeated if the response does not match it, such as a form without a required field.
+    /// 1. The trace context of the request itself, which only a [`SamplingRequest`] can have.
+    /// 2. The trace context of the current span, if [`with_trace_context`](crate::McpServer::with_trace_context) is
+    ///    set.
+    /// 3. The [trace context of the call](Self::trace_context).
+    ///
+    /// A request is repeated if the response is invalid, for example a form without a required field. Before protocol
+    /// version 2026-07-28 there are at most three attempts.
     ///
     /// # Errors
     ///
     /// Returns [`ToolError::ExecutionFailed`] in these cases:
     ///
-    /// - The client has not declared the capability (see [`supports_sampling`](Self::supports_sampling) and the like),
-    ///   refuses, does not respond in time, or has disconnected or ended its input.
+    /// - The client has not declared the required capability (see [`supports_sampling`](Self::supports_sampling) and
+    ///   the other methods named `supports_*`).
+    /// - The client refuses a request, sends only invalid responses, or does not respond within the [input
+    ///   timeout](crate::McpServer::with_input_timeout).
+    /// - The client has disconnected or closed its output.
     /// - The call is over.
     /// - The protocol does not allow the schema of a form.
-    /// - The call has to wait for the responses, since 2026-07-28.
+    /// - The call must end and run again with the responses (since protocol version 2026-07-28).
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future sends a cancellation to the client. Over HTTP before 2026-07-28 the cancellation may not
-    /// reach the client. It is sent on the client's listening stream (`GET`), if it has one, or on the stream of
-    /// another of its calls.
+    /// Dropping the future sends a cancellation of each pending request to the client. Over HTTP before protocol
+    /// version 2026-07-28, a cancellation may not reach the client. It is sent on the client's listening stream
+    /// (`GET`), or without such a stream on the stream of another call of the client.
     ///
     /// # Example: a tool that asks before it acts
     ///
@@ -133,6 +148,7 @@ impl McpPeer {
         K: Into<String>,
         R: Into<InputRequest>,
     {
+        // A task that the call has spawned may still have the peer after the end of the call.
         if self.outbox().is_closed() {
             return Err(InputError::Over.into());
         }
@@ -141,6 +157,7 @@ impl McpPeer {
         let mut open: Vec<(String, InputRequest, model::InputRequest)> = Vec::new();
         for (key, request) in requests {
             let (key, request) = (key.into(), request.into());
+            // Requests with the same key count as one request.
             if open.iter().any(|(asked, ..)| *asked == key) {
                 continue;
             }
@@ -160,6 +177,7 @@ impl McpPeer {
             return Ok(answers);
         }
         if !self.version().has_handshake() {
+            // Recorded here, because a tool may return another error than `InputError::Needed`.
             let open = open.into_iter().map(|(key, _, sent)| (key, sent));
             self.inputs().lock().open.extend(open);
             return Err(InputError::Needed.into());
@@ -172,7 +190,8 @@ impl McpPeer {
         Ok(answers)
     }
 
-    /// Sends an elicitation request to the user. See [`ask`](Self::ask).
+    /// Sends an elicitation request to the user, and returns the user's response. See [`ask`](Self::ask) for the
+    /// meaning of the key and the behaviour since protocol version 2026-07-28.
     ///
     /// # Errors
     ///
@@ -189,7 +208,8 @@ impl McpPeer {
         }
     }
 
-    /// Sends a sampling request to the client's model. See [`ask`](Self::ask).
+    /// Sends a sampling request to the client's model, and returns the model's response. See [`ask`](Self::ask) for the
+    /// meaning of the key and the behaviour since protocol version 2026-07-28.
     ///
     /// # Errors
     ///
@@ -206,7 +226,8 @@ impl McpPeer {
         }
     }
 
-    /// Requests the client's roots, the folders that the server may use. See [`ask`](Self::ask).
+    /// Requests the client's roots, which are the folders that the server may use. See [`ask`](Self::ask) for the
+    /// meaning of the key and the behaviour since protocol version 2026-07-28.
     ///
     /// # Errors
     ///
@@ -219,34 +240,40 @@ impl McpPeer {
         }
     }
 
-    /// Notifies the client that the user has finished on a page. `id` is the id of the request. The notification is
-    /// sent only to clients of 2025-11-25, because the other versions do not have it.
+    /// Notifies the client that the user has finished the interaction on a page that an elicitation request opened.
+    /// `id` is the id in the elicitation request.
+    ///
+    /// The notification is sent only to clients of protocol version 2025-11-25, because the other versions do not
+    /// define it.
     pub fn elicitation_completed(&self, id: &str) {
         if self.version() == McpVersion::V2025_11_25 {
             self.outbox().push(wire::elicitation::completed(id));
         }
     }
 
+    /// Sends one request and returns its response. Returns the errors of [`ask`](Self::ask).
     async fn ask_one(&self, key: &str, request: InputRequest) -> Result<InputAnswer, ToolError> {
         let mut answers = self.ask([(key, request)]).await?;
         Ok(answers.0.remove(key).ok_or_else(|| InputError::NoAnswer { key: key.to_owned() })?)
     }
 
+    /// Checks that the client has declared the capability for a request. Returns [`InputError::Unsupported`] if it has
+    /// not, and records the missing capability for the response to the call.
     fn check_support(&self, request: &InputRequest) -> Result<(), InputError> {
         let (supported, what) = match request {
             InputRequest::Elicitation(ElicitationRequest::Form { .. }) => {
-                (self.supports_elicitation_form(), "what a person fills into a form")
+                (self.supports_elicitation_form(), "forms (elicitation)")
             }
             InputRequest::Elicitation(ElicitationRequest::Url { .. }) => {
-                (self.supports_elicitation_url(), "a visit of a page")
+                (self.supports_elicitation_url(), "opening pages (elicitation)")
             }
             InputRequest::Sampling(request)
                 if !request.tools.is_empty() || request.tool_choice.is_some() =>
             {
-                (self.supports_sampling_tools(), "what its model writes, with tools")
+                (self.supports_sampling_tools(), "sampling with tools")
             }
-            InputRequest::Sampling(_) => (self.supports_sampling(), "what its model writes"),
-            InputRequest::Roots => (self.supports_roots(), "its roots"),
+            InputRequest::Sampling(_) => (self.supports_sampling(), "sampling"),
+            InputRequest::Roots => (self.supports_roots(), "roots"),
         };
         if supported {
             return Ok(());
@@ -257,7 +284,8 @@ impl McpPeer {
         Err(error)
     }
 
-    /// Sends a request to a client of an older version until the response is valid.
+    /// Sends a request until the client's response is valid, at most [`ATTEMPTS`] times. Used before protocol version
+    /// 2026-07-28.
     async fn request(
         &self,
         key: &str,
@@ -276,6 +304,7 @@ impl McpPeer {
             span.end(answered.as_ref().err().map(InputError::failure));
             let response = serde_json::to_value(answered?).unwrap_or_default();
             if let Some(answer) = fitting_answer(request, &response) {
+                // A later request with the same key gets this response without asking the client again.
                 self.inputs().lock().answers.insert(key.to_owned(), response);
                 return Ok(answer);
             }
@@ -283,7 +312,7 @@ impl McpPeer {
         Err(no_answer())
     }
 
-    /// Sends a request to a client of an older version, and waits for its response.
+    /// Sends a request once and waits for the client's response. Used before protocol version 2026-07-28.
     async fn answer(
         &self,
         key: &str,
@@ -292,7 +321,7 @@ impl McpPeer {
         span: &RequestSpan,
     ) -> Result<ClientResult, InputError> {
         if !request.has_trace_context() {
-            // Prefers the trace context of the request's own span, if there is one.
+            // Replaces the trace context from `ask`, because the span of this request is now the current span.
             wire::input::set_trace(sent.extensions_mut(), self.current_trace_context().as_ref());
         }
         let limit = self.input_timeout();
@@ -311,11 +340,13 @@ impl McpPeer {
         let id = handle.id.clone();
         span.has_id(&id);
         if !self.inputs().wait_for(id.clone()) {
+            // The call ended while the request was sent, so `Inputs::end` could not cancel this request.
             let _ = handle.cancel(None).await;
             return Err(InputError::Over);
         }
         let waiting = Waiting { peer: self, id };
         let response = tokio::select! {
+            // A response that has arrived is preferred to the end of the call or of the input.
             biased;
             response = handle.await_response() => response,
             () = self.inputs().over.cancelled() => return Err(InputError::Over),
@@ -326,14 +357,14 @@ impl McpPeer {
     }
 }
 
-/// Guard that cancels a request to the client if it is dropped before the response arrives.
+/// Guard of a pending request to the client. Dropping the guard before [`end`](Self::end) cancels the request.
 struct Waiting<'a> {
     peer: &'a McpPeer,
     id: RequestId,
 }
 
 impl Waiting<'_> {
-    /// Disarms the guard after the response.
+    /// Disarms the guard, because the response has arrived.
     fn end(self) {
         self.peer.inputs().wait_no_more(&self.id);
     }

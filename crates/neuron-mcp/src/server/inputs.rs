@@ -1,4 +1,4 @@
-//! State of the requests to the client in one call.
+//! [`Inputs`], the state of the requests to the client in one call.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,79 +15,83 @@ use super::question::{InputAnswer, InputRequest};
 use crate::wire;
 use crate::{ElicitationRequest, ElicitationResponse};
 
-/// The state of the requests to the client in one call.
+/// The requests to the client in one call, and the client's responses.
 #[derive(Default)]
 pub(crate) struct Inputs {
     known: Mutex<Known>,
-    /// Cancelled when the call is over.
+    /// Cancelled when the call is over. No further request can be sent.
     pub(super) over: CancellationToken,
 }
 
+/// The mutable part of [`Inputs`].
 #[derive(Default)]
 pub(super) struct Known {
-    /// Responses so far, as sent by the client.
+    /// Responses by request key, as the client sent them. They are not validated yet.
     pub(super) answers: BTreeMap<String, Value>,
-    /// Requests to send with the result of this round.
+    /// Requests by key that the result of this round contains. Empty before protocol version 2026-07-28.
     pub(super) open: BTreeMap<String, model::InputRequest>,
-    /// Capabilities that the client lacks for a request.
+    /// Set if a request was refused because the client lacks a capability.
     pub(super) missing: Option<Missing>,
-    /// Ids of pending requests to a client of an older version.
+    /// JSON-RPC ids of sent requests without a response. Empty since protocol version 2026-07-28.
     waiting: HashSet<RequestId>,
 }
 
-/// Capabilities that a client lacks.
+/// The capabilities that a client lacks for a request.
 pub(crate) struct Missing {
+    /// The capabilities that the request requires.
     pub(crate) capabilities: ClientCapabilities,
-    /// The error text that the calling code received.
+    /// The error text that the user code received.
     pub(crate) text: String,
 }
 
 impl Inputs {
-    /// Starts with the responses of earlier rounds.
+    /// Creates the state for a round, with the client's responses from earlier rounds.
     pub(crate) fn new(answers: BTreeMap<String, Value>) -> Self {
         let known = Mutex::new(Known { answers, ..Known::default() });
         Self { known, over: CancellationToken::new() }
     }
 
-    /// Rejects further requests. Returns the cancellations of pending requests, because tasks of the call may still
-    /// wait for them.
+    /// Rejects further requests, and returns a cancellation for each pending request. Tasks that the call has spawned
+    /// may still wait for these requests.
     pub(crate) fn end(&self) -> Vec<ServerNotification> {
         let waiting = {
             let mut known = self.lock();
-            // Cancelled under the lock, so that no later request becomes pending.
+            // Cancelled under the lock. Otherwise `wait_for` could register a request after `waiting` was taken.
             self.over.cancel();
             std::mem::take(&mut known.waiting)
         };
         waiting.into_iter().map(cancelled).collect()
     }
 
-    /// Registers a pending request. Returns `false` if the call is over.
+    /// Registers a sent request as pending. Returns `false` without registering the request if the call is over.
     pub(super) fn wait_for(&self, id: RequestId) -> bool {
         let mut known = self.lock();
         !self.over.is_cancelled() && known.waiting.insert(id)
     }
 
-    /// Removes a pending request. Returns `true` if it was pending.
+    /// Removes a request from the pending requests. Returns `false` if the request was not pending.
     pub(super) fn wait_no_more(&self, id: &RequestId) -> bool {
         self.lock().waiting.remove(id)
     }
 
-    /// Returns the responses so far.
+    /// Returns a copy of all responses, for the state of the next round.
     pub(crate) fn answers(&self) -> BTreeMap<String, Value> {
         self.lock().answers.clone()
     }
 
-    /// Takes the requests to send with the result of this round.
+    /// Removes and returns the requests that the result of this round contains.
     pub(crate) fn take_open(&self) -> BTreeMap<String, model::InputRequest> {
         std::mem::take(&mut self.lock().open)
     }
 
-    /// Takes the capabilities that the client lacks.
+    /// Removes and returns the capabilities that the client lacks. Returns `None` if no request was refused for a
+    /// missing capability.
     pub(crate) fn take_missing(&self) -> Option<Missing> {
         self.lock().missing.take()
     }
 
-    /// Returns the valid response to a request, if there is one. Discards an invalid response.
+    /// Returns the client's response to a request. Returns `None` if there is no response or the response is invalid.
+    /// An invalid response is removed, so the request is sent again.
     pub(super) fn answer(&self, key: &str, request: &InputRequest) -> Option<InputAnswer> {
         let mut known = self.lock();
         let answer = known.answers.get(key).and_then(|answer| fitting_answer(request, answer));
@@ -97,17 +101,19 @@ impl Inputs {
         answer
     }
 
+    /// Locks the state. A poisoned lock is used like any other.
     pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Returns the notification that cancels the request with this id at the client.
 pub(super) fn cancelled(id: RequestId) -> ServerNotification {
     let param = CancelledNotificationParam::new(Some(id), None);
     ServerNotification::CancelledNotification(CancelledNotification::new(param))
 }
 
-/// Parses a client's response. Returns `None` if it does not match the request.
+/// Parses and validates a client's response. Returns `None` if the response does not match the request.
 pub(super) fn fitting_answer(request: &InputRequest, answer: &Value) -> Option<InputAnswer> {
     let answer = wire::input::answer_from_json(request, answer)?;
     match (request, answer) {
@@ -115,7 +121,7 @@ pub(super) fn fitting_answer(request: &InputRequest, answer: &Value) -> Option<I
             InputRequest::Elicitation(ElicitationRequest::Form { schema, .. }),
             InputAnswer::Elicitation(ElicitationResponse::Accept(content)),
         ) => form::fits(schema, &content).then(|| {
-            // An empty form with optional fields only.
+            // Clients omit the content if no field was filled in. User code always receives an object.
             let content =
                 if content.is_null() { Value::Object(Default::default()) } else { content };
             InputAnswer::Elicitation(ElicitationResponse::Accept(content))

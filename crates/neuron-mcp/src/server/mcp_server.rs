@@ -16,45 +16,56 @@ use super::resources::{DynResources, McpResources};
 use crate::propagation::Propagation;
 use crate::{McpImplementation, TraceContext};
 
-/// Default maximum time between two rounds of a call.
+/// Default for [`McpServer::with_state_ttl`], the maximum time between two rounds of a call.
 const STATE_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// Default timeout for a response of a client of an older version.
+/// Default for [`McpServer::with_input_timeout`], the time that a client has to respond to a request of the server.
 const INPUT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Default maximum number of concurrent calls of one client.
+/// Default for [`McpServer::with_max_calls`], the maximum number of concurrent calls of one client.
 const MAX_CALLS: usize = 1000;
 
-/// An MCP server for the tools of a registry, and optionally resources and prompts.
+/// An MCP server for the tools of a [`ToolRegistry`], and optionally for resources and prompts.
 ///
-/// A call runs through the registry, so its middleware, permission checks and sandbox apply. The extensions of the
-/// tool's context contain the client as an [`McpPeer`](crate::McpPeer).
+/// Tool calls run through the registry, so the registry's middleware, permission checks and sandbox apply. A tool finds
+/// the calling client as an [`McpPeer`](crate::McpPeer) in the extensions of its [`ToolContext`].
 ///
-/// Supports all versions of the protocol from 2024-11-05 to 2026-07-28. Clones share tools, resources and prompts.
+/// The server supports all protocol versions from 2024-11-05 to 2026-07-28. Clones share the tools, resources and
+/// prompts.
 #[derive(Clone)]
 pub struct McpServer {
+    /// Name, display name and version that the server reports to clients.
     pub(super) implementation: McpImplementation,
+    /// Instructions for the client's model.
     pub(super) instructions: Option<String>,
-    /// The tools, and the listeners for changes.
+    /// The current tools, and the listeners for change notifications.
     pub(super) hub: Arc<Hub>,
+    /// `None` if the server has no resources.
     pub(super) resources: Option<Arc<dyn DynResources>>,
+    /// `None` if the server has no prompts.
     pub(super) prompts: Option<Arc<dyn DynPrompts>>,
-    /// Template for the context of every call.
+    /// Template for the [`ToolContext`] of every call.
     pub(super) context: ToolContext,
+    /// Maximum number of tools on one page of `tools/list`.
     pub(super) page_size: usize,
-    /// Time-to-live of lists on clients.
+    /// Time for which clients may cache lists. Zero means no caching.
     pub(super) list_ttl: Duration,
-    /// Key for the state of multi-round calls. `None` for a random key.
+    /// Key that authenticates the state that a client carries between the rounds of a call. `None` for a random key.
     pub(super) state_key: Option<Vec<u8>>,
+    /// Maximum time between two rounds of a call.
     pub(super) state_ttl: Duration,
+    /// Timeout for a client's response to a request of the server, for protocol versions before 2026-07-28.
     pub(super) input_timeout: Duration,
+    /// Maximum number of concurrent calls of one connection or HTTP session.
     pub(super) max_calls: usize,
+    /// Shuts the server down when cancelled.
     pub(super) shutdown: CancellationToken,
+    /// The user's functions that convert between spans and trace contexts.
     pub(super) propagation: Propagation,
 }
 
 impl McpServer {
-    /// Creates a server for the tools of a registry.
+    /// Creates a server that offers the tools of a registry.
     #[must_use]
     pub fn new(tools: ToolRegistry) -> Self {
         Self {
@@ -79,124 +90,143 @@ impl McpServer {
         }
     }
 
-    /// Sets the name of the server. Defaults to `neuron-mcp`.
+    /// Sets the name that the server reports to clients. Defaults to `neuron-mcp`.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.implementation.name = name.into();
         self
     }
 
-    /// Sets the display name of the server.
+    /// Sets the display name that the server reports to clients. Defaults to none.
     #[must_use]
     pub fn with_title(mut self, title: impl Into<String>) -> Self {
         self.implementation.title = Some(title.into());
         self
     }
 
-    /// Sets the version of the server. Defaults to the version of this crate.
+    /// Sets the version that the server reports to clients. Defaults to the version of this crate.
     #[must_use]
     pub fn with_version(mut self, version: impl Into<String>) -> Self {
         self.implementation.version = version.into();
         self
     }
 
-    /// Sets instructions for the client's model.
+    /// Sets instructions for the client's model, such as when to use the tools. Defaults to none.
     #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
     }
 
-    /// Adds resources.
+    /// Sets the resources of the server. Replaces resources that were set before. Defaults to none.
     #[must_use]
     pub fn with_resources(mut self, resources: impl McpResources + 'static) -> Self {
         self.resources = Some(Arc::new(resources));
         self
     }
 
-    /// Adds prompts.
+    /// Sets the prompts of the server. Replaces prompts that were set before. Defaults to none.
     #[must_use]
     pub fn with_prompts(mut self, prompts: impl McpPrompts + 'static) -> Self {
         self.prompts = Some(Arc::new(prompts));
         self
     }
 
-    /// Returns a handle to notify clients of changes and to replace the tools.
+    /// Returns a handle that notifies the connected clients of changes and can replace the tools.
     #[must_use]
     pub fn notifier(&self) -> McpNotifier {
         McpNotifier::new(&self.hub)
     }
 
-    /// Sets the template for the context of every call, with working directory, environment and extensions. Each call
-    /// gets its own ids, cancellation token, progress reporter and peer.
+    /// Sets the template for the [`ToolContext`] of every call, with its working directory, environment and extensions.
+    ///
+    /// Each call sets its own ids, cancellation token, progress reporter and [`McpPeer`](crate::McpPeer) in a copy of
+    /// the template.
     #[must_use]
     pub fn with_tool_context(mut self, context: ToolContext) -> Self {
         self.context = context;
         self
     }
 
-    /// Sets the number of tools on a page of the list, at least 1. Defaults to 1000, because many clients request only
-    /// the first page. Resources and prompts have their own pagination.
+    /// Sets the maximum number of tools on one page of the tool list, at least 1. Defaults to 1000, because many
+    /// clients request only the first page.
+    ///
+    /// Does not apply to the lists of resources and prompts, whose traits return pages themselves.
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);
         self
     }
 
-    /// Sets how long clients may cache the lists of tools, resources and prompts, unless they receive change
-    /// notifications. Sent since version 2026-07-28. By default clients do not cache.
+    /// Sets how long clients may cache the lists of tools, resources and prompts. A change notification ends the
+    /// caching earlier. Defaults to zero, so clients do not cache.
+    ///
+    /// The duration is sent only in protocol version 2026-07-28 and later.
     #[must_use]
     pub fn with_list_ttl(mut self, ttl: Duration) -> Self {
         self.list_ttl = ttl;
         self
     }
 
-    /// Sets the key that protects the state of multi-round calls, which the client carries between rounds (see
-    /// [`McpPeer::ask`](crate::McpPeer::ask)). The key has at least 32 unpredictable bytes. Server processes that share
-    /// clients need the same key. Defaults to a random key, so each round must reach the process of the previous round.
+    /// Sets the key that authenticates the state of calls with several rounds. Since protocol version 2026-07-28 the
+    /// client stores this state between the rounds of a call (see [`McpPeer::ask`](crate::McpPeer::ask)).
     ///
-    /// The server fails to start with an error if the key is too short.
+    /// The key must have at least 32 unpredictable bytes. If the key is shorter, the server returns an error when it
+    /// starts.
+    ///
+    /// Defaults to a random key. Each round of a call must then reach the process that handled the previous round. If
+    /// several processes serve the same clients, set the same key in all of them.
     #[must_use]
     pub fn with_state_key(mut self, key: impl Into<Vec<u8>>) -> Self {
         self.state_key = Some(key.into());
         self
     }
 
-    /// Sets the maximum time between two rounds of a call. Defaults to one hour.
+    /// Sets the maximum time between two rounds of a call (see [`McpPeer::ask`](crate::McpPeer::ask)). A round that
+    /// starts later is refused. Defaults to one hour.
     #[must_use]
     pub fn with_state_ttl(mut self, ttl: Duration) -> Self {
         self.state_ttl = ttl;
         self
     }
 
-    /// Sets the timeout for a response of a client of a version before 2026-07-28. Defaults to ten minutes, because a
-    /// person may have to respond.
+    /// Sets how long a call waits for the client's response to a request from [`McpPeer::ask`](crate::McpPeer::ask).
+    /// Defaults to ten minutes, because a person may have to respond.
+    ///
+    /// Applies only to protocol versions before 2026-07-28. In later versions no call waits for a response.
     #[must_use]
     pub fn with_input_timeout(mut self, timeout: Duration) -> Self {
         self.input_timeout = timeout;
         self
     }
 
-    /// Sets the maximum number of concurrent calls of one connection or HTTP session, at least 1. Reads of resources
-    /// and prompts count too. Further calls are refused with an error. Defaults to 1000.
+    /// Sets the maximum number of concurrent calls of one connection or HTTP session, at least 1. Defaults to 1000.
+    /// Further calls are refused with a JSON-RPC error.
     ///
-    /// Over HTTP, a client that disconnects does not cancel the calls of its session. Without a limit it could leave
+    /// All requests that run user code are counted. These are tool calls, and all requests for resources, prompts and
+    /// completions.
+    ///
+    /// Over HTTP, the calls of a session continue when the client disconnects. Without this limit a client could leave
     /// any number of calls running.
     #[must_use]
     pub fn with_max_calls(mut self, calls: usize) -> Self {
+        // `Semaphore::new` panics above its maximum number of permits.
         self.max_calls = calls.clamp(1, Semaphore::MAX_PERMITS);
         self
     }
 
-    /// Sets the token that shuts the server down. Running calls see their own token cancelled.
+    /// Sets the token that shuts the server down when it is cancelled. The shutdown also cancels the tokens of running
+    /// calls.
     #[must_use]
     pub fn with_shutdown(mut self, shutdown: CancellationToken) -> Self {
         self.shutdown = shutdown;
         self
     }
 
-    /// Sets the function that sets the parent of a request's span. It is called with each request that has a
-    /// [`TraceContext`], before its span is entered. By default such spans start a new trace.
+    /// Sets the function that makes a request's span a child of the client's span. By default the span of a request
+    /// starts a new trace.
+    ///
+    /// The function is called for each request with a [`TraceContext`], before the request's span is entered.
     ///
     /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     #[must_use]
@@ -208,9 +238,10 @@ impl McpServer {
         self
     }
 
-    /// Sets the function that returns the trace context of the current span. Tools find it in their context's
-    /// extensions. Requests to the client carry this trace context, unless they have their own. By default they carry
-    /// the trace context of the incoming request.
+    /// Sets the function that returns the trace context of the current span.
+    ///
+    /// The returned trace context is added to the extensions of a tool's context, and to requests to the client that
+    /// have no trace context of their own. By default both use the trace context of the client's request.
     ///
     /// With the crate `neuron-otel`, pass its `current_trace_context`.
     #[must_use]
@@ -223,7 +254,7 @@ impl McpServer {
     }
 }
 
-/// Shows neither environment nor key.
+/// Omits the environment variables and the state key, which may be secret.
 impl fmt::Debug for McpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("McpServer")

@@ -1,4 +1,4 @@
-//! Change notifications to all connected clients.
+//! [`McpNotifier`], which sends change notifications to all connected clients.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -6,23 +6,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use neuron_tool::ToolRegistry;
 use tokio::sync::Notify;
 
-/// Maximum number of resources that one client can subscribe to.
+/// Maximum number of changes in [`State::wanted`]. Checked when a client of a protocol version before 2026-07-28
+/// subscribes to a resource.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// Notifies all connected clients of changes, over every transport.
 ///
-/// Sending never waits for a client. Repeated changes are merged while a client is slow. Created by
-/// [`McpServer::notifier`](crate::McpServer::notifier) and [`McpPeer::notifier`](crate::McpPeer::notifier). It holds a
-/// weak reference to the server, so a tool can store it.
+/// The methods never wait for a client. If a client is slow, it receives one notification for several changes of the
+/// same kind.
+///
+/// Since protocol version 2026-07-28, a client is notified only of the changes to which it has subscribed. In earlier
+/// versions, every client is notified of changed lists, and of changed resources to which it has subscribed.
+///
+/// Created by [`McpServer::notifier`](crate::McpServer::notifier) and [`McpPeer::notifier`](crate::McpPeer::notifier).
+/// A notifier holds only a weak reference to the server, so a tool can store it. After the server is dropped, the
+/// methods do nothing.
 #[derive(Clone, Debug)]
 pub struct McpNotifier(Weak<Hub>);
 
 impl McpNotifier {
+    /// Creates a notifier for the listeners of a hub.
     pub(crate) fn new(hub: &Arc<Hub>) -> Self {
         Self(Arc::downgrade(hub))
     }
 
-    /// Replaces the tools with another registry, and notifies the clients. Running calls continue with the old tools.
+    /// Replaces the server's tools with another registry, and notifies clients that the list of tools changed. Running
+    /// calls continue with the old tools.
     pub fn replace_tools(&self, tools: ToolRegistry) {
         if let Some(hub) = self.0.upgrade() {
             *hub.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
@@ -45,7 +54,7 @@ impl McpNotifier {
         self.tell(&Change::Prompts);
     }
 
-    /// Notifies the clients that subscribed to a resource that its content changed.
+    /// Notifies the clients that subscribed to a resource that the content of this resource changed.
     pub fn resource_updated(&self, uri: impl Into<String>) {
         self.tell(&Change::Resource(uri.into()));
     }
@@ -57,42 +66,49 @@ impl McpNotifier {
     }
 }
 
-/// A kind of change.
+/// A kind of change that clients can be notified of.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
+    /// The list of tools changed.
     Tools,
+    /// The list of resources changed.
     Resources,
+    /// The list of prompts changed.
     Prompts,
-    /// The content of the resource with this URI.
+    /// The content of the resource with this URI changed.
     Resource(String),
 }
 
-/// The tools, and the listeners for changes.
+/// The current tools of a server, and the listeners for changes. All connections share one hub.
 pub(crate) struct Hub {
     tools: RwLock<Arc<ToolRegistry>>,
+    /// The listeners of all clients. Dropped listeners are removed when another listener is added.
     listeners: Mutex<Vec<Weak<Listener>>>,
 }
 
 impl Hub {
+    /// Creates a hub without listeners.
     pub(crate) fn new(tools: ToolRegistry) -> Arc<Self> {
         let tools = RwLock::new(Arc::new(tools));
         Arc::new(Self { tools, listeners: Mutex::default() })
     }
 
-    /// Returns the current tools.
+    /// Returns the current tools. The returned registry stays the same if the tools are replaced later.
     pub(crate) fn tools(&self) -> Arc<ToolRegistry> {
         self.tools.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Registers a listener for as long as it lives.
+    /// Registers a listener until it is dropped.
     pub(crate) fn add(&self, listener: &Arc<Listener>) {
         let mut listeners = lock(&self.listeners);
+        // Removes the listeners of ended connections and subscriptions, so that the list does not grow.
         listeners.retain(|listener| listener.strong_count() > 0);
         listeners.push(Arc::downgrade(listener));
     }
 
+    /// Passes a change to all listeners.
     fn tell(&self, change: &Change) {
-        // Notified outside the lock, because this may drop the last reference to a listener and what it owns.
+        // The lock is released before the loop, because the loop may drop the last reference to a listener.
         let listening: Vec<_> = lock(&self.listeners).iter().filter_map(Weak::upgrade).collect();
         for listener in listening {
             listener.tell(change);
@@ -100,33 +116,38 @@ impl Hub {
     }
 }
 
-/// A receiver of changes. In older versions this is a connection, since 2026-07-28 a subscription.
+/// A receiver of changes. Before protocol version 2026-07-28, each connection or session has one listener. In later
+/// versions each subscription has one.
 pub(crate) struct Listener {
     state: Mutex<State>,
+    /// Wakes [`Listener::next`] after a change and after [`Listener::close`].
     changed: Notify,
 }
 
 #[derive(Default)]
 struct State {
-    /// Changes to listen for.
+    /// Changes that the client wants to be notified of.
     wanted: BTreeSet<Change>,
-    /// Changes that are not sent yet. Never more than those in `wanted`.
+    /// Changes that the client has not been notified of yet, a subset of `wanted`.
     untold: BTreeSet<Change>,
+    /// Set once the listener is closed. No more changes are returned.
     is_closed: bool,
 }
 
 impl Listener {
+    /// Creates a listener for these changes.
     pub(crate) fn new(wanted: BTreeSet<Change>) -> Arc<Self> {
         let state = Mutex::new(State { wanted, ..State::default() });
         Arc::new(Self { state, changed: Notify::new() })
     }
 
-    /// Returns `true` if the listener wants exactly these changes.
+    /// Returns `true` if the listener was created for exactly these changes.
     pub(crate) fn wants(&self, wanted: &BTreeSet<Change>) -> bool {
         lock(&self.state).wanted == *wanted
     }
 
-    /// Subscribes to a resource. Returns `false` if there are too many subscriptions.
+    /// Adds a resource to the wanted changes. Returns `false` if the listener has reached the maximum number of
+    /// subscriptions.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
         let mut state = lock(&self.state);
         if state.wanted.len() >= MAX_SUBSCRIPTIONS {
@@ -136,7 +157,7 @@ impl Listener {
         true
     }
 
-    /// Unsubscribes from a resource.
+    /// Removes a resource from the wanted changes. A pending notification for the resource is dropped.
     pub(crate) fn unsubscribe(&self, uri: String) {
         let change = Change::Resource(uri);
         let mut state = lock(&self.state);
@@ -144,13 +165,13 @@ impl Listener {
         state.untold.remove(&change);
     }
 
-    /// Stops receiving changes.
+    /// Stops the listener. [`next`](Self::next) then returns `None`.
     pub(crate) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Waits for a change. Returns `None` when closed.
+    /// Waits for the next change. Returns `None` once the listener is closed.
     pub(crate) async fn next(&self) -> Option<Change> {
         loop {
             {
@@ -162,10 +183,12 @@ impl Listener {
                     return Some(change);
                 }
             }
+            // `notify_one` stores a permit, so a change since the check above wakes this task immediately.
             self.changed.notified().await;
         }
     }
 
+    /// Records a change and wakes the waiting task, if the client wants to be notified of this change.
     fn tell(&self, change: &Change) {
         let mut state = lock(&self.state);
         if state.wanted.contains(change) {
@@ -176,6 +199,7 @@ impl Listener {
     }
 }
 
+/// Locks a mutex. A poisoned lock is used like any other.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

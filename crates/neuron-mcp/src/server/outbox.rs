@@ -1,7 +1,9 @@
-//! Queue of a call's notifications. Progress and log messages are passed to the SDK in order and before the result.
+//! [`Outbox`], the queue of a call's notifications. Progress and log messages are passed to the SDK in order, and
+//! before the result of the call.
 //!
-//! One connection keeps this order. Over HTTP before 2026-07-28 the SDK sends only progress on the call's own stream.
-//! Other notifications go to the client's listening stream (`GET`), if it has one.
+//! A single stream connection keeps this order. Over HTTP before protocol version 2026-07-28, the SDK sends only
+//! progress on the stream of the call. All other notifications are sent on the client's listening stream (`GET`), and
+//! dropped if the client has none.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,26 +12,32 @@ use rmcp::model::ServerNotification;
 use rmcp::{Peer, RoleServer};
 use tokio::sync::Notify;
 
-/// Maximum number of queued notifications for a slow client. When full, the oldest are dropped, except cancellations of
-/// requests to the client. There is at most one cancellation for each request.
+/// Maximum number of queued notifications of one call, for a client that reads slowly. If the queue is full, the oldest
+/// notification is dropped.
+///
+/// Cancellations of requests to the client are never dropped. The queue stays bounded, because there is at most one
+/// cancellation for each request.
 const CAPACITY: usize = 256;
 
-/// The queued notifications of one call.
+/// The queued notifications of one call. User code adds notifications, and [`pump`](Self::pump) sends them.
 #[derive(Default)]
 pub(crate) struct Outbox {
+    /// The notifications, and the flag that closes the queue.
     queue: Mutex<Queue>,
+    /// Wakes [`pump`](Outbox::pump) after each change of the queue.
     changed: Notify,
 }
 
 #[derive(Default)]
 struct Queue {
+    /// Notifications to send, oldest first.
     waiting: VecDeque<ServerNotification>,
     /// Set when the call is over. Further notifications are dropped.
     is_closed: bool,
 }
 
 impl Outbox {
-    /// Queues a notification without blocking. Drops it if the call is over.
+    /// Queues a notification without blocking. Drops the notification if the call is over.
     pub(crate) fn push(&self, notification: ServerNotification) {
         let mut queue = self.lock();
         if queue.is_closed {
@@ -46,24 +54,25 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Returns `true` if the outbox is closed.
+    /// Returns `true` if the call is over, so that no more notifications are queued.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
-    /// Closes the outbox for new notifications.
+    /// Closes the outbox for new notifications. Queued notifications are still sent.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Closes the outbox, and drops queued notifications except cancellations.
+    /// Closes the outbox, and drops all queued notifications except cancellations of requests to the client.
     pub(crate) fn close_but_for_cancellations(&self) {
         self.lock().waiting.retain(is_cancellation);
         self.close();
     }
 
-    /// Sends queued notifications in order until the outbox is closed and empty, or the client is gone.
+    /// Sends the queued notifications in order. Returns when the outbox is closed and empty, or when the client is
+    /// gone.
     pub(crate) async fn pump(&self, peer: &Peer<RoleServer>) {
         while let Some(notification) = self.next().await {
             if peer.send_notification(notification).await.is_err() {
@@ -73,6 +82,7 @@ impl Outbox {
         }
     }
 
+    /// Waits for the next notification. Returns `None` once the outbox is closed and empty.
     async fn next(&self) -> Option<ServerNotification> {
         loop {
             {
@@ -84,15 +94,18 @@ impl Outbox {
                     return None;
                 }
             }
+            // `notify_one` stores a permit, so a change since the check above wakes this task immediately.
             self.changed.notified().await;
         }
     }
 
+    /// Locks the queue. A poisoned lock is used like any other.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Returns `true` if the notification cancels a request to the client.
 fn is_cancellation(notification: &ServerNotification) -> bool {
     matches!(notification, ServerNotification::CancelledNotification(_))
 }

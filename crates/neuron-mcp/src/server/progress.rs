@@ -1,4 +1,4 @@
-//! Progress reports of a call.
+//! [`Progress`], which filters the progress reports of a call.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,19 +7,21 @@ use rmcp::model::ProgressToken;
 use super::outbox::Outbox;
 use crate::wire;
 
-/// The progress of one call, as reported to the client.
+/// Sends the progress reports of one call, with values that increase as the protocol requires.
 pub(crate) struct Progress {
+    /// Token by which the client assigns a report to its request.
     token: ProgressToken,
-    /// The last reported value. The protocol requires increasing values.
+    /// The last reported value, initially negative infinity.
     last: Mutex<f64>,
 }
 
 impl Progress {
+    /// Creates the state for a call that has reported no progress. `token` is the client's progress token.
     pub(crate) fn new(token: ProgressToken) -> Self {
         Self { token, last: Mutex::new(f64::NEG_INFINITY) }
     }
 
-    /// Reports progress, unless the value has not increased.
+    /// Queues a progress report. Drops the report if `progress` is not finite or is not greater than the last value.
     pub(crate) fn report(
         &self,
         outbox: &Outbox,
@@ -32,7 +34,7 @@ impl Progress {
             return;
         }
         *last = progress;
-        // Pushed under the lock, so that concurrent reports stay in order.
+        // Queued while the lock is held, so that concurrent reports are sent in increasing order.
         outbox.push(wire::progress::notification(self.token.clone(), progress, total, message));
     }
 }

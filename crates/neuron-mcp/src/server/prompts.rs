@@ -15,8 +15,11 @@ use crate::{CompletionQuery, McpCompletion, McpPrompt, McpPromptResult, Paginate
 
 /// The prompts of a server. [`McpPromptSet`] is a ready-made implementation.
 ///
-/// Errors are reported to the client. [`ToolError::InvalidInput`] stands for an invalid request, such as a wrong cursor
-/// or argument. [`ToolError::NotFound`] stands for an unknown prompt. All other errors are failures of the server.
+/// All errors are sent to the client:
+///
+/// - Return [`ToolError::InvalidInput`] for an invalid request, for example an invalid cursor or argument.
+/// - Return [`ToolError::NotFound`] for an unknown prompt.
+/// - All other errors are reported as internal errors of the server.
 ///
 /// # Example
 ///
@@ -52,22 +55,25 @@ use crate::{CompletionQuery, McpCompletion, McpPrompt, McpPromptResult, Paginate
 /// }
 /// ```
 pub trait McpPrompts: Send + Sync {
-    /// Returns one page of the prompts.
+    /// Returns one page of the prompts. `cursor` is the `next_cursor` of the previous page, and `None` for the first
+    /// page.
     ///
     /// # Errors
     ///
-    /// See the trait.
+    /// Returns [`ToolError::InvalidInput`] if the cursor is invalid.
     fn list(
         &self,
         cursor: Option<&str>,
         peer: &McpPeer,
     ) -> impl Future<Output = Result<PaginatedList<McpPrompt>, ToolError>> + Send;
 
-    /// Returns a prompt with its arguments filled in. May send requests to the client: see [`McpPeer::ask`].
+    /// Returns the messages of a prompt, with its arguments filled in. The implementation may send requests to the
+    /// client with [`McpPeer::ask`].
     ///
     /// # Errors
     ///
-    /// See the trait.
+    /// Returns [`ToolError::NotFound`] if the prompt is unknown, and [`ToolError::InvalidInput`] if an argument is
+    /// missing or invalid.
     fn get(
         &self,
         name: &str,
@@ -75,11 +81,11 @@ pub trait McpPrompts: Send + Sync {
         peer: &McpPeer,
     ) -> impl Future<Output = Result<McpPromptResult, ToolError>> + Send;
 
-    /// Returns completions for an argument. Provided: returns none.
+    /// Returns completions for the value of an argument. The default implementation returns no completions.
     ///
     /// # Errors
     ///
-    /// See the trait.
+    /// Returns [`ToolError::InvalidInput`] if the prompt is unknown.
     fn complete(
         &self,
         _query: &CompletionQuery,
@@ -90,7 +96,7 @@ pub trait McpPrompts: Send + Sync {
 }
 
 erased! {
-    /// Object-safe form of [`McpPrompts`].
+    /// Object-safe form of [`McpPrompts`], whose methods return boxed futures.
     pub(crate) trait DynPrompts<'a>: McpPrompts {
         async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
             -> Result<PaginatedList<McpPrompt>, ToolError>;
@@ -101,20 +107,22 @@ erased! {
     }
 }
 
-/// A client's request for a prompt.
+/// A client's request for a prompt, as passed to the function of [`McpPromptSet::with_prompt`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct PromptRequest {
-    /// The arguments. All required arguments are present.
+    /// Values of the arguments by name. All required arguments are present.
     pub arguments: HashMap<String, String>,
-    /// The client.
+    /// The calling client.
     pub peer: McpPeer,
 }
 
+/// A user's function that returns the messages of a prompt.
 type Fill = Arc<
     dyn Fn(PromptRequest) -> BoxFuture<'static, Result<McpPromptResult, ToolError>> + Send + Sync,
 >;
 
+/// A user's function that returns completions.
 type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
 
 /// A set of prompts built from functions.
@@ -133,10 +141,13 @@ type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct McpPromptSet {
+    /// Definitions of the prompts, in the order in which they were added.
     prompts: Vec<McpPrompt>,
+    /// Functions that return the messages, by prompt name.
     fills: HashMap<String, Fill>,
-    /// Completions by prompt and argument.
+    /// Functions that return completions, by prompt name and argument name.
     completions: HashMap<(String, String), Complete>,
+    /// Maximum number of prompts on one page of the list.
     page_size: usize,
 }
 
@@ -158,8 +169,9 @@ impl McpPromptSet {
         }
     }
 
-    /// Adds a prompt. Replaces a prompt with the same name. The function is called only if all required arguments are
-    /// present.
+    /// Adds a prompt whose messages are returned by a function. Replaces a prompt with the same name.
+    ///
+    /// The function is called only if the client sent all required arguments. Otherwise the client receives an error.
     #[must_use]
     pub fn with_prompt<F>(
         mut self,
@@ -176,8 +188,8 @@ impl McpPromptSet {
         self
     }
 
-    /// Sets the completion of an argument. The function receives the text typed so far, and returns matching values,
-    /// best match first.
+    /// Sets the function that completes an argument of a prompt. The function receives the text that the user has typed
+    /// so far, and returns matching values, best match first.
     #[must_use]
     pub fn with_completion(
         mut self,
@@ -189,7 +201,7 @@ impl McpPromptSet {
         self
     }
 
-    /// Sets the number of prompts on a page of the list, at least 1. Defaults to 1000.
+    /// Sets the maximum number of prompts on one page of the list, at least 1. Defaults to 1000.
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);
@@ -218,7 +230,7 @@ impl McpPrompts for McpPromptSet {
         };
         let mut required = prompt.arguments.iter().filter(|argument| argument.required);
         if let Some(missing) = required.find(|argument| !arguments.contains_key(&argument.name)) {
-            let text = format!("the prompt `{name}` needs the argument `{}`", missing.name);
+            let text = format!("the prompt `{name}` requires the argument `{}`", missing.name);
             return Err(ToolError::InvalidInput(text));
         }
         fill(PromptRequest { arguments: arguments.clone(), peer: peer.clone() }).await
@@ -235,6 +247,7 @@ impl McpPrompts for McpPromptSet {
         if !self.fills.contains_key(name) {
             return Err(ToolError::InvalidInput(format!("unknown prompt: {name}")));
         }
+        // An argument without a completion function has no completions. This is not an error.
         let complete = self.completions.get(&(name.clone(), query.argument.clone()));
         let values = complete.map(|complete| complete(query)).unwrap_or_default();
         Ok(McpCompletion { total: u32::try_from(values.len()).ok(), values, has_more: None })

@@ -1,17 +1,17 @@
-//! Requests to the client and their responses.
+//! [`InputRequest`], a request to the client from inside a call, and its response [`InputAnswer`].
 
 use std::collections::BTreeMap;
 
 use crate::{ElicitationRequest, ElicitationResponse, McpRoot, SamplingRequest, SamplingResponse};
 
-/// A request to the client from inside a call.
+/// A request to the client from inside a call. See [`McpPeer::ask`](crate::McpPeer::ask).
 #[derive(Debug, Clone, PartialEq)]
 pub enum InputRequest {
-    /// Sends an elicitation request to the user.
+    /// Requests input from the user, by a form or a page.
     Elicitation(ElicitationRequest),
-    /// Sends a sampling request to the client's model.
+    /// Requests a response of the client's model.
     Sampling(Box<SamplingRequest>),
-    /// Requests the client's roots, the folders that the server may use.
+    /// Requests the client's roots, which are the folders that the server may use.
     Roots,
 }
 
@@ -28,7 +28,7 @@ impl From<SamplingRequest> for InputRequest {
 }
 
 impl InputRequest {
-    /// Returns the protocol's method name.
+    /// Returns the protocol's method for the request, such as `roots/list`.
     pub(super) fn method(&self) -> &'static str {
         match self {
             Self::Elicitation(_) => "elicitation/create",
@@ -37,36 +37,37 @@ impl InputRequest {
         }
     }
 
-    /// Returns `true` if the request has its own trace context.
+    /// Returns `true` if the request has its own trace context. Only sampling requests can have one.
     pub(super) fn has_trace_context(&self) -> bool {
         matches!(self, Self::Sampling(request) if request.trace_context.is_some())
     }
 }
 
-/// The client's response to a request.
+/// The client's response to an [`InputRequest`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum InputAnswer {
-    /// The user's response. A submitted form matches its schema.
+    /// The user's response. The content of a submitted form matches the form's schema.
     Elicitation(ElicitationResponse),
-    /// The model's response.
+    /// The response of the client's model.
     Sampling(Box<SamplingResponse>),
     /// The client's roots.
     Roots(Vec<McpRoot>),
 }
 
-/// The client's responses by key. Every request has exactly one response.
+/// The client's responses, by the key of their request. Contains one response for every request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputAnswers(pub(super) BTreeMap<String, InputAnswer>);
 
 impl InputAnswers {
-    /// Returns the response to the request with this key.
+    /// Returns the response to the request with this key. Returns `None` if no request had this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&InputAnswer> {
         self.0.get(key)
     }
 
-    /// Returns the user's response. `None` if the key belongs to another kind of request.
+    /// Returns the user's response to the elicitation request with this key. Returns `None` if no elicitation request
+    /// had this key.
     #[must_use]
     pub fn elicitation(&self, key: &str) -> Option<&ElicitationResponse> {
         match self.get(key)? {
@@ -75,7 +76,8 @@ impl InputAnswers {
         }
     }
 
-    /// Returns the model's response. `None` if the key belongs to another kind of request.
+    /// Returns the model's response to the sampling request with this key. Returns `None` if no sampling request had
+    /// this key.
     #[must_use]
     pub fn sampling(&self, key: &str) -> Option<&SamplingResponse> {
         match self.get(key)? {
@@ -84,7 +86,7 @@ impl InputAnswers {
         }
     }
 
-    /// Returns the roots. `None` if the key belongs to another kind of request.
+    /// Returns the client's roots. Returns `None` if no request for roots had this key.
     #[must_use]
     pub fn roots(&self, key: &str) -> Option<&[McpRoot]> {
         match self.get(key)? {

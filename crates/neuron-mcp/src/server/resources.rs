@@ -19,10 +19,13 @@ use crate::{
 
 /// The resources of a server. [`McpResourceSet`] is a ready-made implementation.
 ///
-/// Only [`read`](Self::read) can send requests to the client: see [`McpPeer::ask`].
+/// Only [`read`](Self::read) can send requests to the client (see [`McpPeer::ask`]).
 ///
-/// Errors are reported to the client. [`ToolError::InvalidInput`] stands for an invalid request, such as a wrong
-/// cursor. [`ToolError::NotFound`] stands for an unknown resource. All other errors are failures of the server.
+/// All errors are sent to the client:
+///
+/// - Return [`ToolError::InvalidInput`] for an invalid request, for example an invalid cursor.
+/// - Return [`ToolError::NotFound`] for an unknown resource.
+/// - All other errors are reported as internal errors of the server.
 ///
 /// # Example
 ///
@@ -50,22 +53,24 @@ use crate::{
 /// }
 /// ```
 pub trait McpResources: Send + Sync {
-    /// Returns one page of the resources.
+    /// Returns one page of the resources. `cursor` is the `next_cursor` of the previous page, and `None` for the first
+    /// page.
     ///
     /// # Errors
     ///
-    /// See the trait.
+    /// Returns [`ToolError::InvalidInput`] if the cursor is invalid.
     fn list(
         &self,
         cursor: Option<&str>,
         peer: &McpPeer,
     ) -> impl Future<Output = Result<PaginatedList<McpResource>, ToolError>> + Send;
 
-    /// Returns one page of the templates. Provided: returns none.
+    /// Returns one page of the resource templates. `cursor` is used as in [`list`](Self::list). The default
+    /// implementation returns no templates.
     ///
     /// # Errors
     ///
-    /// See the trait.
+    /// Returns [`ToolError::InvalidInput`] if the cursor is invalid.
     fn templates(
         &self,
         _cursor: Option<&str>,
@@ -74,22 +79,22 @@ pub trait McpResources: Send + Sync {
         async { Ok(PaginatedList::default()) }
     }
 
-    /// Returns the contents of a resource. A folder may have several.
+    /// Returns the contents of a resource. A resource may have several contents, such as the files of a folder.
     ///
     /// # Errors
     ///
-    /// See the trait.
+    /// Returns [`ToolError::NotFound`] if the resource is unknown.
     fn read(
         &self,
         uri: &str,
         peer: &McpPeer,
     ) -> impl Future<Output = Result<Vec<McpResourceContents>, ToolError>> + Send;
 
-    /// Returns completions for a variable of a template. Provided: returns none.
+    /// Returns completions for a variable of a resource template. The default implementation returns no completions.
     ///
     /// # Errors
     ///
-    /// See the trait.
+    /// Returns [`ToolError::InvalidInput`] if the template is unknown.
     fn complete(
         &self,
         _query: &CompletionQuery,
@@ -100,7 +105,7 @@ pub trait McpResources: Send + Sync {
 }
 
 erased! {
-    /// Object-safe form of [`McpResources`].
+    /// Object-safe form of [`McpResources`], whose methods return boxed futures.
     pub(crate) trait DynResources<'a>: McpResources {
         async fn list(cursor: Option<&'a str>, peer: &'a McpPeer)
             -> Result<PaginatedList<McpResource>, ToolError>;
@@ -113,27 +118,29 @@ erased! {
     }
 }
 
-/// A client's request to read a resource.
+/// A client's request to read a resource, as passed to the functions of a [`McpResourceSet`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ResourceRequest {
-    /// URI of the resource.
+    /// URI of the requested resource.
     pub uri: String,
-    /// Variables of the template. Empty if the resource has no template.
+    /// Values of the template's variables by name. Empty if the resource was added without a template.
     pub variables: HashMap<String, String>,
-    /// The client.
+    /// The calling client.
     pub peer: McpPeer,
 }
 
+/// A user's function that returns the contents of a resource.
 type Read = Arc<
     dyn Fn(ResourceRequest) -> BoxFuture<'static, Result<Vec<McpResourceContents>, ToolError>>
         + Send
         + Sync,
 >;
 
+/// A user's function that returns completions.
 type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
 
-/// A set of resources built from texts, bytes and functions.
+/// A set of resources built from texts, base64 data and functions.
 ///
 /// # Example
 ///
@@ -149,13 +156,17 @@ type Complete = Arc<dyn Fn(&CompletionQuery) -> Vec<String> + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct McpResourceSet {
+    /// Definitions of the resources, in the order in which they were added.
     resources: Vec<McpResource>,
+    /// Functions that return the contents, by resource URI.
     reads: HashMap<String, Read>,
+    /// Definitions of the templates, in the order in which they were added.
     templates: Vec<McpResourceTemplate>,
-    /// Parsed templates, for matching.
+    /// Parsed templates with the functions that return the contents, in the order of `templates`.
     patterns: Vec<(UriTemplate, Read)>,
-    /// Completions by template and variable.
+    /// Functions that return completions, by template and variable name.
     completions: HashMap<(String, String), Complete>,
+    /// Maximum number of items on one page of a list.
     page_size: usize,
 }
 
@@ -179,7 +190,7 @@ impl McpResourceSet {
         }
     }
 
-    /// Adds a text. Replaces a resource with the same URI.
+    /// Adds a resource with a fixed text. Replaces a resource with the same URI.
     #[must_use]
     pub fn with_text(self, resource: McpResource, text: impl Into<String>) -> Self {
         let content = McpResourceContents {
@@ -189,7 +200,7 @@ impl McpResourceSet {
         self.with_content(resource, content)
     }
 
-    /// Adds bytes, in standard base64. Replaces a resource with the same URI.
+    /// Adds a resource with fixed binary data, encoded as standard base64. Replaces a resource with the same URI.
     #[must_use]
     pub fn with_blob(self, resource: McpResource, base64: impl Into<String>) -> Self {
         let content = McpResourceContents {
@@ -199,6 +210,7 @@ impl McpResourceSet {
         self.with_content(resource, content)
     }
 
+    /// Adds a resource with fixed content.
     fn with_content(self, resource: McpResource, content: McpResourceContents) -> Self {
         self.with_resource(resource, move |_| {
             let content = content.clone();
@@ -206,7 +218,7 @@ impl McpResourceSet {
         })
     }
 
-    /// Adds a resource whose content is returned by a function. Replaces a resource with the same URI.
+    /// Adds a resource whose contents are returned by a function. Replaces a resource with the same URI.
     #[must_use]
     pub fn with_resource<F>(
         mut self,
@@ -222,11 +234,14 @@ impl McpResourceSet {
         self
     }
 
-    /// Adds a template of resources. A resource with the exact URI has precedence, then the first matching template.
+    /// Adds a template, whose function returns the contents of every resource with a matching URI.
+    ///
+    /// A resource that was added with exactly the requested URI takes precedence. Otherwise the first matching template
+    /// is used.
     ///
     /// Supports these expressions of RFC 6570: `{variable}` (without `/`), `{+variable}` (any characters),
-    /// `{/variable}`, and `{?variable,…}` at the end. Variables are percent-decoded. Validate them before you use them
-    /// as a path.
+    /// `{/variable}`, and `{?variable,…}` at the end. The values are percent-decoded. Validate a value before you use
+    /// it as a path.
     #[must_use]
     pub fn with_template<F>(
         mut self,
@@ -241,8 +256,8 @@ impl McpResourceSet {
         self
     }
 
-    /// Sets the completion of a variable. The function receives the text typed so far, and returns matching values,
-    /// best match first.
+    /// Sets the function that completes a variable of a template. The function receives the text that the user has
+    /// typed so far, and returns matching values, best match first.
     #[must_use]
     pub fn with_completion(
         mut self,
@@ -255,7 +270,8 @@ impl McpResourceSet {
         self
     }
 
-    /// Sets the number of items on a page of a list, at least 1. Defaults to 1000.
+    /// Sets the maximum number of items on one page of the resource list and of the template list, at least 1. Defaults
+    /// to 1000.
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);
@@ -263,6 +279,7 @@ impl McpResourceSet {
     }
 }
 
+/// Converts a user's function into a [`Read`] with a boxed future.
 fn boxed<F>(read: impl Fn(ResourceRequest) -> F + Send + Sync + 'static) -> Read
 where
     F: Future<Output = Result<Vec<McpResourceContents>, ToolError>> + Send + 'static,
@@ -290,6 +307,7 @@ impl McpResources for McpResourceSet {
     async fn read(&self, uri: &str, peer: &McpPeer) -> Result<Vec<McpResourceContents>, ToolError> {
         let request =
             |variables| ResourceRequest { uri: uri.to_owned(), variables, peer: peer.clone() };
+        // A resource with exactly this URI takes precedence over all templates.
         if let Some(read) = self.reads.get(uri) {
             return read(request(HashMap::new())).await;
         }
@@ -314,6 +332,7 @@ impl McpResources for McpResourceSet {
         {
             return Err(ToolError::InvalidInput(format!("unknown resource template: {template}")));
         }
+        // A variable without a completion function has no completions. This is not an error.
         let complete = self.completions.get(&(template.clone(), query.argument.clone()));
         let values = complete.map(|complete| complete(query)).unwrap_or_default();
         Ok(McpCompletion { total: u32::try_from(values.len()).ok(), values, has_more: None })

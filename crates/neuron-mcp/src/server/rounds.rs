@@ -1,5 +1,7 @@
-//! State of multi-round calls, since version 2026-07-28. The client carries the state between rounds. The state is
-//! authenticated, so the client cannot change it.
+//! [`Rounds`], which encodes the state of a call between its rounds (protocol version 2026-07-28 and later).
+//!
+//! A call ends its round to request input from the client. The client stores the state and sends it with its responses
+//! in the next round. The state is encoded with an authentication code, so the client cannot change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,28 +11,28 @@ use rmcp::model::{ErrorData, InputResponses, RequestStateCodec, SealOptions};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Maximum length of a sent or received state, in bytes.
+/// Maximum length of an encoded state that the server sends or accepts, in bytes.
 const MAX_STATE_BYTES: usize = 1 << 20;
 
 /// Maximum number of rounds of a call.
 const MAX_ROUNDS: u32 = 100;
 
-/// The state that a client carries to the next round of a call. The client can read it but not change it.
+/// The state that a client stores between two rounds of a call. The client can read the state but not change it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Id of the call, the same in all rounds.
+    /// Id of the call, which is the same in all rounds.
     pub(crate) call_id: String,
-    /// Number of the next round.
+    /// Number of the next round, from zero.
     pub(crate) number: u32,
-    /// Keys of the requests in the last round.
+    /// Keys of the requests that the previous round sent to the client.
     pub(crate) asked: BTreeSet<String>,
-    /// Responses of the earlier rounds.
+    /// The client's responses from all rounds so far, by request key.
     pub(crate) answers: BTreeMap<String, Value>,
 }
 
-/// Returns bytes that identify a request, so that a state is valid only for this request.
+/// Returns bytes that identify a request. An encoded state is accepted only with the request for which it was created.
 ///
-/// `principal` is the authenticated caller, if known.
+/// `principal` is the authenticated caller. `None` if the server does not authenticate.
 pub(crate) fn origin(
     method: &str,
     name: &str,
@@ -42,38 +44,45 @@ pub(crate) fn origin(
     serde_json::json!([method, name, arguments, principal]).to_string().into_bytes()
 }
 
-/// Seals and opens states.
+/// Encodes and decodes the states of calls.
 pub(crate) struct Rounds {
+    /// The SDK's codec, which holds the key.
     codec: RequestStateCodec,
-    /// Lifetime of a state.
+    /// Time for which an encoded state is accepted.
     ttl: Duration,
 }
 
 impl Rounds {
+    /// Creates the encoder with a key and the time for which a state is accepted.
+    ///
     /// # Errors
     ///
     /// Returns [`McpError::Initialization`] if the key is too short.
     pub(crate) fn new(key: Vec<u8>, ttl: Duration) -> Result<Self, McpError> {
         let codec = RequestStateCodec::try_new(key).map_err(|_| {
             let least = RequestStateCodec::MIN_KEY_LENGTH;
-            McpError::Initialization(format!("the key for states has at least {least} bytes"))
+            McpError::Initialization(format!(
+                "the key of `with_state_key` is too short: use at least {least} bytes"
+            ))
         })?;
         Ok(Self { codec, ttl })
     }
 
-    /// Seals a state. Returns `None` if the state is too long or the call has too many rounds.
+    /// Encodes a state. Returns `None` if the encoded state is too long or the call has reached the maximum number of
+    /// rounds.
     pub(crate) fn seal(&self, round: &Round, origin: &[u8]) -> Option<String> {
         let options = SealOptions::new().associated_data(origin).ttl(self.ttl);
         let state = self.codec.seal_json_with(round, &options).ok()?;
         (state.len() <= MAX_STATE_BYTES && round.number <= MAX_ROUNDS).then_some(state)
     }
 
-    /// Opens a state, and adds the responses to its requests.
+    /// Decodes a state, and adds the client's responses to the requests of the previous round. Responses to other
+    /// requests are dropped.
     ///
     /// # Errors
     ///
-    /// Returns invalid parameters if the state was changed, has expired, or belongs to another request. The error does
-    /// not reveal which.
+    /// Returns an "invalid parameters" error if the state was changed, has expired, or was created for another request.
+    /// The error text is the same in all cases, so the client learns nothing about the reason.
     pub(crate) fn open(
         &self,
         state: &str,
@@ -82,7 +91,7 @@ impl Rounds {
     ) -> Result<Round, ErrorData> {
         let invalid = || {
             ErrorData::invalid_params(
-                "requestState is not valid for this request: begin anew without it",
+                "requestState is not valid for this request: repeat the request without it",
                 None,
             )
         };
@@ -91,7 +100,7 @@ impl Rounds {
         }
         let opened = self.codec.open_json_with::<Round>(state, origin);
         let mut round = opened.map_err(|error| {
-            tracing::debug!(%error, "a state that a client sent is refused");
+            tracing::debug!(%error, "refused the requestState of a client");
             invalid()
         })?;
         let answered = responses.into_iter().filter(|(key, _)| round.asked.contains(key));

@@ -1,4 +1,4 @@
-//! A running server.
+//! [`Serving`], the state that the connections of a running server share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,26 +11,30 @@ use super::mcp_server::McpServer;
 use super::rounds::Rounds;
 
 impl McpServer {
-    /// Creates the state that the connections of this server share.
+    /// Creates the state that the connections of a running server share.
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Initialization`] if the settings are invalid.
+    /// Returns [`McpError::Initialization`] if the state key is too short or the system returns no random numbers.
     pub(super) fn serving(&self) -> Result<Arc<Serving>, McpError> {
         Ok(Arc::new(Serving::new(self.clone())?))
     }
 }
 
-/// A running server. Holds the state that all connections share.
+/// The state that the connections of a running server share.
 pub(super) struct Serving {
+    /// Settings of the server.
     pub(super) server: McpServer,
-    /// Prefix of the call ids, unique to this process.
+    /// Random prefix of the call ids, so that ids of different processes differ.
     call_prefix: String,
+    /// Number of call ids that were created.
     calls: AtomicU64,
+    /// Encodes the state of calls with several rounds.
     pub(super) rounds: Rounds,
 }
 
 impl Serving {
+    /// Creates the state. Returns an error if the state key is too short or the system returns no random numbers.
     fn new(server: McpServer) -> Result<Self, McpError> {
         let call_prefix = URL_SAFE_NO_PAD.encode(random::<12>()?);
         let key = match &server.state_key {
@@ -48,11 +52,11 @@ impl Serving {
     }
 }
 
-/// Returns unpredictable random bytes.
+/// Returns unpredictable random bytes. Returns an error if the system has no random numbers.
 fn random<const N: usize>() -> Result<[u8; N], McpError> {
     let mut bytes = [0; N];
     let random = rustls::crypto::ring::default_provider().secure_random;
-    let failed = |_| McpError::Initialization("the system gives no random numbers".to_owned());
+    let failed = |_| McpError::Initialization("the system returned no random numbers".to_owned());
     random.fill(&mut bytes).map_err(failed)?;
     Ok(bytes)
 }

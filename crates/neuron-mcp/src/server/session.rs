@@ -1,4 +1,4 @@
-//! State of a connection or HTTP session.
+//! [`Session`], the state of a connection or HTTP session.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,11 @@ use super::notifier::{Change, Hub, Listener};
 use crate::LogLevel;
 use crate::wire;
 
-/// Stages at the end of a stream connection. They are not used over HTTP, where requests and sessions end on their own.
+/// Tokens that are cancelled in stages when a stream connection ends. Never cancelled over HTTP, where requests and
+/// sessions end independently of a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Closing {
-    /// Cancelled when the client's input has ended. No response and no cancellation can arrive after that.
+    /// Cancelled when the client has closed its output. No response and no cancellation can arrive after that.
     pub(crate) input_ended: CancellationToken,
     /// Cancelled when running calls must end.
     pub(crate) calls_end: CancellationToken,
@@ -22,28 +23,31 @@ pub(crate) struct Closing {
 
 /// The state of a connection or HTTP session.
 pub(crate) struct Session {
+    /// The tools of the server, and the listeners for changes.
     hub: Arc<Hub>,
+    /// Tokens that signal the end of a stream connection.
     closing: Closing,
-    /// Limits the number of concurrent calls.
+    /// Limits the number of concurrent calls of the session.
     calls: Arc<Semaphore>,
-    /// Transport of a stream connection. `None` over HTTP, where each request has its own route.
+    /// Transport of a stream connection, for spans. `None` over HTTP and for streams of the user.
     transport: Option<&'static str>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Level set by the last `logging/setLevel`.
+    /// Log level set by the last `logging/setLevel`. `None` if the client has set none.
     log_level: Option<LogLevel>,
-    /// Listener for changes since the handshake, in older versions.
+    /// Collects changes since the handshake. Used only before protocol version 2026-07-28.
     listener: Option<Arc<Listener>>,
-    /// Set once changes are sent to the client.
+    /// Set once a task sends the changes of `listener` to the client.
     is_told: bool,
-    /// Subscriptions that were accepted and have not begun.
+    /// Listeners of subscriptions that were accepted but whose notifications are not sent yet.
     accepted: Vec<Arc<Listener>>,
 }
 
 impl Session {
+    /// Creates the state of a new session.
     pub(crate) fn new(hub: Arc<Hub>, max_calls: usize, transport: Option<&'static str>) -> Self {
         let calls = Arc::new(Semaphore::new(max_calls));
         Self { hub, closing: Closing::default(), calls, transport, state: Mutex::default() }
@@ -53,7 +57,7 @@ impl Session {
         self.transport
     }
 
-    /// Takes a permit for a call. Returns `None` if too many calls are running.
+    /// Acquires a permit for a call. Returns `None` if the session has reached its maximum number of concurrent calls.
     pub(crate) fn place(&self) -> Option<OwnedSemaphorePermit> {
         self.calls.clone().try_acquire_owned().ok()
     }
@@ -62,6 +66,7 @@ impl Session {
         &self.closing
     }
 
+    /// Returns the log level that the client has set. Returns `None` if it has set none.
     pub(crate) fn log_level(&self) -> Option<LogLevel> {
         self.lock().log_level
     }
@@ -74,7 +79,7 @@ impl Session {
         &self.hub
     }
 
-    /// Starts collecting changes of the lists, in older versions.
+    /// Starts to collect changes of the lists. Used only before protocol version 2026-07-28.
     pub(crate) fn listen(&self) {
         let mut state = self.lock();
         if state.listener.is_none() {
@@ -85,7 +90,8 @@ impl Session {
         }
     }
 
-    /// Sends changes to the client until the session ends, in older versions.
+    /// Starts a task that sends changes to the client until the session ends. Used only before protocol version
+    /// 2026-07-28.
     pub(crate) fn tell(&self, peer: Peer<RoleServer>) {
         self.listen();
         let mut state = self.lock();
@@ -93,7 +99,7 @@ impl Session {
             return;
         }
         let Some(listener) = state.listener.clone() else { return };
-        // A task is required, because changes can arrive while no request runs.
+        // Changes can occur while no request runs, so a task sends them.
         tokio::spawn(async move {
             while let Some(change) = listener.next().await {
                 if peer.send_notification(wire::change::notification(change)).await.is_err() {
@@ -103,30 +109,33 @@ impl Session {
         });
     }
 
-    /// Subscribes to a resource, in older versions. Returns `false` if there are too many subscriptions.
+    /// Subscribes to a resource. Returns `false` if the session has too many subscriptions. Used only before protocol
+    /// version 2026-07-28.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
         self.listen();
         self.lock().listener.as_ref().is_some_and(|listener| listener.subscribe(uri))
     }
 
-    /// Unsubscribes from a resource, in older versions.
+    /// Unsubscribes from a resource. Used only before protocol version 2026-07-28.
     pub(crate) fn unsubscribe(&self, uri: String) {
         if let Some(listener) = &self.lock().listener {
             listener.unsubscribe(uri);
         }
     }
 
-    /// Accepts a subscription, and starts collecting its changes before the client is informed. Otherwise a change
-    /// between the two would be lost.
+    /// Accepts a subscription and starts to collect its changes. Called before the client is informed, so that no
+    /// change in between is lost.
     pub(crate) fn accept(&self, wanted: BTreeSet<Change>) {
         let listener = Listener::new(wanted);
         self.hub.add(&listener);
         self.lock().accepted.push(listener);
     }
 
-    /// Returns the listener of an accepted subscription.
+    /// Returns the listener that [`accept`](Self::accept) created for these changes. Creates a listener if there is
+    /// none.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
+        // Several subscriptions may want the same changes. Any of their listeners is suitable.
         let position = state.accepted.iter().position(|listener| listener.wants(&wanted));
         if let Some(position) = position {
             return state.accepted.swap_remove(position);
@@ -143,6 +152,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        // Ends the task of `tell`, which waits for the next change.
         if let Some(listener) = self.lock().listener.take() {
             listener.close();
         }

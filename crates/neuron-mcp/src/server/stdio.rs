@@ -1,4 +1,5 @@
-//! A server over standard input and output, or any pair of streams.
+//! [`McpServer::serve_stdio`] and [`McpServer::serve_io`], which serve one client over standard input and output or
+//! over any pair of streams.
 
 mod lines;
 mod pipes;
@@ -13,17 +14,17 @@ use super::mcp_server::McpServer;
 use super::traced::Traced;
 use lines::LineTransport;
 
-/// Grace period for a handshake that is in progress when the server shuts down.
+/// Time for which a handshake in progress may continue after the server shuts down.
 const MOMENT: Duration = Duration::from_secs(2);
 
 impl McpServer {
-    /// Serves one client over standard input and output until it disconnects. Use this transport for a server that
-    /// clients start as a program.
+    /// Serves one client over standard input and output until the client disconnects. Use this transport for a server
+    /// that clients start as a program.
     ///
-    /// Standard output is reserved for the protocol. The program must not print to it, and writes its log to standard
-    /// error (with `tracing_subscriber::fmt().with_writer(std::io::stderr)`).
+    /// Standard output is reserved for the protocol. The program must not print to it. Write logs to standard error,
+    /// for example with `tracing_subscriber::fmt().with_writer(std::io::stderr)`.
     ///
-    /// Otherwise behaves like [`serve_io`](Self::serve_io).
+    /// The end of the input, shutdown and invalid input are handled as described at [`serve_io`](Self::serve_io).
     ///
     /// # Errors
     ///
@@ -31,10 +32,10 @@ impl McpServer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the server. Its threads may still be blocked on standard input and output, which does
-    /// not prevent the program from exiting.
+    /// Dropping the future ends the server. Two threads of the server may still be blocked on standard input and
+    /// output. They do not prevent the program from exiting.
     ///
-    /// # Example: until the client is gone, or Ctrl-C
+    /// # Example: serve until the client disconnects or Ctrl-C is pressed
     ///
     /// ```no_run
     /// use neuron_mcp::McpServer;
@@ -60,22 +61,25 @@ impl McpServer {
         self.serve_streams(input, output, Some("pipe")).await
     }
 
-    /// Serves one client over a pair of streams, with one message per line, until it disconnects.
+    /// Serves one client over a pair of streams until the client disconnects. Each line contains one message.
     ///
-    /// - At the end of the input, running calls have five seconds to finish, and are then cancelled. A client that
-    ///   writes requests and closes its output still receives the responses and the notifications of the calls.
-    ///   Subscriptions end at once.
-    /// - If the token of [`with_shutdown`](Self::with_shutdown) is cancelled, calls are cancelled and the client
-    ///   receives their errors. A client that does not read delays the end by a few seconds.
-    /// - If 32 MiB of responses wait for a client that does not read, no more requests are read from it.
-    /// - A line of more than 16 MiB is discarded. The client receives an error without an id, because the id is in the
-    ///   line, and the next line is processed. A line that is not JSON is skipped. Otherwise two programs that both act
+    /// - At the end of the input, running calls may continue for five seconds and are then cancelled. A client that
+    ///   closes its output after its requests still receives the responses and notifications of the calls.
+    ///   Subscriptions end immediately.
+    /// - When the token of [`with_shutdown`](Self::with_shutdown) is cancelled, running calls are cancelled and the
+    ///   client receives their errors. If the client does not read, the shutdown takes a few seconds longer.
+    /// - If the client does not read and 32 MiB of responses are queued, the server stops reading requests.
+    /// - A line of more than 16 MiB is discarded. The client receives an error without an id, because the id is inside
+    ///   the discarded line. The server then continues with the next line.
+    /// - A line that is not JSON is skipped without a response. With a response, two connected programs that both act
     ///   as servers would exchange errors for ever.
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Initialization`] if the first message violates the protocol, and [`McpError::Transport`] if
-    /// writing fails at that time. A client that disconnects is not an error.
+    /// Returns [`McpError::Initialization`] if the first message violates the protocol or the settings are invalid.
+    /// Returns [`McpError::Transport`] if a write fails during the handshake.
+    ///
+    /// A client that disconnects is not an error.
     ///
     /// # Cancel safety
     ///
@@ -88,6 +92,7 @@ impl McpServer {
         self.serve_streams(input, output, None).await
     }
 
+    /// Serves one client over a pair of streams. `transport` is the network attribute of spans, if known.
     async fn serve_streams<R, W>(
         &self,
         input: R,
@@ -108,7 +113,7 @@ impl McpServer {
         let begun = tokio::select! {
             biased;
             begun = serve_server(handler, lines) => begun,
-            // The client does not read its responses.
+            // The handshake still waits although the server shuts down, so the client does not read its responses.
             () = late => return Ok(()),
         };
         match begun {
@@ -122,7 +127,7 @@ impl McpServer {
             }
             Err(ServerInitializeError::ExpectedInitializeRequest(_)) => {
                 Err(McpError::Initialization(
-                    "the client began with something else than a request".to_owned(),
+                    "the first message of the client is not a request".to_owned(),
                 ))
             }
             Err(error) => Err(McpError::Initialization(error.to_string())),

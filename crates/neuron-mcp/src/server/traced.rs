@@ -1,6 +1,6 @@
-//! Spans of the requests that a server handles.
+//! [`Traced`], which creates a span for each request that the server handles.
 //!
-//! Requests that the SDK rejects by itself have no span here.
+//! A request that the SDK rejects before it calls the handler has no span.
 #![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
 
 use std::future::Future;
@@ -19,44 +19,51 @@ use super::session::Closing;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire;
 
-/// The span of the HTTP request.
+/// The span of the HTTP request that contains a protocol request. It becomes the parent of the protocol request's span.
 #[derive(Clone)]
 pub(crate) struct RequestParent(Span);
 
 impl RequestParent {
+    /// Captures the current span.
     pub(crate) fn current() -> Self {
         Self(Span::current())
     }
 }
 
-/// A handler whose requests have spans. Long-lived streams (`subscriptions/listen`), pings and notifications have no
-/// span.
+/// A [`Handler`] that runs each request inside a span. Long-lived streams (`subscriptions/listen`), pings and
+/// notifications have no span.
 #[derive(Clone)]
 pub(crate) struct Traced(Handler);
 
-/// A request in progress.
+/// A request that is being handled, with its span.
 struct Answering {
+    /// Span of the request.
     span: RequestSpan,
+    /// Cancelled when the client cancels the request.
     cancelled: CancellationToken,
+    /// Set for protocol version 2026-07-28 and later.
     is_modern: bool,
 }
 
 impl Traced {
-    /// Creates a handler for a new connection or HTTP session. Clones share the connection.
+    /// Creates a handler for a new connection or HTTP session. Clones of the handler share the connection's state.
     pub(super) fn connect(serving: &Arc<Serving>, transport: Option<&'static str>) -> Self {
         Self(Handler::new(Arc::clone(serving), transport))
     }
 
-    /// Returns the handle that signals the end of the connection.
+    /// Returns the tokens that signal the end of a stream connection.
     pub(crate) fn closing(&self) -> Closing {
         self.0.closing()
     }
 
+    /// Starts the span of a request, as a child of the client's span if the request has a trace context. Otherwise the
+    /// parent is the span of the HTTP request, if there is one.
     fn begin(&self, subject: &Subject<'_>, context: &mut RequestContext<RoleServer>) -> Answering {
         let version = version_of(context);
         let is_known = subject.method != "initialize";
         let route = route_of(context, self.0.session());
-        // Removed from the extensions, because a stored peer must not keep the span of the HTTP request open.
+        // Removed from the extensions, because a tool may store its peer. The stored peer must not keep the span of the
+        // HTTP request open.
         let request = context.extensions.get_mut::<::http::request::Parts>();
         let parent = request.and_then(|request| request.extensions.remove::<RequestParent>());
         let around = parent.as_ref().and_then(|RequestParent(span)| span.id());
@@ -70,6 +77,7 @@ impl Traced {
 }
 
 impl Answering {
+    /// Handles the request inside its span. An error response is recorded as a failure of the span.
     async fn run<T>(
         self,
         work: impl Future<Output = Result<T, ErrorData>>,
@@ -77,7 +85,8 @@ impl Answering {
         self.run_and_look(work, |_, _| None).await
     }
 
-    /// Handles the request inside its span. `look` may find a failure in the response.
+    /// Handles the request inside its span. `look` can add fields to the span and may find a failure in a successful
+    /// response.
     async fn run_and_look<T>(
         self,
         work: impl Future<Output = Result<T, ErrorData>>,
@@ -89,7 +98,8 @@ impl Answering {
             Ok(answer) => look(answer, span.span()),
             // The response of a cancelled request is not sent.
             Err(_) if cancelled.is_cancelled() => Some(Failure::CANCELLED),
-            // The SDK maps this error when it sends the response.
+            // The SDK replaces this error code when it sends the response. The span records the code that the client
+            // receives.
             Err(error) if is_modern && error.code == ErrorCode::RESOURCE_NOT_FOUND => {
                 Some(Failure::Code(ErrorCode::INVALID_PARAMS.0))
             }
@@ -100,7 +110,7 @@ impl Answering {
     }
 }
 
-/// Implements methods of [`ServerHandler`] whose responses add nothing to their spans.
+/// Implements the methods of [`ServerHandler`] whose spans record no fields of the response.
 macro_rules! in_spans {
     ($($method:ident($($request:ident: $Request:ty)?) -> $Answer:ty, $subject:expr;)*) => {$(
         async fn $method(
@@ -149,7 +159,7 @@ impl ServerHandler for Traced {
     ) -> Result<InitializeResult, ErrorData> {
         let answering = self.begin(&Subject::method("initialize"), &mut context);
         let work = self.0.initialize(request, context);
-        // This request negotiates the version.
+        // The version is negotiated by this request, so the span records it only now.
         let agreed = |answer: &InitializeResult, span: &Span| {
             span.record("mcp.protocol.version", answer.protocol_version.as_str());
             None
@@ -170,7 +180,8 @@ impl ServerHandler for Traced {
         request: model::CallToolRequestParams,
         mut context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        // The name of an unknown tool is chosen by the client, so it is not used in span names.
+        // The client can choose any name for an unknown tool. Such a name is left out of the span's name, to bound the
+        // number of span names.
         let is_known = self.0.has_tool(&request.name);
         let subject = Subject { is_known, ..Subject::tool("tools/call", &request.name) };
         let answering = self.begin(&subject, &mut context);
@@ -199,7 +210,7 @@ impl ServerHandler for Traced {
         request: model::CustomRequest,
         mut context: RequestContext<RoleServer>,
     ) -> Result<model::CustomResult, ErrorData> {
-        // The conventions define a placeholder for unknown methods.
+        // OpenTelemetry's conventions define the placeholder `_OTHER` for unknown methods.
         let is_known = self.0.knows(&request.method, &context);
         let method = if is_known { request.method.clone() } else { "_OTHER".to_owned() };
         let answering = self.begin(&Subject::method(&method), &mut context);

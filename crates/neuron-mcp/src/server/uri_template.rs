@@ -1,25 +1,26 @@
-//! Matching of URIs against URI templates (RFC 6570).
+//! [`UriTemplate`], which matches URIs against URI templates (RFC 6570).
 
 use std::collections::HashMap;
 
-/// A parsed template.
+/// A parsed URI template.
 #[derive(Debug, Clone)]
 pub(crate) struct UriTemplate(Vec<Part>);
 
+/// A part of a template, which is literal text or a variable.
 #[derive(Debug, Clone, PartialEq)]
 enum Part {
-    /// Literal text.
+    /// Literal text, which a URI must contain unchanged.
     Literal(String),
-    /// At most one segment, as in `{name}`.
+    /// A variable whose value contains no `/`, `?` or `#`, as in `{name}`. Contains the variable's name.
     Simple(String),
-    /// Any characters, as in `{+name}`.
+    /// A variable whose value may contain any characters, as in `{+name}`. Contains the variable's name.
     Reserved(String),
-    /// Query parameters, each optional and in any order, as in `{?name,…}`.
+    /// Variables for query parameters, as in `{?name,…}`. The parameters are optional and may appear in any order.
     Query(Vec<String>),
 }
 
 impl UriTemplate {
-    /// Parses a template. Unsupported expressions become literal text.
+    /// Parses a template. An opening brace without a closing brace becomes literal text.
     pub(crate) fn new(template: &str) -> Self {
         let mut parts = Vec::new();
         let mut rest = template;
@@ -33,7 +34,7 @@ impl UriTemplate {
         Self(parts)
     }
 
-    /// Returns the decoded variables of a URI, or `None` if the URI does not match.
+    /// Returns the variables of a URI by name, percent-decoded. Returns `None` if the URI does not match the template.
     pub(crate) fn matches(&self, uri: &str) -> Option<HashMap<String, String>> {
         let mut variables = HashMap::new();
         let mut rest = uri;
@@ -68,19 +69,22 @@ impl UriTemplate {
     }
 }
 
-/// Returns the end of a variable's value, just before the following part of the template.
+/// Returns the byte index in `rest` at which a variable's value ends. `following` are the template's parts after the
+/// variable. Returns `None` if the next literal is missing in `rest`.
 fn value_end(rest: &str, following: &[Part], is_reserved: bool) -> Option<usize> {
     match following {
         [] => Some(rest.len()),
         [Part::Literal(literal)] => rest.strip_suffix(literal.as_str()).map(str::len),
+        // The value may contain the literal too, so the last occurrence ends the value.
         [Part::Literal(literal), ..] if is_reserved => rest.rfind(literal.as_str()),
         [Part::Literal(literal), ..] => rest.find(literal.as_str()),
         [Part::Query(_), ..] => Some(rest.find('?').unwrap_or(rest.len())),
-        // If two variables are adjacent, the first takes one segment.
+        // Two adjacent variables have no separator. The first variable gets the text before the next `/`.
         _ => Some(rest.find('/').unwrap_or(rest.len())),
     }
 }
 
+/// Adds literal text, and joins it with a preceding literal part.
 fn push_literal(parts: &mut Vec<Part>, literal: &str) {
     match parts.last_mut() {
         _ if literal.is_empty() => {}
@@ -89,7 +93,9 @@ fn push_literal(parts: &mut Vec<Part>, literal: &str) {
     }
 }
 
+/// Adds the parts of an expression, which is the text between two braces.
 fn push_expression(parts: &mut Vec<Part>, expression: &str) {
+    // The modifier `*` for lists is ignored, because a value is always one string.
     let name = |text: &str| text.trim_end_matches('*').to_owned();
     if let Some(reserved) = expression.strip_prefix(['+', '#']) {
         if expression.starts_with('#') {
@@ -113,7 +119,7 @@ fn push_expression(parts: &mut Vec<Part>, expression: &str) {
     }
 }
 
-/// Decodes percent-encoding. Returns `None` if the result is not valid text.
+/// Decodes percent-encoded text. Returns `None` if an escape sequence is invalid or the result is not UTF-8.
 fn decode(value: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
@@ -124,6 +130,7 @@ fn decode(value: &str) -> Option<String> {
             continue;
         }
         let (digits, after) = rest.split_at_checked(2)?;
+        // `from_str_radix` accepts a leading plus sign.
         let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
         bytes.push(u8::from_str_radix(digits, 16).ok()?);
         rest = after;
@@ -144,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_found() {
+    fn matching_uri_yields_its_decoded_variables() {
         check("test://x", "test://x", Some(&[]));
         check("test://x", "test://y", None);
         check("test://{id}/data", "test://7/data", Some(&[("id", "7")]));
@@ -165,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_come_in_any_order_and_may_be_missing() {
+    fn query_parameters_are_optional_and_unordered() {
         let template = "x://find{?q,page}";
         check(template, "x://find", Some(&[]));
         check(template, "x://find?page=2&q=a%26b", Some(&[("q", "a&b"), ("page", "2")]));
@@ -174,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_text_does_not_match() {
+    fn invalid_percent_encoding_does_not_match() {
         for uri in ["x://%", "x://%f", "x://%ff", "x://%+1", "x://%zz", "x://%é"] {
             check("x://{id}", uri, None);
         }
     }
 
     #[test]
-    fn an_unclosed_brace_stands_for_itself() {
+    fn unclosed_brace_is_literal_text() {
         check("x://{id", "x://{id", Some(&[]));
         check("x://{a}/{id", "x://1/{id", Some(&[("a", "1")]));
     }

@@ -1,5 +1,7 @@
 //! Tests every property on its valid inputs and on a thousand broken inputs, which are the same in every run.
-//! `FUZZ_INPUTS` sets another number, and `FUZZ_SEQUENCE` another sequence.
+//!
+//! The environment variable `FUZZ_INPUTS` sets the number of broken inputs. `FUZZ_SEQUENCE` sets the seed of the
+//! generator.
 
 mod mutation;
 
@@ -8,9 +10,10 @@ use std::panic::catch_unwind;
 use neuron_fuzz_properties::TARGETS;
 use proptest::test_runner::{Config, RngAlgorithm, TestError, TestRng, TestRunner};
 
-/// Maximum number of smaller inputs that are tried if a property does not hold. Each prints a panic.
+/// Maximum number of attempts to find a smaller input if a property does not hold. Each attempt may print a panic.
 const SHRINKS: u32 = 500;
 
+/// Returns the number in an environment variable, or a default if the variable is not set.
 fn number(variable: &str, default: u32) -> u32 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }

@@ -1,16 +1,16 @@
-//! Breaks valid inputs as servers, networks and compatible vendors do.
+//! Mutations of valid inputs, such as broken servers, networks and incompatible vendors produce.
 
 use proptest::array::uniform3;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-/// Returns inputs that are made from valid inputs, and a few inputs of random bytes.
+/// Returns a generator of inputs. Most inputs are mutated valid inputs, and 2 % are random bytes.
 pub(crate) fn inputs(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let mutation = (
         0..10_u8,
         uniform3(any::<Index>()),
-        // A short part is as likely as a long part.
+        // The maximum length of the part that a mutation changes. Short parts are as likely as long parts.
         select(&[4, 64, usize::MAX][..]),
         any::<u8>(),
         select(&TOKENS[..]),
@@ -18,7 +18,7 @@ pub(crate) fn inputs(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     let broken = (any::<Index>(), any::<u8>(), vec(mutation, 1..=4));
     let broken = broken.prop_map(move |(seed, cut, mutations)| {
         let mut input = seed.get(&seeds).clone();
-        // The first byte defines how the other bytes are cut.
+        // The first byte defines how the other bytes are cut (`pieces.rs`).
         if let Some(first) = input.first_mut() {
             *first = cut;
         }
@@ -30,9 +30,10 @@ pub(crate) fn inputs(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![49 => broken, 1 => vec(any::<u8>(), 0..200)]
 }
 
-/// The kind of a mutation, three positions, the maximum length of a part, a byte and a token.
+/// The kind of a mutation, three positions, the maximum length of the changed part, a random byte, and a token.
 type Mutation = (u8, [Index; 3], usize, u8, &'static str);
 
+/// Applies one mutation to an input.
 fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], mutation: Mutation) {
     let (kind, [one, other, third], most, byte, token) = mutation;
     let below = |place: Index, end: usize| place.index(end.max(1));
@@ -61,10 +62,10 @@ fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], mutation: Mutation) {
     }
 }
 
-/// Number of tokens that are values, or begin like values. They come first.
+/// Number of tokens at the start of [`TOKENS`] that are JSON values or the beginning of a value.
 const VALUES: usize = 11;
 
-/// The parts of JSON and of the formats around it.
+/// Fragments of JSON and of the stream formats that mutations insert.
 const TOKENS: [&str; 26] = [
     "null",
     "true",
@@ -94,20 +95,22 @@ const TOKENS: [&str; 26] = [
     "\"type\":\"",
 ];
 
-/// Replaces a value after a colon.
+/// Replaces the first JSON value after the position `from`. Does nothing if no object key follows.
 fn replace_value(input: &mut Vec<u8>, from: usize, value: &str) {
     let is_colon = |bytes: &[u8]| bytes == b"\":";
     let Some(colon) = input[from..].windows(2).position(is_colon) else {
         return;
     };
     let start = from + colon + 2;
-    // The end of a value without commas.
+    // The value ends at the first separator. Strings with commas and nested values are cut, which is fine for a broken
+    // input.
     let length = input[start..].iter().position(|byte| matches!(byte, b',' | b'}' | b']' | b'\n'));
     let end = length.map_or(input.len(), |length| start + length);
     input.splice(start..end, value.bytes());
 }
 
-/// Removes, repeats or swaps whole events or lines.
+/// Removes, repeats or swaps whole events or lines. `kind` selects the change, and `places` returns the positions for a
+/// number of frames.
 fn rearrange_frames(input: &mut Vec<u8>, kind: u8, places: impl Fn(usize) -> (usize, usize)) {
     let text = String::from_utf8_lossy(input).into_owned();
     let end = if text.contains("\n\n") { "\n\n" } else { "\n" };

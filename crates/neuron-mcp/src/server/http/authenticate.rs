@@ -1,4 +1,4 @@
-//! Authentication of HTTP requests.
+//! [`HttpIdentity`] and [`HttpRefusal`], the possible results of the authentication of an HTTP request.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -7,21 +7,21 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use http::{Extensions, HeaderMap, HeaderValue, Method, StatusCode, Uri};
 
-/// The head of an HTTP request, before its body is read.
+/// The head of an HTTP request, which is authenticated before the body is read.
 #[derive(Clone, Debug)]
 pub struct HttpRequestHead {
-    /// Method of the request.
+    /// HTTP method of the request.
     pub method: Method,
-    /// Target of the request.
+    /// Target of the request. Usually contains only the path and the query.
     pub uri: Uri,
     /// Headers of the request.
     pub headers: HeaderMap,
-    /// Address of the client or proxy. A service in another server has it only if that server adds a [`SocketAddr`] to
-    /// the request's extensions.
+    /// Address of the client, or of the last proxy. A service in another HTTP server knows the address only if that
+    /// server adds a [`SocketAddr`] to the extensions of the request.
     pub peer_addr: Option<SocketAddr>,
 }
 
-/// The authenticated identity of a caller.
+/// The authenticated identity of a caller, with values for tools.
 ///
 /// ```
 /// use neuron_mcp::HttpIdentity;
@@ -34,54 +34,58 @@ pub struct HttpRequestHead {
 /// ```
 #[derive(Clone, Debug)]
 pub struct HttpIdentity {
+    /// Stable id of the caller.
     subject: Arc<str>,
-    /// The `Debug` output does not show these values.
+    /// Values for tools, one of each type. Their content is not part of the `Debug` output.
     values: Extensions,
 }
 
 impl HttpIdentity {
-    /// Creates an identity. `subject` must be stable between requests: use a user id, not a token.
+    /// Creates an identity. `subject` must be the same in all requests of a caller, so use a user id and not a token.
     #[must_use]
     pub fn new(subject: impl Into<Arc<str>>) -> Self {
         Self { subject: subject.into(), values: Extensions::new() }
     }
 
-    /// Adds a value that tools find in the request's extensions, such as the claims of a token. One value of each type
-    /// is kept.
+    /// Adds a value that tools get from [`McpPeer::extension`](crate::McpPeer::extension), such as the claims of a
+    /// token. Replaces a value of the same type.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(value);
         self
     }
 
-    /// Returns the subject. Requests with equal subjects come from the same caller.
+    /// Returns the subject. Two requests with equal subjects count as requests of the same caller.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
+    /// Returns the subject without copying the text.
     pub(super) fn shared_subject(&self) -> Arc<str> {
         self.subject.clone()
     }
 
-    /// Returns the added value of this type.
+    /// Returns the added value of this type. Returns `None` if no such value was added.
     #[must_use]
     pub fn get<T: Clone + Send + Sync + 'static>(&self) -> Option<&T> {
         self.values.get()
     }
 
-    /// Stores the identity and its values in the request's extensions, for tools.
+    /// Stores the identity and its values in the extensions of a request, where
+    /// [`McpPeer::extension`](crate::McpPeer::extension) finds them.
     pub(super) fn enter(self, extensions: &mut Extensions) {
         extensions.extend(self.values.clone());
+        // Inserted after the values, so that no value can replace the identity.
         extensions.insert(self);
     }
 }
 
-/// The reason for rejecting a request.
+/// The refusal of a request by the authentication function.
 ///
-/// The client receives the status and a `WWW-Authenticate` header. The header can contain the URL of the
-/// protected resource metadata and the missing scope. This follows the MCP specification, "Authorization" (since
-/// 2025-06-18), RFC 6750 and RFC 9728.
+/// The client receives the status and a `WWW-Authenticate` header. The header can contain the URL of the protected
+/// resource metadata, the required scope and an error code. The format follows the MCP specification, "Authorization"
+/// (since 2025-06-18), RFC 6750 and RFC 9728.
 ///
 /// ```
 /// use neuron_mcp::HttpRefusal;
@@ -93,13 +97,14 @@ impl HttpIdentity {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRefusal {
+    /// HTTP status of the response.
     status: StatusCode,
-    /// Parameters of the challenge.
+    /// Parameters of the `WWW-Authenticate` header by name, each at most once.
     parameters: Vec<(&'static str, String)>,
 }
 
 impl HttpRefusal {
-    /// Creates a refusal with status 401, for missing, wrong or expired credentials.
+    /// Creates a refusal with status 401, for missing, invalid or expired credentials.
     #[must_use]
     pub fn unauthorized() -> Self {
         Self { status: StatusCode::UNAUTHORIZED, parameters: Vec::new() }
@@ -111,7 +116,7 @@ impl HttpRefusal {
         Self { status: StatusCode::FORBIDDEN, parameters: Vec::new() }
     }
 
-    /// Creates a refusal with status 503, for credentials that cannot be checked now because a required service is
+    /// Creates a refusal with status 503, for credentials that cannot be checked because a required service is
     /// unreachable.
     #[must_use]
     pub fn unavailable() -> Self {
@@ -123,13 +128,13 @@ impl HttpRefusal {
         Self { status: StatusCode::BAD_REQUEST, parameters: Vec::new() }.error("invalid_request")
     }
 
-    /// Sets the URL of the protected resource metadata, in which a client finds the authorization server.
+    /// Sets the URL of the protected resource metadata. Clients find the authorization server in this metadata.
     #[must_use]
     pub fn resource_metadata(self, url: impl Into<String>) -> Self {
         self.parameter("resource_metadata", url.into())
     }
 
-    /// Sets the required scopes, separated by spaces.
+    /// Sets the scopes that the request requires, separated by spaces.
     #[must_use]
     pub fn scope(self, scope: impl Into<String>) -> Self {
         self.parameter("scope", scope.into())
@@ -147,13 +152,14 @@ impl HttpRefusal {
         self.parameter("error_description", text.into())
     }
 
+    /// Sets a parameter of the `WWW-Authenticate` header. Replaces a value that was set before.
     fn parameter(mut self, name: &'static str, value: String) -> Self {
         self.parameters.retain(|(known, _)| *known != name);
         self.parameters.push((name, value));
         self
     }
 
-    /// Sets a parameter unless it is set already.
+    /// Sets a parameter of the `WWW-Authenticate` header, unless the parameter is already set.
     pub(super) fn or_parameter(self, name: &'static str, value: String) -> Self {
         match self.parameters.iter().any(|(known, _)| *known == name) {
             true => self,
@@ -165,8 +171,10 @@ impl HttpRefusal {
         self.status
     }
 
-    /// Returns the value of `WWW-Authenticate`. A 401 must have one (RFC 9110, 15.5.2). A 403 has one if there are
-    /// parameters.
+    /// Returns the value of the `WWW-Authenticate` header. Returns `None` if no header is required, because the status
+    /// is not 401 and there are no parameters.
+    ///
+    /// A response with status 401 must have the header (RFC 9110, 15.5.2).
     pub(super) fn challenge(&self) -> Option<HeaderValue> {
         if self.parameters.is_empty() && self.status != StatusCode::UNAUTHORIZED {
             return None;
@@ -176,12 +184,13 @@ impl HttpRefusal {
             .iter()
             .map(|(name, value)| format!("{name}=\"{}\"", quoted(value)))
             .collect();
+        // Without parameters only the scheme is left, so the space behind it is removed below.
         let challenge = format!("Bearer {}", parameters.join(", "));
         HeaderValue::from_str(challenge.trim_end()).ok()
     }
 }
 
-/// Returns the value for a quoted string. Characters that are not allowed there are removed.
+/// Escapes a value for a quoted string. Characters outside printable ASCII are removed.
 fn quoted(value: &str) -> String {
     value
         .chars()
@@ -190,9 +199,10 @@ fn quoted(value: &str) -> String {
         .collect()
 }
 
+/// Future of the user's authentication function.
 type Asked = BoxFuture<'static, Result<HttpIdentity, HttpRefusal>>;
 
-/// The user's authentication function.
+/// The user's authentication function, with a boxed future.
 #[derive(Clone)]
 pub(super) struct Authenticate(Arc<dyn Fn(HttpRequestHead) -> Asked + Send + Sync>);
 
@@ -203,6 +213,7 @@ impl fmt::Debug for Authenticate {
 }
 
 impl Authenticate {
+    /// Wraps a function and boxes its future.
     pub(super) fn new<F, Fut>(hook: F) -> Self
     where
         F: Fn(HttpRequestHead) -> Fut + Send + Sync + 'static,
@@ -211,6 +222,7 @@ impl Authenticate {
         Self(Arc::new(move |head| Box::pin(hook(head))))
     }
 
+    /// Calls the user's function. Returns the identity of the caller, or the refusal of the request.
     pub(super) async fn ask(&self, head: HttpRequestHead) -> Result<HttpIdentity, HttpRefusal> {
         (self.0)(head).await
     }
@@ -227,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_a_client_needs() {
+    fn challenge_contains_the_parameters() {
         check(HttpRefusal::unauthorized(), Some("Bearer"));
         check(HttpRefusal::forbidden(), None);
         check(
@@ -241,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_breaks_out_of_the_header() {
+    fn challenge_escapes_quotes_and_drops_control_characters() {
         check(
             HttpRefusal::unauthorized().description("a \"b\" \\ c\r\nSet-Cookie: x=ü"),
             Some(r#"Bearer error_description="a \"b\" \\ cSet-Cookie: x=""#),

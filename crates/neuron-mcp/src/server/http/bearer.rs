@@ -1,4 +1,4 @@
-//! Bearer tokens, and authentication with one shared token.
+//! [`BearerToken`], the authentication with one shared token, and the parsing of `Authorization` headers.
 
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue};
@@ -7,17 +7,19 @@ use sha2::{Digest as _, Sha256};
 
 use super::authenticate::{HttpIdentity, HttpRefusal};
 
-/// The hash of the required token. `None` for an empty token, which no request can match.
+/// The SHA-256 hash of the required token. `None` for an empty token, which no request can match.
 ///
-/// Hashes are compared, so that the time of the comparison reveals nothing about the token.
+/// Hashes are compared instead of tokens, so that the duration of the comparison reveals nothing about the token.
 pub(super) struct BearerToken(Option<Output<Sha256>>);
 
 impl BearerToken {
+    /// Creates the check for a token.
     pub(super) fn new(token: &str) -> Self {
         Self((!token.is_empty()).then(|| Sha256::digest(token)))
     }
 
-    /// Accepts a request that has exactly one `Authorization` header, with this token.
+    /// Authenticates a request. Returns a refusal unless the request has exactly one `Authorization` header, and this
+    /// header contains the required token.
     pub(super) fn check(&self, headers: &HeaderMap) -> Result<HttpIdentity, HttpRefusal> {
         match bearer(headers)? {
             Some(token) if self.0 == Some(Sha256::digest(token)) => Ok(HttpIdentity::new("bearer")),
@@ -27,8 +29,10 @@ impl BearerToken {
     }
 }
 
-/// Returns the token of a request, which may be empty. Returns `None` if there is no `Authorization` of the scheme
-/// `Bearer`. The name of a scheme may be written in any case (RFC 9110, 11.1).
+/// Returns the token in the `Authorization` header. The token may be empty. Returns `None` if the header is missing or
+/// has another scheme than `Bearer`.
+///
+/// The case of the scheme's name is ignored (RFC 9110, 11.1).
 ///
 /// # Errors
 ///
@@ -40,7 +44,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, HttpRefusal> 
         [value] => value.as_bytes(),
         _ => return Err(HttpRefusal::malformed().description("several Authorization headers")),
     };
-    // A header's value has no trailing spaces, so an empty token leaves only the scheme.
+    // An empty token leaves only the scheme, because HTTP removes trailing spaces from the value of a header.
     let (scheme, token) = value.split_at_checked(7).unwrap_or((value, b""));
     let is_bearer =
         scheme.eq_ignore_ascii_case(b"bearer ") || scheme.eq_ignore_ascii_case(b"bearer");
@@ -62,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_token_itself_is_let_in() {
+    fn only_the_exact_token_is_accepted() {
         check(&["Bearer s3cret"], true);
         check(&["bearer s3cret"], true);
         check(&["BEARER s3cret"], true);
@@ -81,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_token_lets_nobody_in() {
+    fn empty_required_token_accepts_no_request() {
         let mut headers = HeaderMap::new();
         headers.insert(AUTHORIZATION, "Bearer ".parse().unwrap());
         assert!(BearerToken::new("").check(&headers).is_err());

@@ -1,4 +1,4 @@
-//! Bodies of requests and responses.
+//! Reading of request bodies, and [`McpHttpBody`] for responses.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -19,17 +19,22 @@ use super::sessions::SessionUse;
 /// Reason why the body of a request could not be read.
 #[derive(Debug)]
 pub(super) enum Unread {
+    /// The body is longer than the limit.
     TooLong,
+    /// The body was not complete in time.
     TooSlow,
+    /// The connection or the body's stream failed.
     Broken(Box<dyn Error + Send + Sync>),
 }
 
-/// Reads the body of a request, within limits of length and time.
+/// Reads the complete body of a request. Returns an error if the body has more than `max_bytes` bytes, takes longer
+/// than `timeout`, or fails.
 pub(super) async fn read<B>(body: B, max_bytes: usize, timeout: Duration) -> Result<Bytes, Unread>
 where
     B: Body,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
+    // A body whose `Content-Length` is above the limit is refused without reading it.
     if body.size_hint().lower() > max_bytes as u64 {
         return Err(Unread::TooLong);
     }
@@ -42,20 +47,23 @@ where
     }
 }
 
-/// The body of a response: a short text, JSON, or an event stream.
+/// The body of a response, which is a short text, JSON, or an event stream.
 pub struct McpHttpBody {
+    /// The data to send.
     inner: BoxBody<Bytes, Infallible>,
-    /// Ends a stream early. Polled together with the stream.
+    /// Completes when the stream must end early. `None` for a body that never ends early.
     until: Option<BoxFuture<'static, ()>>,
-    /// Keeps the session and the connection in use for the duration of the stream.
+    /// Marks the session and the connection as used until the body is dropped.
     _used: (Option<SessionUse>, Option<Carrying>),
 }
 
 impl McpHttpBody {
+    /// Creates a body with a fixed text.
     pub(super) fn text(text: impl Into<Bytes>) -> Self {
         Self { inner: Full::new(text.into()).boxed(), until: None, _used: (None, None) }
     }
 
+    /// Creates a body with the SDK's data. The body ends early when `until` completes.
     pub(super) fn stream(
         inner: BoxBody<Bytes, Infallible>,
         until: BoxFuture<'static, ()>,
@@ -79,7 +87,7 @@ impl Body for McpHttpBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        // Available data is sent before the stream ends.
+        // The data is polled before `until`, so that available data is still sent when the stream ends early.
         if let Poll::Ready(frame) = Pin::new(&mut self.inner).poll_frame(cx) {
             return Poll::Ready(frame);
         }

@@ -1,4 +1,4 @@
-//! Configuration of an HTTP server.
+//! [`HttpServerConfig`], the configuration of an HTTP server.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use super::protected_resource::{ProtectedResource, TokenVerifier};
 
 /// The configuration of an HTTP server.
 ///
-/// The defaults fit a server for programs on the same machine. Only requests to a loopback name are accepted, and none
-/// from web pages.
+/// With the defaults, only programs on the same machine can use the server. A request is accepted only if its `Host`
+/// header is a loopback name, and never from a web page.
 ///
-/// # Example: a server for others, behind a proxy that speaks TLS
+/// # Example: a server for other machines, behind a TLS proxy
 ///
 /// ```
 /// use neuron_mcp::{HttpIdentity, HttpRefusal, HttpServerConfig};
@@ -32,31 +32,47 @@ use super::protected_resource::{ProtectedResource, TokenVerifier};
 /// ```
 #[derive(Clone, Debug)]
 pub struct HttpServerConfig {
+    /// Address to bind. Unused by a service in another HTTP server.
     pub(super) addr: SocketAddr,
+    /// Path of the endpoint.
     pub(super) path: String,
-    /// `None` allows only loopback names.
+    /// Allowed host names. `None` allows loopback names and the bind address.
     pub(super) allowed_hosts: Option<Vec<String>>,
+    /// Origins of web pages that may send requests.
     pub(super) allowed_origins: Vec<String>,
+    /// Maximum length of a request body, in bytes.
     pub(super) max_body_bytes: usize,
+    /// Maximum length of a request line with its headers, in bytes.
     pub(super) max_head_bytes: usize,
+    /// Timeout for reading a request head.
     pub(super) head_timeout: Duration,
+    /// Timeout for reading a request body.
     pub(super) read_timeout: Duration,
+    /// Timeout for a write without progress.
     pub(super) write_timeout: Duration,
+    /// Maximum number of concurrent connections.
     pub(super) max_connections: usize,
+    /// Maximum number of concurrent connections from one IP address.
     pub(super) max_connections_per_address: usize,
+    /// Maximum number of concurrent sessions.
     pub(super) max_sessions: usize,
+    /// Maximum number of concurrent sessions of one identity or IP address.
     pub(super) max_sessions_per_client: usize,
+    /// Time after which an unused session ends.
     pub(super) session_idle_timeout: Duration,
+    /// Time for which running calls may continue after shutdown.
     pub(super) shutdown_grace: Duration,
+    /// The user's authentication function. `None` accepts every request.
     pub(super) authenticate: Option<Authenticate>,
-    /// Set by [`HttpServerConfig::authorize`], together with `authenticate`.
+    /// Set by [`HttpServerConfig::authorize`], which also sets `authenticate`.
     pub(super) resource: Option<Arc<ProtectedResource>>,
 }
 
 impl HttpServerConfig {
-    /// Creates a configuration with a bind address. Port 0 selects a free port.
+    /// Creates a configuration that binds an address. Port 0 selects a free port.
     ///
-    /// For an address that is not loopback, [`allowed_hosts`](Self::allowed_hosts) must be set.
+    /// If the address is not a loopback address, set [`allowed_hosts`](Self::allowed_hosts) too. Otherwise
+    /// [`McpServer::bind_http`](crate::McpServer::bind_http) returns an error.
     #[must_use]
     pub fn new(addr: SocketAddr) -> Self {
         Self {
@@ -80,33 +96,39 @@ impl HttpServerConfig {
         }
     }
 
-    /// Sets the path of the endpoint. Requests to other paths are refused (404). Defaults to `/mcp`.
+    /// Sets the path of the endpoint, which must start with `/`. Requests for other paths are refused (404). Defaults
+    /// to `/mcp`.
     ///
-    /// Applies only to a standalone server. The path of a service is set in the other server's routes.
+    /// Applies only to a standalone server. For a service in another HTTP server, set the path in the routes of that
+    /// server.
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
         self
     }
 
-    /// Sets the allowed host names, as sent in the `Host` header. A name without a port is allowed with every port. `*`
-    /// allows every name. A request to another name is refused (403).
+    /// Sets the host names that a request may have in its `Host` header. A request for another name is refused (403).
     ///
-    /// This check prevents DNS rebinding, by which a web page reaches a server on its visitor's machine. The page can
-    /// make its own name resolve to that machine, but the browser sends this name in the request. Allow every name only
-    /// if every request is authenticated.
+    /// A name without a port is allowed with every port. The name `*` allows every name. Allow every name only if every
+    /// request is authenticated.
     ///
-    /// Defaults to `localhost`, `127.0.0.1` and `[::1]`, and the bind address if it is a loopback address.
+    /// This check prevents DNS rebinding, an attack by which a web page reaches a server on the machine of its visitor.
+    /// The page makes its own host name resolve to that machine. The browser sends this host name in the request, so
+    /// the check refuses the request.
+    ///
+    /// Defaults to `localhost`, `127.0.0.1` and `[::1]`. The bind address is always allowed in addition, unless it is
+    /// unspecified such as `0.0.0.0`.
     #[must_use]
     pub fn allowed_hosts(mut self, hosts: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_hosts = Some(hosts.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Sets the origins of web pages that may use the server, such as `https://app.example.com` or, for every port,
-    /// `http://localhost:*`. Responses to them have CORS headers. A request with another `Origin` is refused (403).
+    /// Sets the origins of web pages that may send requests, such as `https://app.example.com`. An origin such as
+    /// `http://localhost:*` is allowed with every port. Defaults to none.
     ///
-    /// Defaults to none. Programs other than browsers send no `Origin` and are not affected.
+    /// Responses to an allowed origin have CORS headers. A request with another `Origin` header is refused (403).
+    /// Requests without this header are not affected, because only browsers send it.
     #[must_use]
     pub fn allowed_origins(mut self, origins: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_origins = origins.into_iter().map(Into::into).collect();
@@ -121,50 +143,63 @@ impl HttpServerConfig {
     }
 
     /// Sets the maximum length of a request head (request line and headers) in bytes, at least 8 KiB. Longer heads are
-    /// refused (431). Defaults to 64 KiB. Applies only to a standalone server.
+    /// refused (431). Defaults to 64 KiB.
+    ///
+    /// Applies only to a standalone server.
     #[must_use]
     pub fn max_head_bytes(mut self, bytes: usize) -> Self {
         self.max_head_bytes = bytes.max(8 * 1024);
         self
     }
 
-    /// Sets the timeout for reading the head of a request, from its first byte or since the last request. The
-    /// connection is closed after that. Defaults to 10 seconds, and is limited by [`read_timeout`](Self::read_timeout).
-    /// Applies only to a standalone server.
+    /// Sets the timeout for reading the head of a request. A connection whose next request head is not complete in time
+    /// is closed. The timeout also applies while a connection waits for its next request. Defaults to 10 seconds.
+    ///
+    /// The timeout is never longer than [`read_timeout`](Self::read_timeout). Applies only to a standalone server.
     #[must_use]
     pub fn head_timeout(mut self, timeout: Duration) -> Self {
         self.head_timeout = timeout;
         self
     }
 
-    /// Sets the timeout for reading the body of a request. Defaults to 30 seconds.
+    /// Sets the timeout for reading the body of a request. A request whose body is not complete in time is refused
+    /// (408). Defaults to 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
         self.read_timeout = timeout;
         self
     }
 
-    /// Sets the timeout for a client that reads none of its data. The connection is closed after that. Slow readers and
-    /// idle connections are not affected. Defaults to 60 seconds. Applies only to a standalone server.
+    /// Sets the timeout for a client that does not read its responses. A connection is closed if no byte can be written
+    /// for this time. Slow clients that still read are not affected, nor are idle connections. Defaults to 60 seconds.
+    ///
+    /// Applies only to a standalone server.
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write_timeout = timeout;
         self
     }
 
-    /// Sets the maximum number of concurrent connections, at least 1. Further connections wait. A client may use
-    /// several, and one for as long as it listens for notifications. Defaults to 1024. Applies only to a standalone
-    /// server.
+    /// Sets the maximum number of concurrent connections, at least 1. Further connections wait until another connection
+    /// ends. Defaults to 1024.
+    ///
+    /// A client may use several connections. A client that listens for notifications occupies one connection
+    /// permanently.
+    ///
+    /// Applies only to a standalone server.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections.max(1);
         self
     }
 
-    /// Sets the maximum number of connections from one address, at least 1. IPv6 addresses with the same first 64 bits
-    /// count as one address. For a further connection, the oldest connection without a request is closed. If all
-    /// connections carry a request, the new connection is closed. Behind a proxy all connections have the proxy's
-    /// address. Defaults to 256. Applies only to a standalone server.
+    /// Sets the maximum number of connections from one IP address, at least 1. IPv6 addresses with the same first 64
+    /// bits count as one address. Defaults to 256.
+    ///
+    /// For a further connection, the oldest connection without a request is closed. If all connections of the address
+    /// have a request, the new connection is closed instead.
+    ///
+    /// Behind a proxy, all connections have the address of the proxy. Applies only to a standalone server.
     #[must_use]
     pub fn max_connections_per_address(mut self, connections: usize) -> Self {
         self.max_connections_per_address = connections.max(1);
@@ -172,52 +207,59 @@ impl HttpServerConfig {
     }
 
     /// Sets the maximum number of concurrent sessions. For a further session, the session that was idle for the longest
-    /// time ends. If all sessions are in use, the client is refused (503). Defaults to 1024.
+    /// time ends. If all sessions are in use, the new session is refused (503). Defaults to 1024.
     ///
-    /// Clients of protocol version 2026-07-28 have no sessions.
+    /// Clients of protocol version 2026-07-28 and later have no sessions.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions;
         self
     }
 
-    /// Sets the maximum number of concurrent sessions for each client, at least 1. A client is an
-    /// [identity](HttpIdentity), or an address if requests are not authenticated. For a further session, the client's
-    /// session that was idle for the longest time ends. Defaults to 128.
+    /// Sets the maximum number of concurrent sessions of one client, at least 1. A client is identified by its
+    /// [`HttpIdentity`], or by its IP address if requests are not authenticated. Defaults to 128.
     ///
-    /// Behind a proxy without authentication all clients have the proxy's address. Set this limit as high as
-    /// [`max_sessions`](Self::max_sessions) there. A service in another server has the address only if that server adds
-    /// a [`SocketAddr`] to the request's extensions.
+    /// For a further session, the client's session that was idle for the longest time ends. If all its sessions are in
+    /// use, the new session is refused (503).
+    ///
+    /// Behind a proxy without authentication, all clients have the address of the proxy. In this case set the limit to
+    /// the value of [`max_sessions`](Self::max_sessions). A service in another HTTP server knows the address only if
+    /// that server adds a [`SocketAddr`] to the extensions of the request.
     #[must_use]
     pub fn max_sessions_per_client(mut self, sessions: usize) -> Self {
         self.max_sessions_per_client = sessions.max(1);
         self
     }
 
-    /// Sets the idle timeout of a session without a request and without a listening stream. Later requests of its
-    /// client are refused (404), and the client begins a new session. Defaults to 30 minutes. A session whose client
-    /// has sent nothing after `initialize` ends after at most 30 seconds.
+    /// Sets the time after which an idle session ends. A session is idle while it has no running request and no
+    /// listening stream. Defaults to 30 minutes.
     ///
-    /// A [service](crate::McpServer::http_service) in another server ends such sessions when another session begins.
+    /// Requests for a session that has ended are refused (404), and the client then begins a new session. If the client
+    /// has sent nothing after `initialize`, the session ends after at most 30 seconds.
+    ///
+    /// In a [service](crate::McpServer::http_service) for another HTTP server, idle sessions end only when another
+    /// session begins.
     #[must_use]
     pub fn session_idle_timeout(mut self, timeout: Duration) -> Self {
         self.session_idle_timeout = timeout;
         self
     }
 
-    /// Sets how long running calls may continue after shutdown. They are then cancelled. Defaults to 10 seconds.
+    /// Sets how long running calls may continue after shutdown before they are cancelled. Defaults to 10 seconds.
     #[must_use]
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
     }
 
-    /// Sets the function that authenticates every request. By default every request is accepted.
+    /// Sets the function that authenticates every request. By default every request is accepted. Replaces
+    /// [`authorize`](Self::authorize) and [`bearer_token`](Self::bearer_token).
     ///
-    /// The function is called after the check of the host names and before the body is read. Tools find the
-    /// [`HttpIdentity`] and its values with [`McpPeer::extension`](crate::McpPeer::extension).
+    /// The function is called after the check of the host name and before the body is read. Tools get the returned
+    /// [`HttpIdentity`] and its values from [`McpPeer::extension`](crate::McpPeer::extension).
     ///
-    /// A session belongs to the identity that began it. For other identities it does not exist (404).
+    /// A session belongs to the identity that began it. A request of another identity for the session is refused as if
+    /// the session did not exist (404).
     #[must_use]
     pub fn authenticate<F, Fut>(mut self, authenticate: F) -> Self
     where
@@ -225,13 +267,15 @@ impl HttpServerConfig {
         Fut: Future<Output = Result<HttpIdentity, HttpRefusal>> + Send + 'static,
     {
         self.authenticate = Some(Authenticate::new(authenticate));
+        // The metadata belongs to `authorize`, which this method replaces.
         self.resource = None;
         self
     }
 
-    /// Accepts only requests with an access token for this server (OAuth 2.1), as the MCP specification defines for
-    /// protected resources. See [`ProtectedResource`] for the checks and an example. Replaces
-    /// [`authenticate`](Self::authenticate).
+    /// Accepts only requests with an OAuth 2.1 access token for this server, as the MCP specification requires of
+    /// protected resources. Replaces [`authenticate`](Self::authenticate) and [`bearer_token`](Self::bearer_token).
+    ///
+    /// See [`ProtectedResource`] for the checks and an example.
     #[must_use]
     pub fn authorize(
         self,
@@ -247,11 +291,13 @@ impl HttpServerConfig {
         Self { resource: Some(resource), ..config }
     }
 
-    /// Accepts only requests with `Authorization: Bearer <token>`. All requests have the identity `bearer`. The time of
-    /// the comparison reveals nothing about the token.
+    /// Accepts only requests with the header `Authorization: Bearer <token>`. All requests have the identity `bearer`.
+    /// Replaces [`authenticate`](Self::authenticate) and [`authorize`](Self::authorize).
     ///
-    /// Sufficient for your own programs. A service for others needs tokens that expire: see
-    /// [`authorize`](Self::authorize).
+    /// The time that the comparison takes does not depend on the expected token.
+    ///
+    /// One shared token is sufficient for your own programs. A server for other people needs tokens that expire (see
+    /// [`authorize`](Self::authorize)).
     #[must_use]
     pub fn bearer_token(self, token: impl Into<String>) -> Self {
         let token = BearerToken::new(&token.into());
@@ -259,7 +305,7 @@ impl HttpServerConfig {
     }
 }
 
-/// Uses a free port of 127.0.0.1.
+/// Binds a free port of 127.0.0.1.
 impl Default for HttpServerConfig {
     fn default() -> Self {
         Self::new(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))

@@ -1,4 +1,4 @@
-//! Connections of a standalone server.
+//! [`serve`], which accepts and serves the connections of a standalone HTTP server.
 
 use std::convert::Infallible;
 use std::io;
@@ -25,17 +25,18 @@ use super::peers::{Entered, Peers};
 use super::service::{McpHttpService, text};
 use super::sessions::HANDSHAKE;
 
-/// Delay before the next accept if the system had no resources for a connection.
+/// Delay before the next attempt to accept a connection, if the system has no resources for a connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
-/// Timeout for closing connections after their requests have ended.
+/// Time in which all connections must close after the calls have ended.
 const CLOSING: Duration = Duration::from_secs(1);
-/// Timeout for ending sessions. The SDK gives the calls of a session two seconds.
+/// Time in which all sessions must end. Longer than the two seconds that the SDK gives the calls of a session.
 const ENDING: Duration = Duration::from_secs(4);
 
-/// Maximum timeout for the head of a request. hyper adds it to the current time, which must not overflow.
+/// Maximum timeout for reading a request head. hyper adds the timeout to the current time, and the sum must not
+/// overflow.
 const LONGEST_READ: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// Serves connections until shutdown was requested and all requests have ended.
+/// Serves connections until shutdown is requested, and then until all requests and sessions have ended.
 pub(super) async fn serve(
     listener: TcpListener,
     service: McpHttpService,
@@ -47,7 +48,7 @@ pub(super) async fn serve(
         endpoint: Endpoint::new(service.clone(), config),
         room: Arc::new(Semaphore::new(room)),
         peers: Peers::new(config.max_connections_per_address),
-        // Dropping the future drops this set and thereby all connections.
+        // If the future of `serve` is dropped, this set is dropped too, which closes all connections.
         tasks: JoinSet::new(),
     };
     let shutdown = service.shutdown();
@@ -60,7 +61,8 @@ pub(super) async fn serve(
         () = close_idle(&service, idle) => {}
     }
 
-    // A response for a running call arrives by another request, possibly on a new connection.
+    // Accepts further connections while calls are running. A client may send its response to a running call on a new
+    // connection.
     let answers = GracefulShutdown::new();
     let mut calls_end = std::pin::pin!(calls.shutdown());
     let have_ended = tokio::select! {
@@ -78,12 +80,12 @@ pub(super) async fn serve(
     let _ = tokio::time::timeout(CLOSING, all_end).await;
     shutdown.end();
     if tokio::time::timeout(ENDING, service.sessions().ended()).await.is_err() {
-        tracing::warn!("sessions are left whose calls do not end");
+        tracing::warn!("the HTTP server ends with open sessions, because their calls do not end");
     }
     tasks.shutdown().await;
 }
 
-/// Ends idle sessions periodically while it is polled.
+/// Closes idle sessions at an interval. Never completes.
 async fn close_idle(service: &McpHttpService, interval: Duration) {
     let mut interval = tokio::time::interval(interval);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -93,24 +95,30 @@ async fn close_idle(service: &McpHttpService, interval: Duration) {
     }
 }
 
-/// The listener and the open connections.
+/// The listener and the open connections of a server.
 struct Connections {
+    /// The bound socket.
     listener: TcpListener,
+    /// The service that handles the requests.
     endpoint: Endpoint,
+    /// Limits the number of concurrent connections.
     room: Arc<Semaphore>,
+    /// Limits the number of concurrent connections of each IP address.
     peers: Arc<Peers>,
+    /// Tasks that serve the open connections.
     tasks: JoinSet<()>,
 }
 
 impl Connections {
-    /// Accepts and serves connections while it is polled. Open connections are served after that too. They end
-    /// gracefully with `graceful`, after their requests.
+    /// Accepts connections and serves each in a task. Never completes. The tasks continue if this future is dropped.
+    ///
+    /// When `graceful` shuts down, each connection that was accepted with it closes after its running request.
     async fn accept(&mut self, graceful: &GracefulShutdown) {
         loop {
             tokio::select! {
                 (room, stream, peer) = accept(&self.listener, &self.room) => {
                     let Some(entered) = self.peers.enter(peer.ip()) else {
-                        tracing::warn!(%peer, "refused a connection of an address that has too many");
+                        tracing::warn!(%peer, "refused a connection: its address has too many");
                         continue;
                     };
                     let watcher = graceful.watcher();
@@ -122,20 +130,21 @@ impl Connections {
                 }
                 Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => {
                     if let Err(error) = ended {
-                        tracing::error!(%error, "a connection ended by a panic");
+                        tracing::error!(%error, "the task of an HTTP connection panicked");
                     }
                 }
             }
         }
     }
 
-    /// Closes the listener and returns the open connections.
+    /// Closes the listener, and returns the tasks of the open connections.
     fn stop_listening(self) -> JoinSet<()> {
         self.tasks
     }
 }
 
-/// Returns the next connection, once the limit allows it.
+/// Returns the next connection, once the number of connections is below the limit. The connection counts until the
+/// permit is dropped.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
@@ -154,7 +163,8 @@ async fn accept(
     }
 }
 
-/// Returns `true` if an error concerns only this connection and not the listener.
+/// Returns `true` if an error of `accept` concerns only the accepted connection. Other errors, such as too many open
+/// files, concern the listener.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -165,28 +175,34 @@ fn is_of_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// The service of a connection.
+/// The service and the HTTP settings that all connections share.
 #[derive(Clone)]
 struct Endpoint {
+    /// The MCP server's service.
     service: McpHttpService,
+    /// Path of the endpoint.
     path: Arc<str>,
+    /// hyper's settings for connections.
     http: http1::Builder,
+    /// Timeout for a write without progress.
     write_timeout: Duration,
 }
 
 impl Endpoint {
+    /// Creates an endpoint with the limits of a configuration.
     fn new(service: McpHttpService, config: &HttpServerConfig) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(config.head_timeout.min(config.read_timeout).min(LONGEST_READ))
             .max_header_size(config.max_head_bytes)
-            // Maximum size of the read buffer.
+            // hyper reads the request head into this buffer, so the buffer must hold the longest head.
             .max_buf_size(config.max_head_bytes.max(64 * 1024));
         let path = config.path.as_str().into();
         Self { service, path, http, write_timeout: config.write_timeout }
     }
 
-    /// Serves one connection until it ends.
+    /// Serves one connection until the client closes it, the shutdown closes it, or another connection of the same
+    /// address replaces it.
     async fn serve(
         &self,
         stream: TcpStream,
@@ -194,21 +210,22 @@ impl Endpoint {
         entered: &Entered,
         watcher: Watcher,
     ) {
-        // Events are small and must not be delayed.
+        // Disables Nagle's algorithm, because events are small and must not be delayed.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| self.answer(request, peer, entered));
         let stream = TokioIo::new(patient(stream, self.write_timeout));
         let connection = self.http.serve_connection(stream, service);
         tokio::select! {
             ended = watcher.watch(connection) => if let Err(error) = ended {
-                tracing::debug!(%error, %peer, "an HTTP connection broke off");
+                tracing::debug!(%error, %peer, "an HTTP connection failed");
             },
             () = entered.gives_way() => {
-                tracing::debug!(%peer, "an HTTP connection gives way to another of its address");
+                tracing::debug!(%peer, "closed an idle HTTP connection: its address has too many");
             }
         }
     }
 
+    /// Handles one request. Requests for paths other than the endpoint and the metadata get the status 404.
     async fn answer(
         &self,
         mut request: Request<Incoming>,
@@ -231,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_of_one_connection_are_told_from_those_of_the_system() {
+    fn accept_errors_of_one_connection_differ_from_errors_of_the_listener() {
         for kind in [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset] {
             assert!(is_of_one_connection(&kind.into()));
         }

@@ -7,17 +7,17 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderValue, Method};
 
-/// Response headers that a page must be able to read.
+/// Headers of a response that web pages may read.
 const EXPOSED: &str = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate";
 
-/// Returns `true` if the request is a preflight.
+/// Returns `true` if the request is a CORS preflight, by which a browser asks for permission before the actual request.
 pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
     *method == Method::OPTIONS
         && headers.contains_key(ORIGIN)
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns the headers of the response to a preflight. Allowed pages may send any header.
+/// Returns the headers of the response to a preflight. They allow all methods of the protocol and all request headers.
 pub(super) fn preflight(request: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));
@@ -28,7 +28,7 @@ pub(super) fn preflight(request: &HeaderMap) -> HeaderMap {
     headers
 }
 
-/// Allows the page of an allowed origin to read a response.
+/// Adds the headers to a response that let pages of an allowed origin read the response.
 pub(super) fn allow(origin: HeaderValue, response: &mut HeaderMap) {
     response.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     response.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));

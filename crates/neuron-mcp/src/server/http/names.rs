@@ -1,7 +1,8 @@
-//! Checks of host names and origins, as a defence against DNS rebinding.
+//! [`AllowedNames`], which checks the host and the origin of requests as a defence against DNS rebinding.
 //!
-//! A web page can make its own name resolve to an address of its visitor's machine. Its requests then reach a server
-//! there, but they contain the page's host and origin.
+//! DNS rebinding is an attack by a web page on a server on the machine of its visitor. The page makes its own host name
+//! resolve to the address of that machine. The requests of the page then reach the server, but their `Host` and
+//! `Origin` headers contain the name of the page.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,29 +10,33 @@ use http::header::{HOST, ORIGIN};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Uri};
 
-/// The allowed hosts and origins.
+/// The hosts and origins that a request may contain.
 #[derive(Clone, Debug)]
 pub(super) struct AllowedNames {
-    /// `None` allows all hosts.
+    /// Allowed hosts. `None` allows every host.
     hosts: Option<Vec<AllowedHost>>,
+    /// Allowed origins of web pages.
     origins: Vec<AllowedOrigin>,
 }
 
-/// Reason for refusing a request.
+/// Reason for refusing a request because of its host or origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NameRefusal {
-    /// The host is missing or ambiguous.
+    /// The request contains no host, several `Host` headers, or an invalid host.
     Malformed,
-    /// The host is not allowed.
+    /// A host of the request is not allowed.
     Host,
-    /// The origin is not allowed.
+    /// The origin of the request is not allowed.
     Origin,
 }
 
 impl AllowedNames {
+    /// Parses the allowed hosts and origins. `None` as `hosts` allows loopback names. `bound` is the bind address,
+    /// which is always allowed unless it is unspecified.
+    ///
     /// # Errors
     ///
-    /// Returns an error with the invalid name.
+    /// Returns an error text if a host or an origin is invalid.
     pub(super) fn new(
         hosts: Option<&[String]>,
         origins: &[String],
@@ -52,6 +57,7 @@ impl AllowedNames {
                 AllowedHost::any_port(Host::Address(IpAddr::V6(Ipv6Addr::LOCALHOST))),
             ]);
         }
+        // An unspecified address such as `0.0.0.0` is not an address that clients connect to.
         if let Some(bound) = bound.filter(|bound| !bound.is_unspecified()) {
             allowed.push(AllowedHost::any_port(Host::Address(bound)));
         }
@@ -59,7 +65,8 @@ impl AllowedNames {
         Ok(Self { hosts: (!all).then_some(allowed), origins: origins.collect::<Result<_, _>>()? })
     }
 
-    /// Refuses a request with another host or origin.
+    /// Checks the host and the origin of a request. Returns an error if the host is missing, malformed or not allowed,
+    /// or if the request has an origin that is not allowed.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), NameRefusal> {
         for named in named_hosts(uri, headers)? {
             let (host, port) = parse_authority(&named).ok_or(NameRefusal::Malformed)?;
@@ -75,7 +82,8 @@ impl AllowedNames {
         Ok(())
     }
 
-    /// Returns the origin of a request, if it is allowed.
+    /// Returns the `Origin` header of a request. Returns `None` if there is not exactly one such header, or if the
+    /// origin is not allowed.
     pub(super) fn origin<'a>(&self, headers: &'a HeaderMap) -> Option<&'a HeaderValue> {
         let value = only(headers.get_all(ORIGIN).iter())?;
         let (scheme, host, port) = parse_origin(value.to_str().ok()?)?;
@@ -83,11 +91,14 @@ impl AllowedNames {
     }
 }
 
-/// Returns the hosts in a request: the `Host` header and the host in its target. HTTP/1.1 requires exactly one `Host`
-/// (RFC 9112, 3.2). A target in absolute form and HTTP/2 contain the host too.
+/// Returns all hosts in a request, which are the host of the `Host` header and the host of the request's target.
+///
+/// HTTP/1.1 requires exactly one `Host` header (RFC 9112, 3.2). A target contains a host in HTTP/2, and in HTTP/1.1 if
+/// it is in absolute form.
 fn named_hosts(uri: &Uri, headers: &HeaderMap) -> Result<Vec<String>, NameRefusal> {
     let mut named: Vec<String> = uri.authority().map(ToString::to_string).into_iter().collect();
     let mut hosts = headers.get_all(HOST).iter();
+    // A request without a host or with several `Host` headers must be refused (RFC 9112, 3.2).
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => {
             named.push(host.to_str().map_err(|_| NameRefusal::Malformed)?.to_owned());
@@ -98,20 +109,23 @@ fn named_hosts(uri: &Uri, headers: &HeaderMap) -> Result<Vec<String>, NameRefusa
     Ok(named)
 }
 
-/// Returns the item if there is exactly one.
+/// Returns the only item of an iterator. Returns `None` if there are no items or several.
 fn only<T>(mut items: impl Iterator<Item = T>) -> Option<T> {
     let item = items.next()?;
     items.next().is_none().then_some(item)
 }
 
-/// A host in normalised form. Addresses are compared by value, because `[::1]` has several spellings.
+/// A host in normalised form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Host {
+    /// An IP address. Stored as a value, because an address such as `[::1]` can be written in several ways.
     Address(IpAddr),
+    /// A host name in lower case.
     Name(String),
 }
 
 impl Host {
+    /// Parses a host without a port. Returns `None` if the host contains characters that are not allowed.
     fn parse(host: &str) -> Option<Self> {
         if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
             return address.parse().ok().map(|address| Self::Address(IpAddr::V6(address)));
@@ -124,11 +138,11 @@ impl Host {
     }
 }
 
-/// Parses a host with an optional port. Rejects everything else.
+/// Parses a host with an optional port. Returns `None` if the text contains anything else, such as user information.
 fn parse_authority(authority: &str) -> Option<(Host, Option<u16>)> {
     let parsed = Authority::try_from(authority).ok()?;
     let host = Host::parse(parsed.host())?;
-    // `Authority` accepts user information and invalid ports, which are rejected here.
+    // `Authority` also accepts user information and invalid ports. The comparison below rejects them.
     let written = match parsed.port() {
         Some(port) => format!("{}:{port}", parsed.host()),
         None => parsed.host().to_owned(),
@@ -136,11 +150,12 @@ fn parse_authority(authority: &str) -> Option<(Host, Option<u16>)> {
     (written == authority).then_some((host, parsed.port_u16()))
 }
 
-/// A host in the user's list.
+/// An allowed host, with one port or with every port.
 #[derive(Clone, Debug)]
 struct AllowedHost {
+    /// The host name or IP address.
     host: Host,
-    /// `None` allows every port.
+    /// The allowed port. `None` allows every port.
     port: Option<u16>,
 }
 
@@ -151,21 +166,29 @@ impl AllowedHost {
             return Ok(Self::any_port(Host::Address(IpAddr::V6(address))));
         }
         let (host, port) = parse_authority(text).ok_or_else(|| {
-            format!("`{text}` is no host: name it as `example.com`, `example.com:8080` or `[::1]`")
+            format!(
+                "`{text}` is not a valid host: use a form like `example.com`, `example.com:8080` \
+                 or `[::1]`"
+            )
         })?;
         Ok(Self { host, port })
     }
 
+    /// Allows a host with every port.
     fn any_port(host: Host) -> Self {
         Self { host, port: None }
     }
 
+    /// Returns `true` if the host and the port of a request are allowed.
     fn is(&self, host: &Host, port: Option<u16>) -> bool {
         self.host == *host && (self.port.is_none() || self.port == port)
     }
 }
 
-/// Parses the scheme, host and port of an origin. Returns `None` for `null`, which stands for opaque origins.
+/// Parses an origin into scheme, host and port. Returns `None` if the text is not an origin with a host.
+///
+/// A missing port is replaced by the default port of the scheme. The origin `null` of pages without an origin of their
+/// own is refused too.
 pub(super) fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     let (scheme, authority) = text.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
@@ -179,10 +202,12 @@ pub(super) fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     Some((scheme, host, port))
 }
 
-/// An allowed origin, with its port or with every port.
+/// An allowed origin, with one port or with every port.
 #[derive(Clone, Debug)]
 struct AllowedOrigin {
+    /// Scheme in lower case.
     scheme: String,
+    /// Host and port.
     host: AllowedHost,
 }
 
@@ -191,7 +216,8 @@ impl AllowedOrigin {
         let origin = text.strip_suffix(":*");
         let (scheme, host, port) = parse_origin(origin.unwrap_or(text)).ok_or_else(|| {
             format!(
-                "`{text}` is no origin: name it as `https://example.com` or `http://localhost:*`"
+                "`{text}` is not a valid origin: use a form like `https://example.com` or \
+                 `http://localhost:*`"
             )
         })?;
         let port = origin.is_none().then_some(port);
@@ -245,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_must_say_once_whom_it_is_for() {
+    fn request_without_exactly_one_valid_host_is_malformed() {
         let names = names(&[], &[]);
         let malformed = Err(NameRefusal::Malformed);
         check(&names, "/mcp", &[], malformed);
@@ -260,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_in_absolute_form_counts_too() {
+    fn host_of_an_absolute_target_is_checked() {
         let names = names(&[], &[]);
         let host = ("host", "localhost");
         check(&names, "http://localhost:1/mcp", &[host], Ok(()));
@@ -282,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn every_host_can_be_allowed() {
+    fn asterisk_allows_every_host() {
         let names = names(&["*"], &[]);
         check(&names, "/", &[("host", "whatever.example:1")], Ok(()));
         check(&names, "/", &[], Err(NameRefusal::Malformed));
     }
 
     #[test]
-    fn a_specific_address_is_allowed_beside_the_names() {
+    fn bind_address_is_allowed_in_addition_to_the_names() {
         let bound = "192.0.2.7".parse().unwrap();
         let names = AllowedNames::new(Some(&["a.example".to_owned()]), &[], Some(bound)).unwrap();
         check(&names, "/", &[("host", "192.0.2.7:80")], Ok(()));
@@ -298,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn no_page_is_allowed_by_default() {
+    fn no_origin_is_allowed_by_default() {
         let names = names(&[], &[]);
         for origin in ["http://localhost", "http://localhost:80", "null", "", "https://a.example"] {
             let headers = [("host", "localhost"), ("origin", origin)];
@@ -307,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_scheme_host_and_port() {
+    fn origin_must_match_in_scheme_host_and_port() {
         let names =
             names(&[], &["https://app.example", "http://localhost:*", "http://b.example:81"]);
         let allowed = [
@@ -339,17 +365,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_an_error() {
+    fn invalid_host_or_origin_is_an_error() {
         let bad = |hosts: &[&str], origins: &[&str]| {
             let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
             let origins: Vec<String> = origins.iter().map(|origin| (*origin).to_owned()).collect();
             AllowedNames::new(Some(&hosts), &origins, None).unwrap_err()
         };
-        assert!(bad(&["http://example.com"], &[]).contains("`http://example.com` is no host"));
-        assert!(bad(&[""], &[]).contains("is no host"));
-        assert!(bad(&["a.example:*"], &[]).contains("is no host"));
-        assert!(bad(&[], &["example.com"]).contains("`example.com` is no origin"));
-        assert!(bad(&[], &["null"]).contains("is no origin"));
-        assert!(bad(&[], &["https://example.com/"]).contains("is no origin"));
+        assert!(
+            bad(&["http://example.com"], &[]).contains("`http://example.com` is not a valid host")
+        );
+        assert!(bad(&[""], &[]).contains("is not a valid host"));
+        assert!(bad(&["a.example:*"], &[]).contains("is not a valid host"));
+        assert!(bad(&[], &["example.com"]).contains("`example.com` is not a valid origin"));
+        assert!(bad(&[], &["null"]).contains("is not a valid origin"));
+        assert!(bad(&[], &["https://example.com/"]).contains("is not a valid origin"));
     }
 }

@@ -1,4 +1,4 @@
-//! Write timeouts for connections.
+//! Write timeout for connections whose clients do not read.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::AsyncWrite;
 use tokio_io_timeout::TimeoutWriter;
 
-/// Wraps a stream so that writes fail after `limit` without progress.
+/// Wraps a stream so that a write fails if no byte can be written for the time `limit`.
 pub(super) fn patient<S: AsyncWrite>(stream: S, limit: Duration) -> Pin<Box<TimeoutWriter<S>>> {
     let mut writer = TimeoutWriter::new(stream);
     writer.set_timeout(Some(limit));
@@ -24,7 +24,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_slowly_gets_all() {
+    async fn slow_reader_receives_all_data() {
         let (mut reader, stream) = tokio::io::duplex(10);
         let mut writer = patient(stream, LIMIT);
         let read = async {
@@ -40,13 +40,13 @@ mod tests {
         let (written, read) = futures_util::future::join(writer.write_all(&[7; 50]), read).await;
         written.unwrap();
         assert_eq!(read, [7; 50]);
-        // Without pending data no timeout applies.
+        // The timeout does not apply while no write is pending.
         tokio::time::sleep(LIMIT * 2).await;
         writer.write_all(&[8]).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_does_not_read_is_left() {
+    async fn write_without_a_reader_times_out() {
         let (reader, stream) = tokio::io::duplex(10);
         let mut writer = patient(stream, LIMIT);
         let begun = tokio::time::Instant::now();

@@ -1,4 +1,4 @@
-//! [`Peers`], which counts connections by address so that one client cannot occupy all of them.
+//! [`Peers`], which counts the connections of each IP address, so that one client cannot occupy all connections.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,27 +7,31 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-/// The open connections of a server by address.
+/// The open connections of a server by IP address.
 pub(super) struct Peers {
+    /// Maximum number of connections of one address.
     max: usize,
+    /// Connections by [`network`], oldest first.
     connections: Mutex<HashMap<IpAddr, Vec<Arc<Connection>>>>,
 }
 
-/// An open connection.
+/// State of an open connection.
 #[derive(Default)]
 pub(super) struct Connection {
-    /// Number of requests that were read and whose responses have not ended.
+    /// Number of requests on the connection whose responses are not complete.
     uses: AtomicUsize,
+    /// Cancelled when the connection must close in favour of a newer connection.
     gives_way: CancellationToken,
 }
 
 impl Peers {
+    /// Creates the count without connections. `max` is the maximum number of connections of one address.
     pub(super) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, connections: Mutex::default() })
     }
 
-    /// Counts a connection. If its address has reached the limit, the oldest connection without a request is closed.
-    /// Returns `None` if all connections carry a request.
+    /// Counts a new connection. If the address has reached the limit, its oldest connection without a request is
+    /// closed. Returns `None` if all connections of the address have a request.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Entered> {
         let (address, mut all) = (network(address), self.lock());
         let others = all.entry(address).or_default();
@@ -41,20 +45,22 @@ impl Peers {
         Some(Entered { peers: self.clone(), address, connection })
     }
 
+    /// Locks the connections. A poisoned lock is used like any other.
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Vec<Arc<Connection>>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Connection {
-    /// Marks the connection as carrying a request.
+    /// Counts a request on the connection. While a request is counted, the connection is not closed in favour of
+    /// another.
     pub(super) fn carry(self: &Arc<Self>) -> Carrying {
         self.uses.fetch_add(1, Ordering::Relaxed);
         Carrying(self.clone())
     }
 }
 
-/// A request whose response has not ended.
+/// Guard of a request on a connection. Dropped when the response is complete.
 pub(super) struct Carrying(Arc<Connection>);
 
 impl Drop for Carrying {
@@ -63,19 +69,23 @@ impl Drop for Carrying {
     }
 }
 
-/// A counted connection.
+/// Guard of a counted connection. Dropping it removes the connection from the count.
 pub(super) struct Entered {
+    /// The count that contains the connection.
     peers: Arc<Peers>,
+    /// The [`network`] of the client.
     address: IpAddr,
+    /// State of the connection.
     connection: Arc<Connection>,
 }
 
 impl Entered {
+    /// Returns the state of the connection.
     pub(super) fn connection(&self) -> &Arc<Connection> {
         &self.connection
     }
 
-    /// Waits until the connection must close in favour of another.
+    /// Waits until the connection must close in favour of a newer connection of the same address.
     pub(super) async fn gives_way(&self) {
         self.connection.gives_way.cancelled().await;
     }
@@ -93,7 +103,8 @@ impl Drop for Entered {
     }
 }
 
-/// Returns the network of a client. For IPv6 this is the first 64 bits of the address.
+/// Returns the address under which a client's connections are counted. For IPv6 only the first 64 bits are kept,
+/// because one client can use all addresses of such a network.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -110,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_connection_without_a_request_gives_way_to_one_of_the_same_address() {
+    fn new_connection_at_the_limit_closes_the_oldest_idle_one_of_its_address() {
         let peers = Peers::new(2);
         let enter = |text| peers.enter(address(text));
         let (first, second) = (enter("10.0.0.1").unwrap(), enter("10.0.0.1").unwrap());
@@ -129,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn network_of_an_address_is_what_one_client_has() {
+    fn ipv6_network_has_64_bits_and_ipv4_network_is_the_address() {
         assert_eq!(network(address("2001:db8::1:2:3:4")), address("2001:db8::"));
         assert_eq!(network(address("::ffff:10.0.0.1")), address("10.0.0.1"));
         assert_eq!(network(address("10.0.0.1")), address("10.0.0.1"));

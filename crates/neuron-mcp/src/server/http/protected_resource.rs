@@ -1,7 +1,8 @@
-//! The server as an OAuth 2.1 protected resource, with its metadata and the validation of access tokens.
+//! [`ProtectedResource`], which makes the server an OAuth 2.1 protected resource. Publishes its metadata and validates
+//! access tokens.
 //!
-//! Follows the MCP specification, "Authorization" (2025-06-18 and later), RFC 6750, RFC 8707 and RFC 9728. Signatures
-//! and revocation are checked by the user's [`TokenVerifier`].
+//! Follows the MCP specification, "Authorization" (2025-06-18 and later), RFC 6750, RFC 8707 and RFC 9728. The user's
+//! [`TokenVerifier`] checks signatures and revocation.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,34 +13,44 @@ use super::authenticate::{HttpIdentity, HttpRefusal};
 use super::bearer::bearer;
 use super::names::{Host, parse_origin};
 
-/// Path of the metadata, before the path of the resource (RFC 9728, 3).
+/// First part of the path of the metadata. The path of the resource follows (RFC 9728, 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// Tolerance for an expired token, because clocks differ.
+/// Time for which an expired token is still accepted, because clocks differ.
 const LEEWAY: Duration = Duration::from_secs(30);
 
 /// An OAuth 2.1 protected resource, for [`HttpServerConfig::authorize`](crate::HttpServerConfig::authorize).
 ///
-/// Clients find the authorization servers by the metadata of the resource (RFC 9728), which the server answers at
-/// `/.well-known/oauth-protected-resource` and at the same path with the path of the resource behind it. Every other
-/// request needs `Authorization: Bearer <token>`. A token in the query is ignored. For each request:
+/// # Metadata
+///
+/// The server publishes metadata (RFC 9728) in which clients find the authorization servers. The metadata has two
+/// paths, `/.well-known/oauth-protected-resource` and the same path followed by the path of the resource. For the
+/// resource `https://tools.example.com/mcp` the second path is `/.well-known/oauth-protected-resource/mcp`.
+///
+/// Requests for the metadata require no token. Web pages of the [allowed
+/// origins](crate::HttpServerConfig::allowed_origins) can read the metadata.
+///
+/// A proxy in front of the server must forward both paths. In a router of your own, route both paths to the
+/// [service](crate::McpServer::http_service).
+///
+/// # Tokens
+///
+/// Every other request must have the header `Authorization: Bearer <token>`. A token in the query is ignored. The
+/// server checks each request in these steps:
 ///
 /// 1. The [`TokenVerifier`] verifies the token and returns its claims.
-/// 2. The audience must contain the URI of the resource. Differences in the case of scheme and host, in the default
-///    port and in a slash at the end are ignored.
-/// 3. The token must not have expired. Because clocks differ, 30 seconds are added.
+/// 2. The audience of the token must contain the URI of the resource. The comparison ignores the case of scheme and
+///    host, an explicit default port, and a slash at the end.
+/// 3. The token must not have expired. An expired token is accepted for another 30 seconds, because clocks differ.
 /// 4. The token must have all [required scopes](Self::required_scopes).
 ///
-/// The response to a refused request is 401, or 403 for missing scopes, with a challenge by which the client obtains
-/// another token. Tools find [`HttpIdentity`] and [`TokenClaims`] by
-/// [`McpPeer::extension`](crate::McpPeer::extension). They never see the token. A stream
-/// on which a client only listens ends when its token expires.
+/// A refused request gets the status 401, 403 for missing scopes, or 400 for several `Authorization` headers. The
+/// header `WWW-Authenticate` of the response contains the URL of the metadata, so the client can obtain a valid token.
 ///
-/// Metadata is not secret. Browsers may read it for the
-/// [allowed origins](crate::HttpServerConfig::allowed_origins). Behind a proxy, forward both paths of the metadata
-/// too, and in a router of your own route them to the [service](crate::McpServer::http_service).
+/// Tools get the [`HttpIdentity`] and the [`TokenClaims`] from [`McpPeer::extension`](crate::McpPeer::extension), but
+/// never the token. A stream on which a client only listens for notifications ends when the client's token expires.
 ///
-/// # Example: tokens of an authorization server
+/// # Example: validate tokens of an authorization server
 ///
 /// ```
 /// use neuron_mcp::{
@@ -59,7 +70,7 @@ const LEEWAY: Duration = Duration::from_secs(30);
 /// let config = HttpServerConfig::new("127.0.0.1:0".parse()?)
 ///     .allowed_hosts(["tools.example.com"])
 ///     .authorize(resource, async |token: String| {
-///         // Of a library for JWT or a request for introspection.
+///         // Uses a JWT library, or sends an introspection request to the authorization server.
 ///         let claims = verify_jwt(&token).await.map_err(|_| HttpRefusal::unauthorized())?;
 ///         Ok(TokenClaims {
 ///             identity: HttpIdentity::new(claims.sub),
@@ -76,49 +87,55 @@ const LEEWAY: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ProtectedResource {
+    /// Public URI of the resource.
     uri: String,
+    /// Issuers whose tokens are accepted.
     authorization_servers: Vec<String>,
+    /// Scopes that clients request in addition to `required_scopes`.
     scopes: Vec<String>,
+    /// Scopes that every token must have.
     required_scopes: Vec<String>,
+    /// Display name of the resource.
     name: Option<String>,
 }
 
 /// The claims of an access token that a [`TokenVerifier`] has verified.
 #[derive(Clone, Debug)]
 pub struct TokenClaims {
-    /// The caller's identity. Sessions belong to it, so the subject must be unique. With several authorization servers,
-    /// combine the claims `iss` and `sub`.
+    /// Identity of the caller. Its subject must be unique, because a session belongs to a subject. If there are several
+    /// authorization servers, combine the claims `iss` and `sub`.
     pub identity: HttpIdentity,
-    /// Audience of the token (`aud`).
+    /// Resources for which the token was issued (claim `aud`).
     pub audience: Vec<String>,
-    /// Expiry of the token (`exp`), in seconds since 1970-01-01 UTC.
+    /// Time when the token expires (claim `exp`), in seconds since 1970-01-01 UTC.
     pub expires_at: u64,
-    /// Granted scopes, one in each string. The claim `scope` separates them by spaces.
+    /// Granted scopes, one per string. The claim `scope` contains all scopes in one string, separated by spaces.
     pub scopes: Vec<String>,
 }
 
 impl TokenClaims {
-    /// Returns how long the token is still accepted.
+    /// Returns how long the token is still accepted. Returns zero for an expired token.
     pub(super) fn lifetime(&self) -> Duration {
-        // A clock before 1970 is wrong, so every token counts as expired.
+        // A system clock before 1970 is wrong. Every token then counts as expired.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::MAX);
         lifetime(self.expires_at, now)
     }
 }
 
-/// Verifies access tokens. Functions such as `async |token: String| …` are verifiers.
+/// Verifies access tokens. Implemented for async functions such as `async |token: String| …`.
 ///
 /// An implementation checks the signature and the issuer of a token, or asks the authorization server (RFC 7662). The
-/// server checks audience, expiry and scopes itself, see [`ProtectedResource`].
+/// server itself then checks audience, expiry and scopes (see [`ProtectedResource`]).
 pub trait TokenVerifier: Send + Sync {
-    /// Verifies a token. Called once for each request, before the body is read. The token consists of the characters
-    /// of RFC 6750, 2.1, and is not empty.
+    /// Verifies a token and returns its claims. Called once for each request, before the request's body is read.
+    ///
+    /// The token is not empty and consists only of the characters that RFC 6750, 2.1 allows.
     ///
     /// # Errors
     ///
     /// Return [`HttpRefusal::unauthorized`] for an invalid token, [`HttpRefusal::forbidden`] for missing scopes, and
-    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. The server completes the challenges of the
-    /// first two.
+    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. To a refusal with status 401 or 403, the server
+    /// adds the URL of the metadata, the required scopes and an error code, unless the refusal has them.
     ///
     /// # Cancel safety
     ///
@@ -137,10 +154,12 @@ where
 }
 
 impl ProtectedResource {
-    /// Creates a resource with its public URI and the issuers whose tokens it accepts. The URI is never taken from a
-    /// request, also behind a proxy.
+    /// Creates a resource with its public URI, and with the issuers whose tokens it accepts.
     ///
-    /// The URI and the issuers are `http` or `https` URLs without query and fragment, and at least one issuer is
+    /// The URI is the URI that clients use. Behind a proxy, this is the public URI of the proxy. The server never takes
+    /// the URI from a request.
+    ///
+    /// The URI and the issuers must be `http` or `https` URLs without query and fragment. At least one issuer is
     /// required. Otherwise [`McpServer::bind_http`](crate::McpServer::bind_http) and
     /// [`McpServer::http_service`](crate::McpServer::http_service) return an error.
     pub fn new(
@@ -156,60 +175,65 @@ impl ProtectedResource {
         }
     }
 
-    /// Sets the scopes that clients request at first (`scopes_supported`), besides the required scopes. Defaults to
-    /// none.
+    /// Sets further scopes that clients should request in addition to the required scopes. Defaults to none.
+    ///
+    /// The metadata contains these and the required scopes (`scopes_supported`).
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = strings(scopes);
         self
     }
 
-    /// Sets the scopes that every token must have. Defaults to none.
+    /// Sets the scopes that every token must have. A request with a token that lacks one of these scopes is refused
+    /// (403). Defaults to none.
     pub fn required_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.required_scopes = strings(scopes);
         self
     }
 
-    /// Sets the display name for the authorization page (`resource_name`). Defaults to none.
+    /// Sets the display name of the resource (`resource_name` in the metadata). A client can show it when the user
+    /// authorizes the access. Defaults to none.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// Checks the settings.
+    /// Checks the URI and the issuers.
     ///
     /// # Errors
     ///
-    /// Returns an error that names the invalid setting.
+    /// Returns an error text if a URL is invalid or there is no issuer.
     pub(super) fn validate(&self) -> Result<(), String> {
         for uri in self.authorization_servers.iter().chain([&self.uri]) {
             let is_http = |(origin, _): (Origin, _)| matches!(&*origin.0, "http" | "https");
+            // No query, no fragment, and no character that would end the quoted URL in a `WWW-Authenticate` header.
             let has_other = |byte: u8| !byte.is_ascii_graphic() || b"?#\"\\".contains(&byte);
             if !parse(uri).is_some_and(is_http) || uri.bytes().any(has_other) {
                 return Err(format!(
-                    "`{uri}` is no URL of a resource or an authorization server: name it as \
-                     `https://example.com/path`, without query and fragment"
+                    "`{uri}` is not a valid URL of a resource or an authorization server: use the \
+                     form `https://example.com/path`, without query and fragment"
                 ));
             }
         }
         match self.authorization_servers.is_empty() {
-            true => Err(format!("the resource {} has no authorization server: name it", self.uri)),
+            true => Err(format!("the resource {} has no authorization server: set one", self.uri)),
             false => Ok(()),
         }
     }
 
-    /// Returns `true` if the path is one of the two paths of the metadata.
+    /// Returns `true` if the path is one of the two paths of the metadata. A slash at the end is ignored.
     pub(super) fn has_metadata_at(&self, path: &str) -> bool {
         let path = path.strip_suffix('/').unwrap_or(path);
         path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest == self.parts().1)
     }
 
-    /// Returns the metadata as JSON.
+    /// Returns the metadata of the resource as JSON (RFC 9728, 2).
     pub(super) fn metadata(&self) -> String {
         let mut json = json!({
             "resource": self.uri,
             "authorization_servers": self.authorization_servers,
             "bearer_methods_supported": ["header"],
         });
+        // A scope that is both required and optional appears once.
         let others = self.scopes.iter().filter(|scope| !self.required_scopes.contains(scope));
         let scopes: Vec<&String> = self.required_scopes.iter().chain(others).collect();
         if !scopes.is_empty() {
@@ -221,7 +245,12 @@ impl ProtectedResource {
         json.to_string()
     }
 
-    /// Accepts a request with a valid token for this resource that has the required scopes.
+    /// Authenticates a request by its access token.
+    ///
+    /// # Errors
+    ///
+    /// Returns a refusal if the token is missing, invalid or expired, was issued for another resource, or lacks a
+    /// required scope.
     pub(super) async fn check(
         &self,
         headers: &HeaderMap,
@@ -236,6 +265,7 @@ impl ProtectedResource {
         checked.map_err(|refusal| self.with_way_out(refusal))
     }
 
+    /// Checks a token, and returns the identity of the caller together with the token's claims.
     async fn check_token(
         &self,
         token: &[u8],
@@ -245,6 +275,7 @@ impl ProtectedResource {
         let token = well_formed(token).ok_or_else(|| invalid("the token is malformed"))?;
         let claims = verifier.verify(token).await?;
         let own = parse(&self.uri);
+        // An invalid own URI would be equal to an invalid audience, because both are parsed as `None`.
         if own.is_none() || !claims.audience.iter().any(|audience| parse(audience) == own) {
             return Err(invalid("the token is for another resource"));
         }
@@ -257,7 +288,8 @@ impl ProtectedResource {
         Ok(claims.identity.clone().with(claims))
     }
 
-    /// Adds the metadata URL and the scopes to a refusal, from which a client can obtain a valid token.
+    /// Adds the URL of the metadata and the required scopes to a refusal, so that the client can obtain a valid token.
+    /// A refusal with status 503 stays unchanged, because another token would not help.
     fn with_way_out(&self, refusal: HttpRefusal) -> HttpRefusal {
         if refusal.status() == StatusCode::SERVICE_UNAVAILABLE {
             return refusal;
@@ -271,7 +303,7 @@ impl ProtectedResource {
         }
     }
 
-    /// Splits the URI after the host and port. The path has no trailing slash.
+    /// Splits the resource's URI into scheme, host and port, and the path. The path has no slash at the end.
     fn parts(&self) -> (&str, &str) {
         let path = parse(&self.uri).map_or("", |(_, path)| path);
         let uri = self.uri.strip_suffix('/').unwrap_or(&self.uri);
@@ -279,7 +311,7 @@ impl ProtectedResource {
     }
 }
 
-/// Adds an error code to the refusal of a token.
+/// Adds the OAuth error code to the refusal of a token, unless the refusal has one.
 fn with_error(refusal: HttpRefusal) -> HttpRefusal {
     match refusal.status() {
         StatusCode::UNAUTHORIZED => refusal.or_parameter("error", "invalid_token".to_owned()),
@@ -288,10 +320,13 @@ fn with_error(refusal: HttpRefusal) -> HttpRefusal {
     }
 }
 
-/// Scheme, host and port.
+/// Scheme, host and port of a URI.
 type Origin = (String, Host, u16);
 
-/// Parses the URI of a resource so that it can be compared. Dots and percent signs in the path have no meaning here.
+/// Parses the URI of a resource into its origin and its path, for comparison. Returns `None` if the URI has no valid
+/// host.
+///
+/// The path is compared without resolving `..` and percent-encoding. The slash at its end is removed.
 fn parse(uri: &str) -> Option<(Origin, &str)> {
     let (scheme, rest) = uri.split_once("://")?;
     let (authority, path) = rest.split_at_checked(rest.find('/').unwrap_or(rest.len()))?;
@@ -299,7 +334,8 @@ fn parse(uri: &str) -> Option<(Origin, &str)> {
     Some((origin, path.strip_suffix('/').unwrap_or(path)))
 }
 
-/// Returns the token if it has the syntax of RFC 6750, 2.1. There may be several spaces before it.
+/// Returns a token as text, without leading spaces. Returns `None` if the token does not have the syntax of RFC 6750,
+/// 2.1.
 fn well_formed(token: &[u8]) -> Option<&str> {
     let token = str::from_utf8(token).ok()?.trim_start_matches(' ');
     let body = token.trim_end_matches('=');
@@ -307,7 +343,7 @@ fn well_formed(token: &[u8]) -> Option<&str> {
     (!body.is_empty() && body.bytes().all(is_of_token)).then_some(token)
 }
 
-/// Returns the time from `now`, since 1970, until a token is not accepted any more.
+/// Returns how long a token is still accepted. `now` is the time since 1970-01-01 UTC.
 fn lifetime(expires_at: u64, now: Duration) -> Duration {
     Duration::from_secs(expires_at).saturating_add(LEEWAY).saturating_sub(now)
 }
@@ -321,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_expires_when_the_leeway_is_over() {
+    fn token_is_accepted_until_the_leeway_is_over() {
         let left = |expires_at, now| lifetime(expires_at, Duration::from_secs(now)).as_secs();
         assert_eq!(left(1000, 999), 31);
         assert_eq!(left(1000, 1000), 30);

@@ -1,7 +1,7 @@
-//! The HTTP service of a server.
+//! [`McpHttpService`], the HTTP service of a server.
 //!
-//! The SDK's service implements the protocol. This service adds authentication, timeouts, session ownership and
-//! shutdown.
+//! The SDK's service implements the protocol. This module adds the check of host names and origins, authentication,
+//! timeouts, session ownership and shutdown.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -37,37 +37,50 @@ use crate::route::SESSION_ID;
 use crate::server::mcp_server::McpServer;
 use crate::server::traced::{RequestParent, Traced};
 
-/// Header with the method of a request, since 2026-07-28.
+/// Header with the protocol method of a request, sent since protocol version 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
-/// A server as a service for another HTTP server, such as hyper's or axum's. See
+/// An MCP server as a service for another HTTP server, such as hyper's or axum's. Created by
 /// [`McpServer::http_service`](crate::McpServer::http_service).
 ///
-/// The service handles every path, accepts any body type, and never returns an error. Clones share one server. Its
-/// sessions end when the last clone is dropped.
+/// The service handles every path, accepts any body type, and never returns an error. Clones share one server. When the
+/// last clone is dropped, all sessions end.
 #[derive(Clone)]
 pub struct McpHttpService {
+    /// State that all clones share.
     shared: Arc<Shared>,
+    /// The SDK's service, which implements the protocol.
     sdk: StreamableHttpService<Traced, Sessions>,
 }
 
-/// State shared by all clones.
+/// State that all clones of a service share.
 struct Shared {
+    /// Allowed host names and origins.
     names: AllowedNames,
+    /// The user's authentication function. `None` accepts every request.
     authenticate: Option<Authenticate>,
-    /// Set if requests need an access token.
+    /// Set if requests require an OAuth access token. Contains the metadata for clients.
     resource: Option<Arc<ProtectedResource>>,
+    /// Maximum length of a request body, in bytes.
     max_body_bytes: usize,
+    /// Timeout for reading a request body.
     read_timeout: Duration,
+    /// The sessions of clients before protocol version 2026-07-28.
     sessions: Arc<Sessions>,
+    /// The steps of the shutdown.
     shutdown: Shutdown,
 }
 
-/// A response to a refused request.
+/// The response to a request that is refused. Boxed, because the type is large.
 type Refused = Box<Response<McpHttpBody>>;
 
 impl McpHttpService {
-    /// Creates the service. `bound` is the bind address, if known.
+    /// Creates the service. `bound` is the bind address of a standalone server, and `None` in another HTTP server.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`McpError::Initialization`] if a host name, an origin, the protected resource or the state key is
+    /// invalid.
     pub(super) fn new(
         server: &McpServer,
         config: &HttpServerConfig,
@@ -85,13 +98,14 @@ impl McpHttpService {
             of_a_client: config.max_sessions_per_client,
             idle: config.session_idle_timeout,
         }));
-        // The SDK's own checks are off, because hosts and origins are checked here first and bodies are already read.
+        // The SDK's own checks are off. Hosts and origins are checked before authentication, and the body is already
+        // read with a limit when the SDK gets the request.
         let sdk_config = StreamableHttpServerConfig::default()
             .disable_allowed_hosts()
             .disable_allowed_origins()
             .with_max_request_body_bytes(usize::MAX)
             .with_cancellation_token(shutdown.streams().clone());
-        // Calls are cancelled later than the start of the shutdown.
+        // Calls get their own shutdown token, because they may continue for the grace period.
         let serving = server.clone().with_shutdown(shutdown.calls().clone()).serving()?;
         let sdk = StreamableHttpService::new(
             move || Ok(Traced::connect(&serving, None)),
@@ -118,12 +132,12 @@ impl McpHttpService {
         &self.shared.sessions
     }
 
-    /// Returns `true` if the metadata of the protected resource is at a path.
+    /// Returns `true` if the server returns the metadata of its protected resource at this path.
     pub(super) fn has_metadata_at(&self, path: &str) -> bool {
         self.shared.resource.as_ref().is_some_and(|resource| resource.has_metadata_at(path))
     }
 
-    /// Handles a request.
+    /// Handles an HTTP request. Every request gets a response, also if it is refused.
     pub(super) async fn answer<B>(&self, request: Request<B>) -> Response<McpHttpBody>
     where
         B: Body,
@@ -149,12 +163,14 @@ impl McpHttpService {
         response
     }
 
-    /// Returns `true` if no new work is accepted. Running calls still receive the responses of their clients.
+    /// Returns `true` if shutdown was requested, so that no new work is accepted. Running calls still receive the
+    /// responses of their clients.
     fn shuts_down(&self) -> bool {
         self.shared.shutdown.asked().is_cancelled()
     }
 
-    /// Refuses requests that are not for this server, before authentication.
+    /// Checks a request before authentication. Refuses the request if its host or origin is not allowed, or if the
+    /// server shuts down and the request cannot belong to a running call.
     fn let_in(&self, parts: &Parts) -> Result<(), Refused> {
         if self.shuts_down() && !may_be_for_a_call(parts) {
             return Err(closing());
@@ -168,7 +184,7 @@ impl McpHttpService {
             );
             let (status, words) = match refusal {
                 NameRefusal::Malformed => {
-                    (StatusCode::BAD_REQUEST, "there must be one valid Host header")
+                    (StatusCode::BAD_REQUEST, "exactly one valid Host header is required")
                 }
                 NameRefusal::Host => (StatusCode::FORBIDDEN, "Host header is not allowed"),
                 NameRefusal::Origin => (StatusCode::FORBIDDEN, "Origin header is not allowed"),
@@ -177,21 +193,22 @@ impl McpHttpService {
         })
     }
 
-    /// Responds to a request for the metadata, without authentication.
+    /// Returns the response to a request for the metadata of the protected resource. Requires no authentication.
+    /// Returns `None` if the path is not a path of the metadata.
     fn metadata(&self, parts: &Parts) -> Option<Response<McpHttpBody>> {
         let resource = self.shared.resource.as_ref()?;
         if !resource.has_metadata_at(parts.uri.path()) {
             return None;
         }
         if !matches!(parts.method, Method::GET | Method::HEAD) {
-            let response = refused(StatusCode::METHOD_NOT_ALLOWED, "metadata is only read");
+            let response = refused(StatusCode::METHOD_NOT_ALLOWED, "use GET to read the metadata");
             return Some(*with(response, ALLOW, "GET, HEAD, OPTIONS"));
         }
         let response = Box::new(text(StatusCode::OK, resource.metadata()));
         Some(*with(response, CONTENT_TYPE, "application/json"))
     }
 
-    /// Handles a request that passed the checks.
+    /// Authenticates a request whose host and origin are allowed, reads its body, and passes it to the SDK.
     async fn serve<B>(&self, mut parts: Parts, body: B) -> Result<Response<McpHttpBody>, Refused>
     where
         B: Body,
@@ -199,23 +216,27 @@ impl McpHttpService {
     {
         let subject = self.authenticate(&mut parts).await?;
         let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
+        // The connection counts as used until the response is complete.
         let carrying = parts.extensions.remove::<Arc<Connection>>().map(|it| it.carry());
         let session = self.session(&parts.headers, subject.as_deref())?;
         let names_session = parts.headers.contains_key(SESSION_ID);
+        // The SDK would accept a `DELETE` for an unknown session (202).
         if parts.method == Method::DELETE && names_session && session.is_none() {
             return Err(no_session());
         }
+        // During the shutdown only responses and notifications for running calls are accepted.
         if self.shuts_down() && (session.is_none() || asks(&body)) {
             return Err(closing());
         }
         let client = client(&parts, subject.as_deref());
+        // The reservation is dropped at the end of this method, when the session exists or the request has failed.
         let room = if session.is_none() && begins_session(&parts, &body) {
             let room = self.shared.sessions.make_room(&client).await;
             Some(room.ok_or_else(no_room)?)
         } else {
             None
         };
-        // The SDK may handle the request in another task, such as the task of the session.
+        // The SDK may handle the request in another task, where this span is not the current span.
         parts.extensions.insert(RequestParent::current());
         let is_json = has_json_body(&parts);
         let claims = parts.extensions.get::<TokenClaims>();
@@ -236,7 +257,8 @@ impl McpHttpService {
         Ok(self.with_end(response, listens, (session, carrying)))
     }
 
-    /// Authenticates the request with the user's function.
+    /// Authenticates a request with the user's function, and stores the identity in the request's extensions. Returns
+    /// the subject, or `None` if the server does not authenticate.
     async fn authenticate(&self, parts: &mut Parts) -> Result<Option<Arc<str>>, Refused> {
         let Some(authenticate) = &self.shared.authenticate else {
             return Ok(None);
@@ -268,6 +290,8 @@ impl McpHttpService {
         }
     }
 
+    /// Reads the body of a request. Returns the response to the client if the body is too long or too slow, or cannot
+    /// be read.
     async fn read<B>(&self, body: B) -> Result<Bytes, Refused>
     where
         B: Body,
@@ -277,11 +301,11 @@ impl McpHttpService {
         body::read(body, max_body_bytes, read_timeout).await.map_err(|unread| {
             let (status, words) = match unread {
                 Unread::TooLong => {
-                    let words = format!("a body may have {max_body_bytes} bytes");
+                    let words = format!("at most {max_body_bytes} bytes are allowed");
                     (StatusCode::PAYLOAD_TOO_LARGE, words)
                 }
                 Unread::TooSlow => {
-                    (StatusCode::REQUEST_TIMEOUT, "the body did not come in time".to_owned())
+                    (StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time".to_owned())
                 }
                 Unread::Broken(error) => {
                     (StatusCode::BAD_REQUEST, format!("the body could not be read: {error}"))
@@ -292,7 +316,10 @@ impl McpHttpService {
         })
     }
 
-    /// Enters the session of a request, if it has a session id. The session of another identity is reported as unknown.
+    /// Marks the session of a request as used. Returns `None` if the request has no session id or the session does not
+    /// exist.
+    ///
+    /// A session of another identity is refused with the same response as an unknown session.
     fn session(
         &self,
         headers: &HeaderMap,
@@ -302,12 +329,13 @@ impl McpHttpService {
             return Ok(None);
         };
         self.shared.sessions.enter(id, subject).map_err(|SessionOwnerMismatch| {
-            tracing::warn!(?subject, "refused a request with the session of another");
+            tracing::warn!(?subject, "refused a request for the session of another identity");
             no_session()
         })
     }
 
-    /// Passes the request to the SDK, and drives the shutdown meanwhile.
+    /// Passes a request to the SDK and returns the response. Meanwhile runs the steps of the shutdown, because the
+    /// service has no background task.
     async fn ask_sdk(&self, request: Request<Full<Bytes>>) -> Response<SdkBody> {
         let mut answer = Box::pin(self.sdk.handle(request));
         tokio::select! {
@@ -317,7 +345,8 @@ impl McpHttpService {
         }
     }
 
-    /// Adds the end to a response's stream. `listens` is the maximum duration of a listening stream.
+    /// Adds the conditions that end the stream of a response early. `listens` is the maximum duration of a listening
+    /// stream, and `None` for all other responses.
     fn with_end(
         &self,
         response: Response<SdkBody>,
@@ -328,7 +357,7 @@ impl McpHttpService {
         let until: BoxFuture<'static, ()> = Box::pin(async move {
             let shutdown = &shared.shutdown;
             match listens {
-                // The stream ends at the earlier of the two.
+                // A listening stream ends when its token expires or the shutdown begins.
                 Some(time) => drop(tokio::time::timeout(time, shutdown.asked().cancelled()).await),
                 None => shutdown.proceed().await,
             }
@@ -363,9 +392,11 @@ impl fmt::Debug for McpHttpService {
     }
 }
 
+/// Body of the SDK's responses.
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// Returns the client of a request, which is the identity or else the address.
+/// Returns the client to which a session is counted. This is the identity, or the IP address if the server does not
+/// authenticate. Returns `None` if both are unknown.
 fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {
@@ -374,7 +405,8 @@ fn client(parts: &Parts, subject: Option<&str>) -> Client {
     }
 }
 
-/// Returns `true` if a request without a session id begins a session. In older versions this is `initialize`.
+/// Returns `true` if a request without a session id begins a session. Only the method `initialize` does, which exists
+/// before protocol version 2026-07-28.
 fn begins_session(parts: &Parts, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message<'a> {
@@ -386,14 +418,14 @@ fn begins_session(parts: &Parts, body: &[u8]) -> bool {
             .is_ok_and(|message| message.method == "initialize")
 }
 
-/// Returns `true` if a request may belong to a running call, as a response or a cancellation. A browser's preflight for
-/// such a request counts too.
+/// Returns `true` if a request may contain a response or a cancellation for a running call. Also returns `true` for a
+/// browser's preflight, which may precede such a request.
 fn may_be_for_a_call(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.headers.contains_key(SESSION_ID)
         || cors::is_preflight(&parts.method, &parts.headers)
 }
 
-/// Returns `true` if a message is a request or invalid. Responses and notifications return `false`.
+/// Returns `true` if a body is a JSON-RPC request or is invalid. Returns `false` for responses and notifications.
 fn asks(body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message {
@@ -404,19 +436,21 @@ fn asks(body: &[u8]) -> bool {
         .map_or(true, |message| message.method.is_some() && message.id.is_some())
 }
 
-/// Returns `true` if a client only listens for notifications and waits for no response. This is `GET` in older
-/// versions, and `subscriptions/listen` since 2026-07-28.
+/// Returns `true` if a request only opens a stream for notifications and waits for no result. The method is `GET`
+/// before protocol version 2026-07-28, and `subscriptions/listen` in later versions.
 fn only_listens(parts: &Parts) -> bool {
     parts.method == Method::GET
         || parts.headers.get(MCP_METHOD).is_some_and(|method| method == "subscriptions/listen")
 }
 
+/// Returns `true` if the `Content-Type` is JSON.
 fn has_json_body(parts: &Parts) -> bool {
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.and_then(|value| value.split(';').next()).unwrap_or_default();
     essence.trim().eq_ignore_ascii_case("application/json")
 }
 
+/// Creates a response with plain text.
 pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHttpBody> {
     let mut response = Response::new(McpHttpBody::text(text));
     *response.status_mut() = status;
@@ -425,33 +459,38 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHt
     response
 }
 
-/// Creates a refusal whose text follows the reason of its status.
+/// Creates a refusal. Its text is the standard reason of the status, followed by `words`.
 fn refused(status: StatusCode, words: &str) -> Refused {
     let reason = status.canonical_reason().unwrap_or_default();
     Box::new(text(status, format!("{reason}: {words}")))
 }
 
+/// Adds a header to a refusal.
 fn with(mut response: Refused, name: HeaderName, value: &'static str) -> Refused {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
     response
 }
 
+/// Creates the refusal of a request for an unknown session.
 fn no_session() -> Refused {
     refused(StatusCode::NOT_FOUND, "Session not found")
 }
 
+/// Creates the refusal of a request that arrives during the shutdown.
 fn closing() -> Refused {
-    let response = refused(StatusCode::SERVICE_UNAVAILABLE, "the server shuts down");
+    let response = refused(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     with(response, CONNECTION, "close")
 }
 
+/// Creates the refusal of a new session if all sessions are in use. The client may try again after 30 seconds.
 fn no_room() -> Refused {
     let response = refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
     with(response, RETRY_AFTER, "30")
 }
 
-/// Returns JSON-RPC's "Parse error" without an id, for a body that is not a message.
+/// Creates the refusal of a JSON body that is not a JSON-RPC message. The refusal is a JSON-RPC "Parse error" without
+/// an id.
 fn no_message() -> Refused {
-    let body = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is no JSON-RPC message"},"id":null}"#;
+    let body = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is not a JSON-RPC message"},"id":null}"#;
     with(Box::new(text(StatusCode::BAD_REQUEST, body)), CONTENT_TYPE, "application/json")
 }

@@ -1,7 +1,8 @@
-//! Limits, ownership and expiry of HTTP sessions.
+//! [`Sessions`], which limits the HTTP sessions of a server, records their owners, and ends idle sessions.
 //!
-//! The SDK's session manager stores the sessions. It would end a session some time after the last message, even if a
-//! call runs or the client listens. This module ends a session once it is idle.
+//! The SDK's session manager stores the sessions. Its idle timeout is off, because it starts with the last message,
+//! even if a call is running or the client listens. This module ends a session only while the session has no request
+//! and no stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,29 +25,35 @@ use crate::span::session_prefix;
 /// Timeout for closing a session.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// Idle timeout of a session whose client has sent nothing after `initialize`.
+/// Maximum idle time of a session whose client has sent nothing after `initialize`.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// The identity or address that a session counts for. `None` if neither is known.
+/// The client to which a session is counted, as text with its identity or IP address. `None` if both are unknown.
 pub(super) type Client = Option<Arc<str>>;
 
-/// All sessions of a server.
+/// The HTTP sessions of a server.
 pub(super) struct Sessions {
+    /// The SDK's session manager, which stores the sessions.
     sdk: LocalSessionManager,
+    /// Limits on the number and the idle time of sessions.
     limits: SessionLimits,
+    /// Data that this module stores about the sessions.
     state: Mutex<State>,
-    /// Number of sessions, to wait until none is left.
+    /// Number of sessions. [`Sessions::ended`] waits until it is zero.
     count: watch::Sender<usize>,
 }
 
+/// Data about the sessions of a server.
 #[derive(Default)]
 struct State {
+    /// Sessions by id.
     sessions: HashMap<SessionId, Session>,
-    /// Clients with a reserved session.
+    /// Clients for which a session is reserved but not yet created. Contains one entry for each reservation.
     reserved: Vec<Client>,
 }
 
 impl State {
+    /// Returns the number of existing and reserved sessions whose client satisfies a condition.
     fn count(&self, is_counted: impl Fn(&Client) -> bool) -> usize {
         let begun = self.sessions.values().map(|session| &session.client);
         begun.chain(&self.reserved).filter(|client| is_counted(client)).count()
@@ -56,54 +63,66 @@ impl State {
 /// Limits on the number and the idle time of sessions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SessionLimits {
+    /// Maximum number of sessions.
     pub(super) all: usize,
+    /// Maximum number of sessions of one client.
     pub(super) of_a_client: usize,
+    /// Time after which an idle session ends.
     pub(super) idle: Duration,
 }
 
-/// The availability of a session for a client.
+/// The result of an attempt to reserve a session.
 pub(super) enum Room {
-    /// A session is available.
+    /// A session is reserved.
     Free(Reservation),
-    /// A session is available once this session is closed. It was idle for the longest time.
+    /// The limit is reached. This session was idle for the longest time and must be closed before the next attempt.
     After(SessionId),
-    /// All sessions are in use.
+    /// The limit is reached, and all sessions that could be closed are in use.
     Full,
 }
 
+/// Data about one session.
 struct Session {
+    /// Subject of the identity that began the session. `None` if the server does not authenticate.
     owner: Option<Arc<str>>,
+    /// The client to which the session is counted.
     client: Client,
     /// Set once the client has sent something after `initialize`.
     has_begun: bool,
-    /// Number of open requests and streams.
+    /// Number of running requests and open streams.
     uses: usize,
-    /// Time when the last use ended.
+    /// Time when the last request or stream ended, or when the session was created.
     used: Instant,
-    /// Set while the session is being closed. It cannot be used any more.
+    /// Set while the session is being closed. New requests are refused as if the session did not exist.
     is_ending: bool,
 }
 
 impl Sessions {
+    /// Creates the manager without sessions.
     pub(super) fn new(limits: SessionLimits) -> Self {
         let mut sdk = LocalSessionManager::default();
+        // The SDK would end a session although a call is running (see the module).
         sdk.session_config.keep_alive = None;
         Self { sdk, limits, state: Mutex::default(), count: watch::Sender::new(0) }
     }
 
-    /// Reserves a session for a client. At the client's limit, its own session that was idle for the longest time ends.
-    /// At the server's limit, the session that was idle for the longest time ends.
+    /// Reserves a session for a client. Returns `None` if no session can be reserved, because all sessions that count
+    /// against the limit are in use.
+    ///
+    /// If the client has reached its limit, its own session that was idle for the longest time ends. If the server has
+    /// reached its limit, the session that was idle for the longest time ends.
     pub(super) async fn make_room(self: &Arc<Self>, client: &Client) -> Option<Reservation> {
         self.close_idle().await;
         loop {
             match self.reserve(client) {
                 Room::Free(reservation) => return Some(reservation),
-                Room::After(id) => self.close(&id, "another one begins").await,
+                Room::After(id) => self.close(&id, "another session begins").await,
                 Room::Full => return None,
             }
         }
     }
 
+    /// Tries to reserve a session for a client without closing another session.
     fn reserve(self: &Arc<Self>, client: &Client) -> Room {
         let mut state = self.state();
         let is_own = |other: &Client| client.is_some() && other == client;
@@ -113,10 +132,11 @@ impl Sessions {
             state.reserved.push(client.clone());
             return Room::Free(Reservation { sessions: self.clone(), client: client.clone() });
         }
+        // If the client has reached its own limit, only its own sessions may end.
         let may_end =
             |session: &Session| session.uses == 0 && (!has_all || is_own(&session.client));
         let unused = state.sessions.iter_mut().filter(|(_, session)| may_end(session));
-        // Sessions without any request after `initialize` end first.
+        // Sessions whose client has sent nothing after `initialize` are closed first.
         match unused.min_by_key(|(_, session)| (session.has_begun, session.used)) {
             Some((id, session)) => {
                 session.is_ending = true;
@@ -126,14 +146,15 @@ impl Sessions {
         }
     }
 
-    /// Records the owner of a new session.
+    /// Records the owner and the client of a new session.
     pub(super) fn begun(&self, id: &str, owner: Option<Arc<str>>, client: Client) {
         if let Some(session) = self.state().sessions.get_mut(id) {
             (session.owner, session.client) = (owner, client);
         }
     }
 
-    /// Marks a session as used, which prevents it from ending. Returns `None` if the session does not exist.
+    /// Marks a session as used until the returned [`SessionUse`] is dropped. A used session is not idle. Returns `None`
+    /// if the session does not exist or is being closed.
     ///
     /// # Errors
     ///
@@ -157,21 +178,23 @@ impl Sessions {
         Ok(Some(SessionUse { sessions: self.clone(), id: id.into() }))
     }
 
-    /// Ends the idle sessions.
+    /// Closes the sessions whose idle timeout has passed.
     pub(super) async fn close_idle(&self) {
         let idle = self.take_idle();
-        future::join_all(idle.iter().map(|id| self.close(id, "nobody uses it"))).await;
+        future::join_all(idle.iter().map(|id| self.close(id, "idle"))).await;
     }
 
+    /// Closes a session. `reason` is logged.
     async fn close(&self, id: &SessionId, reason: &str) {
-        tracing::debug!(session = session_prefix(id), reason, "a session ends");
-        // A session that does not react ends with its service at the end of the server.
+        tracing::debug!(session = session_prefix(id), reason, "closing a session");
+        // A session that does not react is no longer counted. It ends when the server ends.
         if tokio::time::timeout(CLOSING, self.close_session(id)).await.is_err() {
             self.forget(id);
         }
     }
 
-    /// Takes the idle sessions. They cannot be used from now on.
+    /// Marks the sessions whose idle timeout has passed as ending, and returns their ids. Requests for them are refused
+    /// from now on.
     fn take_idle(&self) -> Vec<SessionId> {
         let mut state = self.state();
         let idle = |one: &Session| match one.has_begun {
@@ -179,7 +202,7 @@ impl Sessions {
             false => self.limits.idle.min(HANDSHAKE),
         };
         let is_idle = |one: &Session| one.uses == 0 && one.used.elapsed() >= idle(one);
-        // Includes sessions that were taken before, because the future that closes them may have been dropped.
+        // Includes sessions that an earlier call marked as ending. The future that closes them may have been dropped.
         let idle = state.sessions.iter_mut().filter(|(_, one)| is_idle(one));
         let taken = idle.map(|(id, session)| {
             session.is_ending = true;
@@ -188,34 +211,36 @@ impl Sessions {
         taken.collect()
     }
 
-    /// Waits until no session is left.
+    /// Waits until all sessions have ended.
     pub(super) async fn ended(&self) {
         // An error would mean a dropped sender, but `self` owns it.
         let _ = self.count.subscribe().wait_for(|count| *count == 0).await;
     }
 
-    /// Records that the client of a session has sent something after `initialize`.
+    /// Records that the client of a session has sent a message after `initialize`.
     fn has_begun(&self, id: &SessionId) {
         if let Some(session) = self.state().sessions.get_mut(id) {
             session.has_begun = true;
         }
     }
 
+    /// Removes the data about a session.
     fn forget(&self, id: &SessionId) {
         let mut state = self.state();
         state.sessions.remove(id);
         self.count.send_replace(state.sessions.len());
     }
 
+    /// Locks the data about the sessions. A poisoned lock is used like any other.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Another identity owns the session.
+/// Error for a request whose identity does not own the session.
 pub(super) struct SessionOwnerMismatch;
 
-/// A reserved place for a new session.
+/// A reserved session. Dropping the reservation releases it, because the session was either created or refused.
 pub(super) struct Reservation {
     sessions: Arc<Sessions>,
     client: Client,
@@ -230,7 +255,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Keeps a session in use until it is dropped.
+/// Keeps a session in use. The session's idle time begins when its last use is dropped.
 pub(super) struct SessionUse {
     sessions: Arc<Sessions>,
     id: SessionId,
@@ -251,6 +276,7 @@ impl SessionManager for Sessions {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.sdk.create_session().await?;
+        // `begun` sets the owner and the client when the SDK has handled `initialize`.
         let session = Session {
             owner: None,
             client: None,
@@ -273,7 +299,8 @@ impl SessionManager for Sessions {
         self.sdk.initialize_session(id, message).await
     }
 
-    /// Returns `true` if a request may use the session. The SDK calls this before it handles a request.
+    /// Returns `true` if the session exists and is not being closed. The SDK calls this method before it handles a
+    /// request.
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
         let is_ending = self.state().sessions.get(id).is_none_or(|session| session.is_ending);
         Ok(!is_ending && self.sdk.has_session(id).await?)
@@ -329,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn session_without_a_word_after_initialize_ends_early() {
+    async fn session_without_a_message_after_initialize_ends_early() {
         let sessions = sessions(9, HANDSHAKE * 10);
         let (silent, _one) = sessions.create_session().await.unwrap();
         let (begun, _other) = sessions.create_session().await.unwrap();
@@ -343,7 +370,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silent_sessions_give_way_first() {
+    async fn session_without_a_message_after_initialize_is_replaced_first() {
         let sessions = sessions(2, HANDSHAKE * 10);
         let (begun, _one) = sessions.create_session().await.unwrap();
         sessions.has_begun(&begun);
@@ -352,9 +379,9 @@ mod tests {
         assert!(matches!(sessions.reserve(&None), Room::After(id) if id == silent));
     }
 
-    /// Regression test: a request was accepted while its idle session was being closed, and its call was aborted.
+    /// Regression test. A request was accepted while its idle session was being closed, and its call was aborted.
     #[tokio::test]
-    async fn who_comes_while_a_session_ends_finds_none() {
+    async fn request_during_the_close_of_a_session_is_refused() {
         let sessions = sessions(1, Duration::ZERO);
         let (id, _transport) = sessions.create_session().await.unwrap();
         {

@@ -1,27 +1,29 @@
-//! Graceful shutdown of an HTTP server, in steps.
+//! [`Shutdown`], the steps by which an HTTP server shuts down.
 
 use std::time::Duration;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// Grace period for cancelled calls to respond.
+/// Time for which cancelled calls may still respond.
 const CANCELLED_CALLS: Duration = Duration::from_secs(2);
 
-/// The steps of a shutdown. Each token is cancelled after the token before it.
+/// The steps of a shutdown. Each step has a token, and the tokens are cancelled in the order of the fields.
 pub(super) struct Shutdown {
-    /// Shutdown was requested. No new work is accepted and listening streams end. Running calls still receive the
-    /// responses of their clients.
+    /// Cancelled when shutdown is requested. No new work is accepted and listening streams end. Running calls still
+    /// receive the responses of their clients.
     asked: CancellationToken,
-    /// The grace period is over and calls are cancelled.
+    /// Cancelled when `grace` has passed. Running calls are cancelled.
     calls: CancellationToken,
-    /// The grace period of cancelled calls is over. All streams and sessions end.
+    /// Cancelled when [`CANCELLED_CALLS`] has passed too. All streams and sessions end.
     streams: CancellationToken,
+    /// Time for which running calls may continue after shutdown is requested.
     grace: Duration,
-    /// Ends the sessions when the server is dropped without a shutdown.
+    /// Cancels `streams` when the server is dropped without a shutdown, so that the sessions end.
     _at_the_end: DropGuard,
 }
 
 impl Shutdown {
+    /// Creates the steps. Cancelling `asked` requests the shutdown.
     pub(super) fn new(asked: CancellationToken, grace: Duration) -> Self {
         let streams = CancellationToken::new();
         Self {
@@ -33,20 +35,26 @@ impl Shutdown {
         }
     }
 
+    /// Returns the token that requests the shutdown.
     pub(super) fn asked(&self) -> &CancellationToken {
         &self.asked
     }
 
+    /// Returns the token that cancels running calls.
     pub(super) fn calls(&self) -> &CancellationToken {
         &self.calls
     }
 
+    /// Returns the token that ends streams and sessions.
     pub(super) fn streams(&self) -> &CancellationToken {
         &self.streams
     }
 
-    /// Waits for the shutdown and its grace periods, and cancels the tokens in time. Any number of tasks may run this
-    /// at the same time.
+    /// Waits until shutdown is requested, and then cancels the other tokens after their grace periods. Completes after
+    /// the last step.
+    ///
+    /// Several tasks may run this method concurrently. Each response stream runs it, so the shutdown needs no
+    /// background task.
     pub(super) async fn proceed(&self) {
         self.asked.cancelled().await;
         tokio::time::sleep(self.grace).await;
@@ -55,7 +63,7 @@ impl Shutdown {
         self.end();
     }
 
-    /// Cancels all tokens at once.
+    /// Cancels all tokens immediately.
     pub(super) fn end(&self) {
         self.asked.cancel();
         self.calls.cancel();

@@ -1,4 +1,4 @@
-//! Transport of JSON messages, one per line and with a maximum length.
+//! [`LineTransport`], which sends and receives JSON messages, one per line.
 
 use std::collections::HashSet;
 use std::io;
@@ -20,36 +20,39 @@ use crate::server::session::Closing;
 /// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 16 * 1024 * 1024;
 
-/// Maximum number of queued bytes for a client that does not read. Above it, no more requests are read.
+/// Maximum number of queued bytes for a client that does not read. Above this number, no more requests are read.
 const WAITING_BYTES: usize = 32 * 1024 * 1024;
 
-/// Grace period for calls after the end of the input.
+/// Time for which running calls may continue after the end of the input.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Grace period for cancelled calls to end and for queued responses to be written.
+/// Time for which cancelled calls may still respond, and in which queued responses must be written at the end.
 const LAST: Duration = Duration::from_secs(2);
 
-/// A transport over a pair of streams.
+/// A transport over a pair of streams, with one JSON message per line.
 pub(super) struct LineTransport<R> {
+    /// The client's messages.
     lines: LineReader<R>,
+    /// Queue of messages to the client.
     output: LineWriter,
-    /// A response of the transport itself. It is written before the next read. It is stored here, because `receive` may
-    /// be dropped at any time.
+    /// An error response of the transport itself, which must be written before the next line is read. Kept in a field,
+    /// because the SDK may drop the future of `receive` while it waits.
     answer: Option<Waiting>,
-    /// Ends the input when cancelled.
+    /// Ends the input when cancelled, for the shutdown of the server.
     until: CancellationToken,
-    /// Stages at the end of the connection.
+    /// Tokens that this transport cancels when the input ends and when the calls must end.
     closing: Closing,
-    /// Times when the input ended, and when calls were cancelled.
+    /// Time when the input ended. `None` before.
     ended_at: Option<Instant>,
+    /// Time when the running calls were cancelled. `None` before.
     told_at: Option<Instant>,
-    /// Requests that are neither answered nor cancelled by the client.
+    /// Ids of the client's requests that have no response and that the client has not cancelled.
     unanswered: HashSet<RequestId>,
 }
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
-    /// Creates a transport whose input ends when a token is cancelled, if not before. Pending responses are still
-    /// written.
+    /// Creates a transport. Its input ends when the client closes it or `until` is cancelled. Responses of running
+    /// calls are written after that too.
     pub(super) fn new(
         input: R,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -68,17 +71,19 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         }
     }
 
-    /// Returns the next message, or `None` at the end of the input. Invalid lines are rejected or skipped.
+    /// Returns the next valid message. Returns `None` at the end of the input, or if reading or writing fails. Invalid
+    /// lines are rejected or skipped.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if let Some(answer) = &mut self.answer {
                 let sent = answer.wait().await;
                 self.answer = None;
                 if let Err(error) = sent {
-                    tracing::debug!(%error, "the client reads no more");
+                    tracing::debug!(%error, "cannot write to the client");
                     return None;
                 }
             }
+            // Waits while the client does not read, so that further requests do not create further responses.
             self.output.room(WAITING_BYTES).await;
             let piece = match self.lines.next().await {
                 Ok(piece) => piece?,
@@ -90,25 +95,32 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
             let content = match piece {
                 Piece::Line(line) => Content::of(&line),
                 Piece::TooLong { .. } => {
-                    let text = format!("a message may have {MAX_LINE} bytes");
+                    let text =
+                        format!("the message is too long: at most {MAX_LINE} bytes are allowed");
                     self.refuse(ErrorData::invalid_request(text, None), None);
                     continue;
                 }
+                // The error was sent when the line exceeded the limit.
                 Piece::TooLongEnds { .. } => continue,
             };
             match content {
                 Content::Message(message) => return Some(*message),
                 Content::Wrong(id) => {
-                    self.refuse(ErrorData::invalid_request("this is no valid message", None), id);
+                    self.refuse(
+                        ErrorData::invalid_request("not a valid JSON-RPC message", None),
+                        id,
+                    );
                 }
                 Content::Nothing => {}
             }
         }
     }
 
-    /// Waits until all requests are answered or the grace periods have passed.
+    /// Waits for the responses of running calls after the end of the input. Cancels the calls after [`GRACE`], or
+    /// immediately if the server shuts down. Then waits for at most [`LAST`].
     ///
-    /// This future never completes by an answer. To answer, the SDK drops it and calls `receive` again.
+    /// A response does not wake this future. The SDK drops the future to send a response, and then calls `receive`
+    /// again. The two times are therefore kept in fields.
     async fn last_answers(&mut self) {
         if self.unanswered.is_empty() {
             return;
@@ -123,23 +135,26 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         tokio::time::sleep_until(told + LAST).await;
     }
 
+    /// Queues an error response, which [`next_message`](Self::next_message) writes before it reads the next line.
     fn refuse(&mut self, error: ErrorData, id: Option<RequestId>) {
         let message = ServerJsonRpcMessage::error(error, id);
-        // An error means that the connection is closed.
+        // `push` fails only if the writer is finished, so the response can be dropped.
         self.answer = self.output.push(&message, usize::MAX).ok();
     }
 }
 
-/// Content of a line.
+/// Content of one line.
 enum Content {
+    /// A valid message.
     Message(Box<ClientJsonRpcMessage>),
-    /// JSON that is not a message, with its id if it has one.
+    /// JSON that is not a valid message. Contains the id of the message if it has one.
     Wrong(Option<RequestId>),
-    /// An empty line, text that is not JSON, or an unknown notification.
+    /// Content that gets no response, such as an empty line, text that is not JSON, or an unknown notification.
     Nothing,
 }
 
 impl Content {
+    /// Parses one line.
     fn of(line: &[u8]) -> Self {
         // A byte order mark may precede JSON (RFC 8259, 8.1).
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
@@ -151,15 +166,16 @@ impl Content {
             Err(error) => error,
         };
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
-            tracing::warn!(%error, "skipped a line that is no JSON");
+            tracing::warn!(%error, "skipped a line of the client that is not JSON");
             return Self::Nothing;
         };
         let id = value.get("id").and_then(|id| serde_json::from_value(id.clone()).ok());
+        // A notification never gets a response (JSON-RPC 2.0, 4.1).
         if id.is_none() && value.get("method").is_some() {
-            tracing::debug!(%error, "skipped a notification");
+            tracing::debug!(%error, "skipped an unknown notification of the client");
             return Self::Nothing;
         }
-        tracing::warn!(%error, "received JSON that is no message");
+        tracing::warn!(%error, "refused JSON of the client that is not a message");
         Self::Wrong(id)
     }
 }
@@ -178,12 +194,14 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
             }
             _ => false,
         };
+        // Responses have no limit of their own, because `next_message` stops reading requests instead.
         let written = self.output.push(&message, usize::MAX);
         async move { written?.wait().await }
     }
 
-    /// Returns the next message. The SDK sends notifications of calls only while it waits here, so the end of the input
-    /// is not reported before the calls have ended.
+    /// Returns the next message. Returns `None` at the end of the input, after the running calls have ended.
+    ///
+    /// The delay is required because the SDK stops sending notifications of calls once this method has returned `None`.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         if !self.closing.input_ended.is_cancelled() {
             let until = self.until.clone();

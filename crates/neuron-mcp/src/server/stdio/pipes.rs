@@ -1,6 +1,8 @@
-//! Standard input and output with their own threads. Tokio's versions run blocking reads that the shutdown of a runtime
-//! waits for. After the server was shut down, the program would continue until the client sends a message. These
-//! threads end with the program.
+//! Standard input and output, read and written by two threads.
+//!
+//! Tokio reads standard input on a blocking thread, and the shutdown of a runtime waits for this thread. A server that
+//! was shut down would then run until the client sends another message. The threads of this module end with the
+//! program.
 
 use std::io::{self, Read as _, Write as _};
 use std::pin::Pin;
@@ -16,14 +18,14 @@ use tokio_util::io::StreamReader;
 /// Maximum size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// Returns standard input and output.
+/// Returns standard input and output as streams. Returns an error if a thread cannot be started.
 pub(super) fn standard() -> io::Result<(impl AsyncRead + Send + Unpin + 'static, Output)> {
     Ok((input()?, Output::new()?))
 }
 
-/// Returns standard input, read by a thread.
+/// Starts the thread that reads standard input, and returns the input as a stream.
 fn input() -> io::Result<impl AsyncRead + Send + Unpin + 'static> {
-    // A capacity of 1 leaves unread data in the pipe.
+    // The channel holds one chunk. All other data stays in the pipe, so a client must wait if the server does not read.
     let (sender, mut chunks) = mpsc::channel(1);
     thread::Builder::new().name("mcp-stdin".to_owned()).spawn(move || {
         let mut input = io::stdin();
@@ -44,16 +46,18 @@ fn input() -> io::Result<impl AsyncRead + Send + Unpin + 'static> {
     Ok(StreamReader::new(stream::poll_fn(move |cx| chunks.poll_recv(cx))))
 }
 
-/// Standard output, written by a thread.
+/// Standard output as a stream. A thread writes the data.
 pub(super) struct Output {
+    /// Data to write, with a channel for the result of the write.
     jobs: mpsc::UnboundedSender<(Vec<u8>, oneshot::Sender<io::Result<()>>)>,
-    /// Bytes collected since the last flush.
+    /// Bytes that were written to this stream since the last flush.
     collected: Vec<u8>,
-    /// The write in progress.
+    /// Result of the write in progress. `None` if the thread is idle.
     running: Option<oneshot::Receiver<io::Result<()>>>,
 }
 
 impl Output {
+    /// Starts the thread that writes standard output.
     fn new() -> io::Result<Self> {
         let (jobs, mut receiver) =
             mpsc::unbounded_channel::<(Vec<u8>, oneshot::Sender<io::Result<()>>)>();
@@ -61,14 +65,14 @@ impl Output {
             let mut output = io::stdout();
             while let Some((bytes, done)) = receiver.blocking_recv() {
                 let written = output.write_all(&bytes).and_then(|()| output.flush());
-                // The receiver was dropped, so the result is not needed.
+                // Fails if the receiver was dropped. Then nobody needs the result.
                 let _ = done.send(written);
             }
         })?;
         Ok(Self { jobs, collected: Vec::new(), running: None })
     }
 
-    /// Waits for the write in progress.
+    /// Waits for the write in progress, and returns its result. Returns `Ok` if no write is in progress.
     fn poll_running(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(running) = &mut self.running else {
             return Poll::Ready(Ok(()));

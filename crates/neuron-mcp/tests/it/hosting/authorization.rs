@@ -407,8 +407,11 @@ async fn invalid_resource_settings_are_errors() {
         "https://a.example/\"",
         "https://a.example:x/",
     ] {
-        assert!(error(uri, &issuer).contains(&format!("`{uri}` is no URL")), "{uri}");
-        assert!(error(RESOURCE, &["https://b.example", uri]).contains("is no URL"), "{uri}");
+        assert!(error(uri, &issuer).contains(&format!("`{uri}` is not a valid URL")), "{uri}");
+        assert!(
+            error(RESOURCE, &["https://b.example", uri]).contains("is not a valid URL"),
+            "{uri}"
+        );
     }
     assert!(error(RESOURCE, &[]).contains("has no authorization server"));
 }

@@ -109,8 +109,8 @@ async fn public_address_requires_allowed_hosts() {
     let error = server.serve_http(everywhere).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "initialization failed: others can reach a server at 0.0.0.0:0: say by which names, with \
-         `HttpServerConfig::allowed_hosts`, or listen on 127.0.0.1"
+        "initialization failed: other machines can reach a server at 0.0.0.0:0: set its host \
+         names with `HttpServerConfig::allowed_hosts`, or listen on 127.0.0.1"
     );
     assert!(matches!(error, McpError::Initialization(_)));
     let named = HttpServerConfig::new("[::ffff:127.0.0.1]:0".parse().unwrap());
@@ -132,7 +132,7 @@ async fn invalid_settings_are_errors() {
     }
     let error =
         server.http_service(HttpServerConfig::default().allowed_hosts(["a b"])).unwrap_err();
-    assert!(error.to_string().contains("`a b` is no host"), "{error}");
+    assert!(error.to_string().contains("`a b` is not a valid host"), "{error}");
 }
 
 #[tokio::test]

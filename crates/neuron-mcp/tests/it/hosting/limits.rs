@@ -18,7 +18,7 @@ async fn too_long_body_is_refused() {
     assert_eq!(call(200).send(server.addr).await.status, 200);
     let response = call(1000).send(server.addr).await;
     assert_eq!(response.status, 413);
-    assert_eq!(response.body, "Payload Too Large: a body may have 1000 bytes");
+    assert_eq!(response.body, "Payload Too Large: at most 1000 bytes are allowed");
     // The server refuses by the announced length, without waiting for the body.
     let announced = "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1001\r\n\r\n";
     assert_eq!(send(server.addr, announced).await.status, 413);
@@ -80,7 +80,7 @@ async fn slow_body_is_refused_with_408() {
     connection.write(&request[..request.len() - 5]).await;
     let response = connection.read_to_end().await.unwrap();
     assert_eq!(response.status, 408);
-    assert_eq!(response.body, "Request Timeout: the body did not come in time");
+    assert_eq!(response.body, "Request Timeout: the body did not arrive in time");
 }
 
 #[tokio::test]

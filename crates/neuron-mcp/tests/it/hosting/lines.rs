@@ -126,7 +126,10 @@ async fn too_long_line_is_refused_and_the_next_is_read() {
     client.send(&long).await;
     let error = client.next().await;
     assert_eq!(error["error"]["code"], -32600, "{error}");
-    assert_eq!(error["error"]["message"], "a message may have 16777216 bytes");
+    assert_eq!(
+        error["error"]["message"],
+        "the message is too long: at most 16777216 bytes are allowed"
+    );
     client.echo("next").await;
 }
 

@@ -211,14 +211,14 @@ async fn question_is_sent_up_to_three_times_until_the_answer_is_valid() {
         client.send(json!({ "jsonrpc": "2.0", "id": asked["id"], "result": result })).await;
     }
     let response = client.response(id).await;
-    assert!(text(&response).contains("answer to the question `name` is none"), "{response}");
+    assert!(text(&response).contains("response to the request `name` is invalid"), "{response}");
 }
 
 #[tokio::test]
 async fn invalid_form_schema_fails_the_tool_call() {
     let mut client = client(everything()).await;
     let response = client.call("bad_schema", json!({})).await;
-    assert!(text(&response).contains("the question `x` cannot be asked"), "{response}");
+    assert!(text(&response).contains("the request `x` to the client is invalid"), "{response}");
     assert!(client.heard.is_empty());
 }
 
@@ -229,7 +229,7 @@ async fn unanswered_question_fails_after_the_input_timeout() {
     let id = client.begin("tools/call", json!({ "name": "roots" })).await;
     let asked = client.hear("roots/list").await;
     let response = client.response(id).await;
-    assert!(text(&response).contains("did not answer the question `roots` within 5 s"));
+    assert!(text(&response).contains("did not respond to the request `roots` within 5 s"));
     let cancelled = client.hear("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
 }
