@@ -114,7 +114,10 @@ impl<P: Provider> LocalDurableContext<P> {
                 Ok(Progress::Event(Some(delta))) => sink.send(delta).await,
                 Ok(_) => {}
                 Err(error) => {
-                    return Err(FailedAttempt { may_pass: !is_final, ..FailedAttempt::from(error) });
+                    return Err(FailedAttempt {
+                        may_pass: !is_final,
+                        ..FailedAttempt::from(error)
+                    });
                 }
             }
         }
