@@ -25,7 +25,6 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) targets: Vec<Target>,
-    #[cfg(test)]
     pub(crate) version: String,
     #[cfg(test)]
     pub(crate) description: Option<String>,
