@@ -2,6 +2,7 @@
 
 mod arrows;
 mod listings;
+mod manifests;
 mod msrv;
 mod pages;
 mod prose;

@@ -11,6 +11,7 @@ mod fetch;
 #[cfg(test)]
 mod lints;
 mod nextest;
+mod packages;
 mod prerequisites;
 mod process;
 mod sdks;
@@ -33,7 +34,7 @@ tiers:
   test [STEP]   everything that a change has to pass, as on CI, or one step of it
   nightly [STEP]
                 the long runs, or one of them: all deliberate faults, a million cases of the loop's
-                model, fuzzing, hundreds of kills, each feature alone
+                model, fuzzing, hundreds of kills, each feature alone, each crate from its package
 
 commands:
   api           rewrites crates/*/api.txt, the listings of the public surface

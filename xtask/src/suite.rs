@@ -7,7 +7,7 @@ use crate::faults::{self, Selection};
 use crate::nextest::{self, Filter};
 use crate::tools;
 use crate::workspace::Package;
-use crate::{changes, compiler, examples, fetch, process, sdks, wasm, workspace};
+use crate::{changes, compiler, examples, fetch, packages, process, sdks, wasm, workspace};
 
 /// The name of a step, and the function that runs it.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -34,6 +34,7 @@ const TEST: &[Step] = &[
 const NIGHTLY: &[Step] = &[
     ("fetch", fetch::for_tests),
     ("features", || features(&libraries()?)),
+    ("packages", packages::check),
     ("faults", || faults::check(Selection::All)),
     ("model", model),
     ("fuzz", fuzz),

@@ -25,8 +25,20 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) manifest_path: PathBuf,
     pub(crate) targets: Vec<Target>,
-    #[cfg(test)]
     pub(crate) version: String,
+    #[cfg(test)]
+    pub(crate) description: Option<String>,
+    #[cfg(test)]
+    pub(crate) license: Option<String>,
+    #[cfg(test)]
+    pub(crate) readme: Option<PathBuf>,
+    #[cfg(test)]
+    pub(crate) keywords: Vec<String>,
+    #[cfg(test)]
+    pub(crate) categories: Vec<String>,
+    /// The registries to which the package may be published. `None` means all, and an empty list none.
+    #[cfg(test)]
+    pub(crate) publish: Option<Vec<String>>,
     pub(crate) rust_version: Option<String>,
     /// The registry or repository of the package. `None` for a package at a path, such as the packages of this
     /// workspace.

@@ -193,8 +193,8 @@ impl DurableAgent for ScenarioAgent {
         })
     }
 
-    fn hand_on(&self, ctx: &mut ToolContext) {
-        self.agent().hand_on(ctx);
+    fn extend_context(&self, ctx: &mut ToolContext) {
+        self.agent().extend_context(ctx);
     }
 }
 

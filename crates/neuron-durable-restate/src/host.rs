@@ -226,10 +226,11 @@ impl<P: Provider> Host<P> {
     /// around the call, Restate retries the call until the code has them.
     fn tools_of(&self, request: &ToolRequest) -> HandlerResult<(Arc<dyn ToolSet>, ToolContext)> {
         let mut ctx = request.context();
-        self.agent.hand_on(&mut ctx);
+        self.agent.extend_context(&mut ctx);
         let mut tools: Arc<dyn ToolSet> = self.tools.clone();
-        let found =
-            AgentPath::find(&request.agents, tools.clone(), |agent| agent.hand_on(&mut ctx))?;
+        let found = AgentPath::find(&request.agents, tools.clone(), |agent| {
+            agent.extend_context(&mut ctx)
+        })?;
         if let Some(agent) = found.as_deref().and_then(ToolDyn::agent) {
             tools = agent.tools();
         }

@@ -172,6 +172,7 @@ mod tool_batch;
 mod values;
 mod waits;
 
+mod checksum;
 mod inspect;
 mod lock;
 mod notices;
@@ -184,7 +185,6 @@ mod schema;
 mod signal_row;
 mod standing;
 mod step_row;
-mod sum;
 mod texts;
 mod version;
 

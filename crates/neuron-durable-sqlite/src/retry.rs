@@ -26,7 +26,7 @@ pub(crate) fn retry(
     }
     let ended_with = outcome(&run)?.and_then(|outcome| outcome.error_kind).unwrap_or_default();
     undo(connection, (run.key, id), &ended_with)?;
-    run.go_on();
+    run.reopen();
     run.update(connection)
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn revive(
     while SignalRow::take(connection, (run.key, id), name(step))?.is_some() {}
     step.delete(connection, run.key)?;
     decided.insert(connection, run.key)?;
-    run.go_on();
+    run.reopen();
     run.changed_at = now;
     run.update(connection)
 }

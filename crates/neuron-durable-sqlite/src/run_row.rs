@@ -4,8 +4,8 @@ use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _, Row};
 
 use crate::JournalError;
+use crate::checksum::Checksum;
 use crate::run_info::RunStatus;
-use crate::sum::Sum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
@@ -146,7 +146,7 @@ impl RunRow {
             outcome: row.get(11)?,
             agent_version: row.get(13)?,
         };
-        match row.get::<_, Sum>(12)? == run.sum() {
+        match row.get::<_, Checksum>(12)? == run.checksum() {
             true => Ok(run),
             false => Err(JournalError::corrupt(&run.id, "its row is not as written").into()),
         }
@@ -154,7 +154,7 @@ impl RunRow {
 
     /// Sets a run that had ended to running, and removes its outcome. The new epoch keeps an earlier context of the run
     /// from writing.
-    pub(crate) fn go_on(&mut self) {
+    pub(crate) fn reopen(&mut self) {
         self.status = RunStatus::Running;
         self.outcome = None;
         self.epoch += 1;
@@ -191,7 +191,7 @@ impl RunRow {
             self.execution,
             self.started_at,
             self.earlier_steps,
-            self.sum(),
+            self.checksum(),
             &self.input,
             &self.start,
             &self.outcome,
@@ -201,7 +201,7 @@ impl RunRow {
     }
 
     /// Returns the checksum of the row's columns.
-    fn sum(&self) -> Sum {
+    fn checksum(&self) -> Checksum {
         let numbers = [
             self.key,
             self.created_at,
@@ -220,7 +220,7 @@ impl RunRow {
         ];
         // Version 1 of the tables had no such column. Without a version, the checksum is the one of version 1.
         texts.extend(self.agent_version.as_deref().map(Some));
-        Sum::of(&numbers.map(Some), &texts)
+        Checksum::of(&numbers.map(Some), &texts)
     }
 }
 

@@ -7,7 +7,7 @@ use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, Row};
 
 use crate::JournalError;
-use crate::sum::Sum;
+use crate::checksum::Checksum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
@@ -35,7 +35,7 @@ impl SignalRow {
         let mut insert = connection.prepare_cached(
             "INSERT INTO signals (run, name, sent_at, value, sum) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?;
-        insert.execute((run, &self.name, self.sent_at, &self.value, self.sum(run)))?;
+        insert.execute((run, &self.name, self.sent_at, &self.value, self.checksum(run)))?;
         Ok(())
     }
 
@@ -83,8 +83,8 @@ impl SignalRow {
         let signal =
             Self { key: row.get(0)?, name: row.get(1)?, sent_at: row.get(2)?, value: row.get(3)? };
         // Signals that version 1 of the tables stored have no checksum.
-        match row.get::<_, Option<Sum>>(4)? {
-            Some(sum) if sum != signal.sum(run) => {
+        match row.get::<_, Option<Checksum>>(4)? {
+            Some(sum) if sum != signal.checksum(run) => {
                 let reason = format!("its signal {} is not as written", signal.key);
                 Err(JournalError::corrupt(id, reason).into())
             }
@@ -93,7 +93,7 @@ impl SignalRow {
     }
 
     /// Returns the checksum of the signal's columns.
-    fn sum(&self, run: i64) -> Sum {
-        Sum::of(&[Some(run), Some(self.sent_at)], &[Some(&self.name), Some(&self.value)])
+    fn checksum(&self, run: i64) -> Checksum {
+        Checksum::of(&[Some(run), Some(self.sent_at)], &[Some(&self.name), Some(&self.value)])
     }
 }

@@ -7,7 +7,7 @@ use neuron_types::ToolEffect;
 use serde_json::Value;
 
 use crate::JournalError;
-use crate::sum::Sum;
+use crate::checksum::Checksum;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
@@ -150,7 +150,7 @@ impl StepRow {
             pending: row.get(10)?,
             record: row.get(11)?,
         };
-        if row.get::<_, Sum>(12)? != step.sum(run) {
+        if row.get::<_, Checksum>(12)? != step.checksum(run) {
             return Err(damaged("is not as written").into());
         }
         if step.ended_at.is_some() != step.record.is_some() {
@@ -205,7 +205,7 @@ impl StepRow {
             self.ended_at,
             &self.pending,
             &self.record,
-            self.sum(run),
+            self.checksum(run),
         ))?;
         match changed {
             1 => Ok(()),
@@ -215,7 +215,7 @@ impl StepRow {
     }
 
     /// Returns the checksum of the step's columns. It covers the run, so a step of another run is detected.
-    fn sum(&self, run: i64) -> Sum {
+    fn checksum(&self, run: i64) -> Checksum {
         let numbers = [
             Some(run),
             Some(self.position),
@@ -233,7 +233,7 @@ impl StepRow {
             self.pending.as_deref(),
             self.record.as_deref(),
         ];
-        Sum::of(&numbers, &texts)
+        Checksum::of(&numbers, &texts)
     }
 }
 

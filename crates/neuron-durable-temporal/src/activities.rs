@@ -254,9 +254,10 @@ pub(crate) fn called(
 ) -> Result<(Arc<dyn ToolSet>, ToolContext), DurableError> {
     let mut ctx = request.context();
     if let Some(agent) = agent {
-        agent.hand_on(&mut ctx);
+        agent.extend_context(&mut ctx);
     }
-    let found = AgentPath::find(&request.agents, tools.clone(), |agent| agent.hand_on(&mut ctx))?;
+    let found =
+        AgentPath::find(&request.agents, tools.clone(), |agent| agent.extend_context(&mut ctx))?;
     if let Some(agent) = found.as_deref().and_then(ToolDyn::agent) {
         tools = agent.tools();
     }

@@ -44,21 +44,21 @@ mod native {
 
         /// Polls `work` until the deadline. At the deadline the future returns [`ProviderError::Timeout`] with the
         /// configured limit.
-        pub(crate) fn within<F: Future>(self, work: F) -> Within<F> {
-            Within { limit: self.limit, work: timeout_at(self.at, work) }
+        pub(crate) fn within<F: Future>(self, work: F) -> WithinDeadline<F> {
+            WithinDeadline { limit: self.limit, work: timeout_at(self.at, work) }
         }
     }
 
     pin_project! {
         /// The future of [`Deadline::within`]. An `async fn` would need twice the space of `work`.
-        pub(crate) struct Within<F> {
+        pub(crate) struct WithinDeadline<F> {
             limit: Duration,
             #[pin]
             work: Timeout<F>,
         }
     }
 
-    impl<F: Future> Future for Within<F> {
+    impl<F: Future> Future for WithinDeadline<F> {
         type Output = Result<F::Output, ProviderError>;
 
         fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -104,9 +104,9 @@ impl DurableAgent for Agent {
         })
     }
 
-    fn hand_on(&self, ctx: &mut ToolContext) {
+    fn extend_context(&self, ctx: &mut ToolContext) {
         let (of, depth) = (&self.0.definition, EnclosingRun::depth_around(ctx));
-        EnclosingRun::hand_on(of, depth, of.config.pauses(true), &mut ctx.extensions);
+        EnclosingRun::extend_context(of, depth, of.config.pauses(true), &mut ctx.extensions);
     }
 }
 

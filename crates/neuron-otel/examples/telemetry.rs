@@ -119,7 +119,9 @@ async fn run() -> Result<(), Box<dyn Error>> {
             (Anthropic::from_env()?, None)
         }
         _ => {
-            println!("model: a server in this process plays it, for ANTHROPIC_API_KEY is not set");
+            println!(
+                "model: a local server with scripted replies, because ANTHROPIC_API_KEY is not set"
+            );
             let server = AnthropicServer::start(script()).await?;
             (Anthropic::new(AnthropicServer::API_KEY).base_url(server.url()), Some(server))
         }

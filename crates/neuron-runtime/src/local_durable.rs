@@ -96,7 +96,7 @@ impl<P: Provider> LocalDurableContext<P> {
         request: RequestRef<'_>,
         limit: Duration,
         sink: &dyn DeltaSink,
-    ) -> Result<CompletionResponse, Broken> {
+    ) -> Result<CompletionResponse, FailedAttempt> {
         let mut limit = TimeLimit::new(limit);
         let timed_out = |limit: &TimeLimit| ProviderError::Timeout(limit.whole());
         let opened = limit.hold(self.provider.complete_stream_ref(request)).await;
@@ -113,7 +113,12 @@ impl<P: Provider> LocalDurableContext<P> {
                 Ok(Progress::Done(response)) => return Ok(*response),
                 Ok(Progress::Event(Some(delta))) => sink.send(delta).await,
                 Ok(_) => {}
-                Err(error) => return Err(Broken { may_pass: !is_final, ..Broken::from(error) }),
+                Err(error) => {
+                    return Err(FailedAttempt {
+                        may_pass: !is_final,
+                        ..FailedAttempt::from(error)
+                    });
+                }
             }
         }
     }
@@ -237,7 +242,7 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
                 Some(Err(error)) => error,
                 None => ProviderError::Timeout(limit.whole()),
             };
-            let broken = Broken::from(error);
+            let broken = FailedAttempt::from(error);
             let Some(wait) = broken.wait(&mut attempts) else {
                 return Err(DurableError::Provider(broken.error));
             };
@@ -305,20 +310,20 @@ impl<P> fmt::Debug for LocalDurableContext<P> {
 }
 
 /// A failed attempt of a model call.
-struct Broken {
+struct FailedAttempt {
     error: ProviderError,
     /// Set if another attempt may succeed, so that the call is retried.
     may_pass: bool,
 }
 
-impl From<ProviderError> for Broken {
+impl From<ProviderError> for FailedAttempt {
     fn from(error: ProviderError) -> Self {
         let may_pass = error.is_retryable() || matches!(error, ProviderError::StreamError(_));
         Self { error, may_pass }
     }
 }
 
-impl Broken {
+impl FailedAttempt {
     /// Returns the delay before the next attempt. Returns `None` if the error is final or no attempt is left.
     fn wait(&self, attempts: &mut Attempts) -> Option<Duration> {
         self.may_pass.then(|| attempts.next(self.error.kind(), self.error.retry_after())).flatten()

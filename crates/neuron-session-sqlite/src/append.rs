@@ -5,9 +5,9 @@ use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{Message, SessionRevision, SessionState, StorageError};
 
-use crate::head::{self, Content, Head};
 use crate::lost_ids::LostIds;
 use crate::messages::Bodies;
+use crate::session_row::{self, Content, SessionRow};
 
 /// Serialised messages, and an optional new state, that are appended to a session.
 pub(crate) struct Addition {
@@ -21,7 +21,10 @@ impl Addition {
         messages: &[Message],
         state: Option<&SessionState>,
     ) -> Result<Self, StorageError> {
-        Ok(Self { bodies: Bodies::of(messages)?, state: state.map(head::state).transpose()? })
+        Ok(Self {
+            bodies: Bodies::of(messages)?,
+            state: state.map(session_row::state).transpose()?,
+        })
     }
 
     /// Appends the messages inside a transaction. Returns an error if the session's revision is not `expected`.
@@ -32,13 +35,13 @@ impl Addition {
         id: &str,
         expected: &SessionRevision,
     ) -> Result<SessionRevision, Abort<StorageError>> {
-        let Head { key, content, .. } = Head::expect(connection, lost, id, expected)?;
+        let SessionRow { key, content, .. } = SessionRow::expect(connection, lost, id, expected)?;
         let start = content.message_count;
         let digests = self.bodies.digests(content.messages_digest);
         let end = start + digests.len();
         self.bodies.insert(connection, key, start, &digests, 0)?;
         let content = Content {
-            updated_at: head::time(Utc::now()),
+            updated_at: session_row::time(Utc::now()),
             message_count: end,
             messages_digest: digests.last().copied().unwrap_or(content.messages_digest),
             state: self.state.unwrap_or(content.state),

@@ -65,10 +65,10 @@ mod load;
 mod replace;
 
 mod digest;
-mod head;
 mod lost_ids;
 mod messages;
 mod schema;
+mod session_row;
 
 pub use neuron_sqlite::{SqliteError, SqliteOptions, Synchronous, accept_older};
 pub use storage::SqliteSessionStorage;

@@ -6,9 +6,9 @@ use neuron_sqlite::rusqlite::Connection;
 use neuron_sqlite::{Abort, SqliteError};
 use neuron_types::{Session, SessionRevision, SessionSummary, StorageError, stored_json};
 
-use crate::head::{self, Head};
 use crate::lost_ids::{self, LostIds};
 use crate::messages;
+use crate::session_row::{self, SessionRow};
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
@@ -18,7 +18,7 @@ pub(crate) fn load(
     lost: &LostIds,
     id: &str,
 ) -> Result<(Session, SessionRevision)> {
-    let head = Head::get(connection, lost, id)?;
+    let head = SessionRow::get(connection, lost, id)?;
     let messages = messages::read(connection, &head, 0, stored_json::read)?;
     head.session(messages)
 }
@@ -44,7 +44,7 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionSummary>> {
     };
     if !lost.is_empty() {
         let damage = |id: &String| {
-            let damage = head::corrupt(connection, id, head::NOT_INDEXED);
+            let damage = session_row::corrupt(connection, id, session_row::NOT_INDEXED);
             SessionSummary::damaged(id, &into_error(connection, damage))
         };
         summaries.extend(lost.iter().map(damage));
@@ -56,9 +56,9 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionSummary>> {
 /// Returns the summary of a session in the index of ids. If its row is damaged or missing, the summary contains the
 /// damage.
 fn summary(connection: &Connection, id: &str) -> SessionSummary {
-    let found = Head::look_up(connection, id);
-    let missing = || head::corrupt(connection, id, "its row cannot be found");
-    let summary = found.and_then(|head| head.ok_or_else(missing)).and_then(Head::summary);
+    let found = SessionRow::look_up(connection, id);
+    let missing = || session_row::corrupt(connection, id, "its row cannot be found");
+    let summary = found.and_then(|head| head.ok_or_else(missing)).and_then(SessionRow::summary);
     summary.unwrap_or_else(|damage| SessionSummary::damaged(id, &into_error(connection, damage)))
 }
 

@@ -5,7 +5,7 @@ use neuron_sqlite::rusqlite::{Connection, OptionalExtension as _};
 use neuron_types::{Message, StorageError, stored_json};
 
 use crate::digest::Digest;
-use crate::head::Head;
+use crate::session_row::SessionRow;
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
@@ -74,7 +74,7 @@ impl Bodies {
 /// damaged or missing.
 pub(crate) fn read<T>(
     connection: &Connection,
-    head: &Head,
+    head: &SessionRow,
     from: usize,
     take: impl Fn(&[u8]) -> serde_json::Result<T>,
 ) -> Result<Vec<T>> {
@@ -109,7 +109,7 @@ pub(crate) fn read<T>(
 /// Returns the stored digest of all messages before a position.
 pub(crate) fn digest_before(
     connection: &Connection,
-    head: &Head,
+    head: &SessionRow,
     position: usize,
 ) -> Result<Digest> {
     let Some(last) = position.checked_sub(1) else {

@@ -5,9 +5,9 @@ use neuron_sqlite::rusqlite::Connection;
 use neuron_types::{Session, SessionRevision, StorageError};
 
 use crate::digest::Digest;
-use crate::head::{self, Content, Head};
 use crate::lost_ids::LostIds;
 use crate::messages::{self, Bodies};
+use crate::session_row::{self, Content, SessionRow};
 
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
@@ -35,9 +35,9 @@ impl Replacement {
     pub(crate) fn of(session: &Session) -> std::result::Result<Self, StorageError> {
         Ok(Self {
             id: session.id.clone(),
-            created_at: head::time(session.created_at),
-            updated_at: head::time(session.updated_at),
-            state: head::state(&session.state)?,
+            created_at: session_row::time(session.created_at),
+            updated_at: session_row::time(session.updated_at),
+            state: session_row::state(&session.state)?,
             bodies: Bodies::of(&session.messages)?,
         })
     }
@@ -51,10 +51,12 @@ impl Replacement {
         before: &Before,
     ) -> Result<SessionRevision> {
         let stored = match before {
-            Before::Revision(revision) => Some(Head::expect(connection, lost, &self.id, revision)?),
+            Before::Revision(revision) => {
+                Some(SessionRow::expect(connection, lost, &self.id, revision)?)
+            }
             // A damaged session is an error even here, so it is not overwritten.
-            Before::Anything => Head::find(connection, lost, &self.id)?,
-            Before::Nothing => match Head::find(connection, lost, &self.id)? {
+            Before::Anything => SessionRow::find(connection, lost, &self.id)?,
+            Before::Nothing => match SessionRow::find(connection, lost, &self.id)? {
                 Some(_) => return Err(StorageError::Conflict { id: self.id }.into()),
                 None => None,
             },
@@ -84,7 +86,7 @@ impl Replacement {
 
 /// Returns the number of first messages that are already stored unchanged. It searches with few reads, because an equal
 /// digest means that all messages up to it are equal.
-fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<usize> {
+fn common(connection: &Connection, head: &SessionRow, digests: &[Digest]) -> Result<usize> {
     let stored = head.content.message_count;
     if messages::digest_before(connection, head, stored)? != head.content.messages_digest {
         return Err(head.corrupt("its last message does not match its digest"));
@@ -111,7 +113,7 @@ fn common(connection: &Connection, head: &Head, digests: &[Digest]) -> Result<us
 }
 
 /// Deletes the messages from a position on. They are read first, so that a damaged session is not overwritten.
-fn delete_from(connection: &Connection, head: &Head, position: usize) -> Result<()> {
+fn delete_from(connection: &Connection, head: &SessionRow, position: usize) -> Result<()> {
     let count = head.content.message_count - position;
     if count == 0 {
         return Ok(());

@@ -9,11 +9,11 @@ use neuron_types::{
 };
 
 use crate::append::Addition;
-use crate::head::{self, Head};
 use crate::load;
 use crate::lost_ids::LostIds;
 use crate::replace::{Before, Replacement};
 use crate::schema::SESSIONS;
+use crate::session_row::{self, SessionRow};
 
 /// Minimum number of free pages that a deletion returns to the file system (1 MiB). Fewer pages are kept for later
 /// messages.
@@ -112,7 +112,7 @@ impl SessionStorage for SqliteSessionStorage {
             // The row is deleted without reading it, so that a damaged session can be deleted too.
             if transaction.execute("DELETE FROM sessions WHERE id = ?1", [&id])? == 0 {
                 if lost.contains(transaction, &id)? {
-                    return Err(head::corrupt(transaction, &id, head::NOT_INDEXED));
+                    return Err(session_row::corrupt(transaction, &id, session_row::NOT_INDEXED));
                 }
                 return Err(StorageError::NotFound(id).into());
             }
@@ -143,7 +143,7 @@ impl VersionedSessionStorage for SqliteSessionStorage {
         let (lost, id) = (self.lost.clone(), id.to_owned());
         let read = self
             .database
-            .read(move |transaction| Ok(Head::get(transaction, &lost, &id)?.revision()));
+            .read(move |transaction| Ok(SessionRow::get(transaction, &lost, &id)?.revision()));
         read.await
     }
 

@@ -317,9 +317,9 @@ impl SubAgentManager {
     }
 
     /// Adds the hooks and permissions of an agent to the context of a call of one of its tools.
-    pub(crate) fn hand_on(&self, name: &str, ctx: &mut ToolContext) {
+    pub(crate) fn extend_context(&self, name: &str, ctx: &mut ToolContext) {
         if let Some(config) = self.configs.get(name) {
-            agent(name, config, ToolRegistry::new(), ctx).hand_on(ctx);
+            agent(name, config, ToolRegistry::new(), ctx).extend_context(ctx);
         }
     }
 

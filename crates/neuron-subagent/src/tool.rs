@@ -219,8 +219,8 @@ impl<P: Provider + 'static> AgentTool for SubAgentTool<P> {
         Box::pin(self.call(name, input, ctx, Steps::In(durability)))
     }
 
-    fn hand_on(&self, ctx: &mut ToolContext) {
-        self.team.agents.hand_on(&self.name, ctx);
+    fn extend_context(&self, ctx: &mut ToolContext) {
+        self.team.agents.extend_context(&self.name, ctx);
     }
 }
 

@@ -78,8 +78,8 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
     /// already has the hooks and the policy of the parent run. The default adds nothing.
     ///
     /// An engine that runs tools in another process calls this method there. See
-    /// [`DurableAgent::hand_on`](crate::DurableAgent::hand_on).
-    fn hand_on(&self, ctx: &mut ToolContext) {
+    /// [`DurableAgent::extend_context`](crate::DurableAgent::extend_context).
+    fn extend_context(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }
 }

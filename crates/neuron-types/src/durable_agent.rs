@@ -95,7 +95,7 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
     /// The default adds nothing. Implement this method if the agent has hooks or a policy, and other agents among its
     /// tools. Otherwise the inner agents run without the policy. An implementation calls the same method of the inner
     /// `neuron_loop::Agent`.
-    fn hand_on(&self, ctx: &mut ToolContext) {
+    fn extend_context(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }
 }

@@ -49,7 +49,7 @@ impl UsageMeter {
     }
 
     /// Moves the counted tokens to the meter `to` and resets this counter.
-    pub fn hand_on(&self, to: &Self) {
+    pub fn move_to(&self, to: &Self) {
         let usage = self.take();
         // Adding zero would allocate the counter of `to` for nothing.
         if usage != TokenUsage::default() {

@@ -60,7 +60,9 @@ async fn run() -> Result<(), Box<dyn Error>> {
         Ok(key) if !key.trim().is_empty() => (Anthropic::from_env()?, None),
         _ => {
             let server = AnthropicServer::start(script()).await?;
-            println!("ANTHROPIC_API_KEY is not set: a server in this process plays the model.\n");
+            println!(
+                "ANTHROPIC_API_KEY is not set: a local server with scripted replies stands in for the model.\n"
+            );
             (Anthropic::new(AnthropicServer::API_KEY).base_url(server.url()), Some(server))
         }
     };

@@ -222,8 +222,8 @@ impl DurableAgent for Agent {
         })
     }
 
-    fn hand_on(&self, ctx: &mut ToolContext) {
-        self.agent().hand_on(ctx);
+    fn extend_context(&self, ctx: &mut ToolContext) {
+        self.agent().extend_context(ctx);
     }
 }
 

@@ -107,7 +107,7 @@ fn first_message(request: &CompletionRequest) -> String {
     request.messages.first().unwrap().text()
 }
 
-/// An agent whose `hand_on`, which the activity of a tool calls, is a place.
+/// An agent whose `extend_context`, which the activity of a tool calls, is a place.
 struct HandsOn(Agent, Site);
 
 impl DurableAgent for HandsOn {
@@ -119,7 +119,7 @@ impl DurableAgent for HandsOn {
         self.0.run(start, durability)
     }
 
-    fn hand_on(&self, _: &mut ToolContext) {
+    fn extend_context(&self, _: &mut ToolContext) {
         self.1.block_at(Place::BeforeTool);
     }
 }

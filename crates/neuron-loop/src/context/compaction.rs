@@ -115,7 +115,7 @@ async fn compact(
     let frame = env.frame_size();
     let size = KnownSize { tokens: new_tokens, messages: messages.len(), frame };
     ledger.compacted(messages, size, is_enough);
-    hooks.ask(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
+    hooks.dispatch(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
     Ok(Some((old_tokens, new_tokens)))
 }
 

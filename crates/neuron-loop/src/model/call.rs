@@ -73,11 +73,11 @@ pub(crate) async fn call_model<'a>(
         std::mem::take(&mut *lock(&link.state));
     *prefetch = begun;
     if let Ok(response) = &answer {
-        env.reader.tell(|| StreamEvent::MessageComplete(response.message.clone())).await;
+        env.reader.send(|| StreamEvent::MessageComplete(response.message.clone())).await;
     }
     if let Some(usage) = usage {
         // The provider charges for these tokens even if a layer or a hook rejected the response.
-        env.reader.tell(|| StreamEvent::Usage(usage)).await;
+        env.reader.send(|| StreamEvent::Usage(usage)).await;
     }
     env.count_tool_usage(ledger);
     match (&answer, notice, rejected) {

@@ -81,11 +81,11 @@ impl<'a, 'l> Link<'a, 'l> {
         let told = match &answered {
             Ok(response) => {
                 lock(&self.state).prefetch = prefetch;
-                self.hooks.ask(HookEvent::PostLlmCall { response }).await
+                self.hooks.dispatch(HookEvent::PostLlmCall { response }).await
             }
             Err(error) => {
                 prefetch.give_up(self.hooks.env, self.hooks.turn, Some(error)).await;
-                self.hooks.ask(HookEvent::LlmError { error }).await.or(Ok(None))
+                self.hooks.dispatch(HookEvent::LlmError { error }).await.or(Ok(None))
             }
         };
         told.and(answered)
@@ -99,7 +99,7 @@ impl<'a, 'l> Link<'a, 'l> {
         mut reservation: Option<Reservation>,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        self.hooks.ask(HookEvent::PreLlmCall { request: &call.request }).await?;
+        self.hooks.dispatch(HookEvent::PreLlmCall { request: &call.request }).await?;
         check(self.hooks.env.token)?;
         lock(self.tally).count_request(self.messages);
         reservation.iter_mut().for_each(Reservation::start);
@@ -211,7 +211,7 @@ impl<'a, 'l> Link<'a, 'l> {
         let response = or_cancelled(self.hooks.env.token, work).await?;
         // Set before the hooks run, because the provider charges for these tokens even if a hook ends the run.
         told.clone_from(&response.usage);
-        self.hooks.ask(HookEvent::FirstChunk).await?;
+        self.hooks.dispatch(HookEvent::FirstChunk).await?;
         Ok(response)
     }
 
@@ -250,7 +250,7 @@ impl<'a, 'l> Link<'a, 'l> {
             use StreamEvent::Reset;
             let is_answer = !matches!(progress, Progress::Event(None | Some(Reset { .. })));
             if heard.is_none() && (is_answer || source.is_provider()) {
-                let ask = self.hooks.ask(HookEvent::FirstChunk).await;
+                let ask = self.hooks.dispatch(HookEvent::FirstChunk).await;
                 heard = Some(if source.is_provider() { Ok(ask?) } else { ask });
             }
             match progress {

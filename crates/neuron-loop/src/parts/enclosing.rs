@@ -27,7 +27,7 @@ impl EnclosingRun {
     }
 
     /// Adds a run to the extensions that its tools receive. Adds nothing if a top-level run has nothing to pass on.
-    pub(crate) fn hand_on(of: &Definition, depth: usize, pauses: bool, to: &mut Extensions) {
+    pub(crate) fn extend_context(of: &Definition, depth: usize, pauses: bool, to: &mut Extensions) {
         let Definition { hooks, policy, signer, .. } = of;
         // Saves the allocation for a top-level agent that has nothing to pass on.
         if depth > 0 || pauses || !hooks.is_empty() || policy.is_some() {

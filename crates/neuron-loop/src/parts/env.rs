@@ -73,7 +73,7 @@ impl RunScope {
             extensions.insert(budget.clone());
         }
         let pauses = waits || parts.config().pauses(parts.durability.is_some());
-        EnclosingRun::hand_on(parts.definition, depth_in(ctx), pauses, &mut extensions);
+        EnclosingRun::extend_context(parts.definition, depth_in(ctx), pauses, &mut extensions);
         Self {
             run_id: ledger.tally.run.id.clone(),
             key: format!("{}/{}/", ledger.tally.run.id, ledger.tally.run.number),
@@ -130,7 +130,7 @@ impl<'a> Env<'a> {
     /// even if the call fails or is cancelled.
     pub(crate) fn metered<M: Borrow<UsageMeter>>(&self, call: M) -> impl Drop + use<'a, M> {
         let run = &self.run.tool_meter;
-        scopeguard::guard(call, |call| call.borrow().hand_on(run))
+        scopeguard::guard(call, |call| call.borrow().move_to(run))
     }
 
     /// Returns the tools that a response can call. `hidden` has the names that its request did not offer.

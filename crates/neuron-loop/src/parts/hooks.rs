@@ -57,7 +57,7 @@ impl<'a> Hooks<'a> {
     /// # Errors
     ///
     /// [`LoopError::HookTerminated`] if a hook ends the run. An error of a hook is only logged.
-    pub(crate) async fn ask(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
+    pub(crate) async fn dispatch(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
         // Boxed only if there are hooks, so that an agent without hooks does not allocate.
         if self.is_empty() { Ok(None) } else { Box::pin(self.ask_all(event)).await }
     }
@@ -83,13 +83,13 @@ impl<'a> Hooks<'a> {
     }
 
     /// Dispatches an event and ignores the hooks' actions.
-    pub(crate) async fn tell(self, event: HookEvent<'_>) {
-        self.ask(event).await.ok();
+    pub(crate) async fn notify(self, event: HookEvent<'_>) {
+        self.dispatch(event).await.ok();
     }
 
     /// Notifies the hooks that a tool call ended with an error instead of a result.
-    pub(crate) async fn tell_failed(self, call: ToolUseRef<'_>, error: &LoopError) {
-        self.in_call(call.id).tell(HookEvent::ToolError { tool_name: call.name, error }).await;
+    pub(crate) async fn notify_failed(self, call: ToolUseRef<'_>, error: &LoopError) {
+        self.in_call(call.id).notify(HookEvent::ToolError { tool_name: call.name, error }).await;
     }
 
     /// Opens the hooks' scopes around a tool call. Returns empty scopes if there are no hooks.

@@ -38,14 +38,14 @@ impl<'a> Reader<'a> {
     }
 
     /// Sends an event if the reader streams. Waits while the reader is slow. `event` is not called for other readers.
-    pub(crate) async fn tell(self, event: impl FnOnce() -> StreamEvent) {
+    pub(crate) async fn send(self, event: impl FnOnce() -> StreamEvent) {
         if let Self::Stream(sink) = self {
             sink.send(event()).await;
         }
     }
 
     /// Sends or stores the result of a tool call.
-    pub(crate) async fn tell_result(self, id: &str, name: &str, output: &ToolOutput) {
+    pub(crate) async fn send_result(self, id: &str, name: &str, output: &ToolOutput) {
         match self {
             Self::Nobody => {}
             Self::Step(results) => {

@@ -76,7 +76,7 @@ pub(crate) async fn drive(
         *progress = driver.open(ledger);
     }
     if let Progress::Open { scopes, is_announced } = progress {
-        let ended = scopes.run(pin!(driver.go_on(ledger, is_announced))).await;
+        let ended = scopes.run(pin!(driver.advance(ledger, is_announced))).await;
         let outcome = match ended {
             Ok(Some(step)) => return Some(Ok(step)),
             Ok(None) => {
@@ -143,7 +143,7 @@ impl Driver<'_> {
 
     /// Drives the run to its end, or to the end of a step if the reader receives steps. Returns `None` at the end of
     /// the run.
-    async fn go_on(
+    async fn advance(
         &self,
         ledger: &mut Ledger,
         is_announced: &mut bool,
@@ -231,10 +231,10 @@ impl Driver<'_> {
     async fn announce(&self, turn: usize, is_announced: &mut bool) -> Result<(), LoopError> {
         let hooks = self.env.hooks(turn);
         let session_id = &self.env.ctx.session_id;
-        hooks.ask(HookEvent::SessionStart { session_id }).await?;
+        hooks.dispatch(HookEvent::SessionStart { session_id }).await?;
         check(self.env.stop)?;
         *is_announced = true;
-        hooks.ask(HookEvent::RunStart { run_id: &self.env.run.run_id }).await?;
+        hooks.dispatch(HookEvent::RunStart { run_id: &self.env.run.run_id }).await?;
         Ok(())
     }
 
@@ -247,11 +247,11 @@ impl Driver<'_> {
     ) {
         let hooks = self.env.hooks(turn);
         if is_announced {
-            hooks.tell(HookEvent::RunEnd { result }).await;
+            hooks.notify(HookEvent::RunEnd { result }).await;
             if let Some(durability) = self.env.parts.durability {
                 durability.run_ended(result).await;
             }
         }
-        hooks.tell(HookEvent::SessionEnd { session_id: &self.env.ctx.session_id }).await;
+        hooks.notify(HookEvent::SessionEnd { session_id: &self.env.ctx.session_id }).await;
     }
 }

@@ -49,7 +49,7 @@ fn compaction((old_tokens, new_tokens): (usize, usize)) -> Box<Step<Option<Value
 async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     ledger.begin_turn();
     let turn = ledger.tally.run.turn;
-    env.hooks(turn).ask(HookEvent::LoopIteration { turn }).await?;
+    env.hooks(turn).dispatch(HookEvent::LoopIteration { turn }).await?;
     Ok(())
 }
 
@@ -82,7 +82,7 @@ pub(super) async fn call_and_run(
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
             let error = answer.err().unwrap_or_else(|| cut_off().into()).into();
-            env.reader.tell(|| StreamEvent::Reset { attempt: 2, error }).await;
+            env.reader.send(|| StreamEvent::Reset { attempt: 2, error }).await;
             return Ok(Some(compaction(compacted)));
         }
     } else {

@@ -153,7 +153,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         let ran = pin!(self.ask_and_run(group, &mut asked)).await;
         if let Err(error) = &ran {
             for item in asked.iter().filter(|item| !self.told.contains(&item.index)) {
-                self.hooks.tell_failed(item.call(), error).await;
+                self.hooks.notify_failed(item.call(), error).await;
             }
         }
         ran

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::batch::{Asked, BatchRun};
 use super::decide::Verdict;
-use super::execute::{Ran, call_context, settle};
+use super::execute::{CallOutcome, call_context, settle};
 use super::prefetch::Work;
 use crate::parts::{Reader, check, or_cancelled};
 
@@ -97,7 +97,11 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Records the end of a call. `ran` is `None` if the call was cancelled before it began.
-    async fn end(&mut self, item: &Asked<'_, '_>, ran: Option<Ran>) -> Result<(), LoopError> {
+    async fn end(
+        &mut self,
+        item: &Asked<'_, '_>,
+        ran: Option<CallOutcome>,
+    ) -> Result<(), LoopError> {
         match ran {
             Some(ran) => self.record(item, ran).await,
             None => {
@@ -161,7 +165,11 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Records the end of a call. If an agent inside the call waits for an approval, the call waits too.
-    pub(super) async fn record(&mut self, item: &Asked<'_, '_>, ran: Ran) -> Result<(), LoopError> {
+    pub(super) async fn record(
+        &mut self,
+        item: &Asked<'_, '_>,
+        ran: CallOutcome,
+    ) -> Result<(), LoopError> {
         match ran {
             Ok(output) => self.finish(item, output).await,
             Err(error) => Box::pin(self.fail(item, error)).await,
@@ -178,7 +186,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
         self.told.push(item.index);
         self.calls.fail(item.index, &error);
-        self.hooks.tell_failed(item.call(), &error).await;
+        self.hooks.notify_failed(item.call(), &error).await;
         Err(error)
     }
 
@@ -195,9 +203,9 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.told.push(item.index);
         self.calls.finish(item.index, output.clone());
         let ToolUseRef { id, name, .. } = item.call();
-        self.hooks.env.reader.tell_result(id, name, &output).await;
+        self.hooks.env.reader.send_result(id, name, &output).await;
         let event = HookEvent::PostToolExecution { tool_name: name, output: &output };
-        self.hooks.in_call(id).ask(event).await.map(drop)
+        self.hooks.in_call(id).dispatch(event).await.map(drop)
     }
 
     /// Makes a call wait for an approval. The hooks are notified that it failed. They are asked about the call again
@@ -217,7 +225,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             }
         };
         self.calls.hold(item.index, pending);
-        self.hooks.tell_failed(item.call(), &error).await;
+        self.hooks.notify_failed(item.call(), &error).await;
         Ok(())
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn decide(
 ) -> Result<Verdict, LoopError> {
     let env = hooks.env;
     let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
-    if let Some(reason) = hooks.in_call(call.id).ask(event).await? {
+    if let Some(reason) = hooks.in_call(call.id).dispatch(event).await? {
         return Ok(Verdict::Answer(ToolOutput::text(reason).into()));
     }
     Ok(match asked.map(|asked| *asked) {

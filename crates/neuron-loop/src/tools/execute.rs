@@ -13,7 +13,7 @@ use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered, or_cancelled};
 
 /// The result of a call, or the error that ends the run.
-pub(crate) type Ran = Result<ToolOutput, LoopError>;
+pub(crate) type CallOutcome = Result<ToolOutput, LoopError>;
 
 /// Runs a call inside its hooks' scopes, until it ends, its timeout expires, or the run is cancelled.
 pub(crate) async fn execute(
@@ -21,7 +21,7 @@ pub(crate) async fn execute(
     tools: &Offered<'_>,
     call: ToolUseRef<'_>,
     ctx: Box<ToolContext>,
-) -> Ran {
+) -> CallOutcome {
     let env = hooks.env;
     let mut scopes = hooks.open_call(call);
     // If this future is dropped, the guard cancels work that the tool started elsewhere.
@@ -50,7 +50,7 @@ pub(crate) async fn execute(
 }
 
 /// Converts the error of a call into a result for the model, or returns it if the run must end.
-pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ran {
+pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> CallOutcome {
     match error {
         LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
         LoopError::Tool(ToolError::HookTerminated(reason)) => {

@@ -14,7 +14,7 @@ use neuron_types::{
 };
 
 use super::decide::{Verdict, decide};
-use super::execute::{Ran, call_context, execute};
+use super::execute::{CallOutcome, call_context, execute};
 use crate::ledger::{Calls, RunRecord, Tally, is_invalid_json};
 use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered};
@@ -47,9 +47,9 @@ pub(super) enum Work<'a> {
     /// The call has its context and runs when its end is awaited.
     Ready(Box<ToolContext>),
     /// The call is running. The mutex is never locked. It only makes the future `Sync`.
-    Running(Mutex<WasmBoxedFuture<'a, Ran>>),
+    Running(Mutex<WasmBoxedFuture<'a, CallOutcome>>),
     /// The call has ended with this result.
-    Ended(Box<Ran>),
+    Ended(Box<CallOutcome>),
 }
 
 impl Work<'_> {
@@ -59,7 +59,7 @@ impl Work<'_> {
         hooks: Hooks<'_>,
         tools: &Offered<'_>,
         call: ToolUseRef<'_>,
-    ) -> Ran {
+    ) -> CallOutcome {
         match self {
             Self::Ready(ctx) => pin!(execute(hooks, tools, call, ctx)).await,
             Self::Running(work) => work.into_inner().unwrap_or_else(PoisonError::into_inner).await,
@@ -137,7 +137,7 @@ impl<'a> Prefetch<'a> {
         let verdict = match decide(hooks, &tools, call.view(), None).await {
             Ok(verdict) => verdict,
             Err(error) => {
-                hooks.tell_failed(call.view(), &error).await;
+                hooks.notify_failed(call.view(), &error).await;
                 return Err(error);
             }
         };
@@ -239,6 +239,6 @@ async fn tell_given_up(
     let cancelled = LoopError::Tool(ToolError::Cancelled);
     for Prefetched { call, work, .. } in calls.into_iter().flatten() {
         drop(work);
-        hooks.tell_failed(call.view(), error.unwrap_or(&cancelled)).await;
+        hooks.notify_failed(call.view(), error.unwrap_or(&cancelled)).await;
     }
 }

@@ -242,7 +242,7 @@ impl<'a> Session<'a> {
     }
 
     /// Passes the conversation to the next run as a server might, and checks that nothing is lost.
-    fn hand_on(&mut self) -> Checked {
+    fn extend_context(&mut self) -> Checked {
         self.seen.insert(format!("reuse: {:?}", self.case.reuse));
         let text = |error: serde_json::Error| error.to_string();
         let chat = &mut self.agent.conversation;

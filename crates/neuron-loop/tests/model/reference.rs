@@ -1391,7 +1391,7 @@ impl Run<'_> {
                 Ok(verdict) => asked.push((index, verdict)),
                 Err(failure) => {
                     for &index in &group[..=count] {
-                        self.tell_failed(&calls[index], &failure);
+                        self.notify_failed(&calls[index], &failure);
                     }
                     return Err(failure);
                 }
@@ -1420,7 +1420,7 @@ impl Run<'_> {
                     let state = PendingApproval::new("run", vec![pending.clone()]);
                     let waits = LoopError::ApprovalRequired(Box::new(state)).into();
                     fates[index] = Fate::Held(pending);
-                    self.tell_failed(call, &waits);
+                    self.notify_failed(call, &waits);
                 }
             }
         }
@@ -1441,7 +1441,7 @@ impl Run<'_> {
         let Some(failure) = first else { return Ok(()) };
         for index in run {
             if matches!(fates[index], Fate::NotBegun | Fate::Begun) {
-                self.tell_failed(&calls[index], &failure);
+                self.notify_failed(&calls[index], &failure);
             }
         }
         Err(failure)
@@ -1601,7 +1601,7 @@ impl Run<'_> {
             }
             Err(failure) => {
                 *fate = Fate::Failed(failure_text(&failure));
-                self.tell_failed(call, &failure);
+                self.notify_failed(call, &failure);
                 Err(failure)
             }
         }
@@ -1638,7 +1638,7 @@ impl Run<'_> {
         self.ask(format!("PostTool {} {} {}", call.id, call.name, brief(output)))
     }
 
-    fn tell_failed(&mut self, call: &ToolCall, failure: &Failure) {
+    fn notify_failed(&mut self, call: &ToolCall, failure: &Failure) {
         self.tell(format!("ToolError {} {} {}", call.id, call.name, failure.text));
     }
 

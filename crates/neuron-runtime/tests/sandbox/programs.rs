@@ -73,7 +73,7 @@ async fn arguments_and_environment_are_passed_unchanged() {
         let command = ToolCommand::new("printenv").arg(name).env(name, "7");
         assert_eq!(text(run(&sandbox, command).await), "7\n", "{name}");
     }
-    // The gate's script uses variables with these names.
+    // The launcher's script uses variables with these names.
     let script = "echo $text $line $end $PWD $IFS";
     let command =
         shell(script).env("text", "1").env("line", "2").env("end", "3").env("PWD", "/bin");

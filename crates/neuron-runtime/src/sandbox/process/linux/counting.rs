@@ -9,7 +9,7 @@ use rustix::process::Resource;
 use super::super::ProcessCounting;
 use super::Limits;
 use super::cgroup::{Cgroup, Hierarchy};
-use super::gate::Gate;
+use super::launcher::Launcher;
 
 /// Inode number of the initial user namespace, `PROC_USER_INIT_INO` in the kernel.
 const FIRST_NAMESPACE: u64 = 0xEFFF_FFFD;
@@ -62,21 +62,21 @@ impl Counting {
         }
     }
 
-    /// Applies the limit to a program that still waits in its gate.
+    /// Applies the limit to a program that still waits in its launcher.
     pub(super) fn hold(
         &self,
-        gate: &Gate,
+        launcher: &Launcher,
         cgroup: Option<&Cgroup>,
         limits: &Limits,
     ) -> Result<(), SandboxError> {
         if let Some(cgroup) = cgroup {
-            return cgroup.add(gate.pid);
+            return cgroup.add(launcher.pid);
         }
         if matches!(self, Self::UserLimit) {
             // The limit also counts the user's other processes, whose number changes. The doubled limit leaves room for
             // them, and the exact number is checked periodically.
             let most = own_tasks().saturating_add(limits.processes.saturating_mul(2));
-            gate.set_limit(Resource::Nproc, most, most)?;
+            launcher.set_limit(Resource::Nproc, most, most)?;
         }
         Ok(())
     }

@@ -13,8 +13,8 @@ use super::Settings;
 /// Default value of the variable `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Variables that a shell sets or uses itself. They are rejected, because the gate's shell would change their value or
-/// would not start the program.
+/// Variables that a shell sets or uses itself. They are rejected, because the launcher's shell would change their value
+/// or would not start the program.
 const OWN_NAMES: [&str; 19] = [
     "_",
     "BASHOPTS",
@@ -58,7 +58,7 @@ impl Program {
         let refused = |reason: String| Err(SandboxError::SetupFailed(reason));
         let env = environment(&command, settings, ctx);
         for (name, value) in &env {
-            // The gate's shell passes the variables on, and it accepts only names of this form.
+            // The launcher's shell passes the variables on, and it accepts only names of this form.
             if !is_name(name)
                 || OWN_NAMES.iter().any(|own| name == own)
                 || value.as_bytes().contains(&0)

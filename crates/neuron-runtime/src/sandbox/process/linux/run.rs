@@ -23,8 +23,8 @@ use super::super::{Confinement, ProcessCounting};
 use super::confine::{self, Rules};
 use super::counting::Counting;
 use super::disk::Disks;
-use super::gate::{self, Gate};
 use super::group::Group;
+use super::launcher::{self, Launcher};
 use super::output::Captured;
 use super::program::Program;
 use super::watch::Watch;
@@ -59,7 +59,7 @@ impl Ready {
         settings.directory =
             directory.map_err(|error| setup_failed(settings.directory.display(), error))?;
         let rules = Rules::new(&settings, newest)?;
-        gate::try_confinement(rules.for_group(rustix::process::getpid())?)?;
+        launcher::try_confinement(rules.for_group(rustix::process::getpid())?)?;
         let executable = confine::executable_paths(&settings);
         let disks = Disks::new(&settings)?;
         let counting = Counting::find(settings.accepts_watching)?;
@@ -133,17 +133,17 @@ fn run(
     // Created first, so that it is dropped last, when it is empty.
     let cgroup = inner.counting.cgroup(&limits)?;
     let mut group = Group::start()?;
-    let mut gate = Gate::start(inner.rules.for_group(group.id())?, group.id(), &program)?;
-    gate.close_files()?;
-    gate.set_limits(&limits)?;
-    inner.counting.hold(&gate, cgroup.as_ref(), &limits)?;
+    let mut launcher = Launcher::start(inner.rules.for_group(group.id())?, group.id(), &program)?;
+    launcher.close_files()?;
+    launcher.set_limits(&limits)?;
+    inner.counting.hold(&launcher, cgroup.as_ref(), &limits)?;
 
-    let mut pipes = Pipes::new(&mut gate, gate::input(&mut program), limits.output)?;
-    let mut watch = Watch::new(limits, gate.pid, cgroup.as_ref(), &inner.disks);
-    let end = pipes.follow(gate.pid, deadline, &limits, &mut watch, &mut group, cancelled);
+    let mut pipes = Pipes::new(&mut launcher, launcher::input(&mut program), limits.output)?;
+    let mut watch = Watch::new(limits, launcher.pid, cgroup.as_ref(), &inner.disks);
+    let end = pipes.follow(launcher.pid, deadline, &limits, &mut watch, &mut group, cancelled);
     // All processes are killed, whatever the reason for the end was.
-    group.end(Some(gate.pid))?;
-    let status = gate.child.wait().map_err(|error| SandboxError::Other(Box::new(error)))?;
+    group.end(Some(launcher.pid))?;
+    let status = launcher.child.wait().map_err(|error| SandboxError::Other(Box::new(error)))?;
     // All writers have ended, so the pipes contain only the remaining output.
     pipes.read(usize::MAX);
     let output = pipes.into_output(status);
@@ -151,10 +151,10 @@ fn run(
     let limit = match (end?, output.status) {
         (End::Cancelled, _) => return Err(ToolError::Cancelled.into()),
         (End::Exceeded(limit), _) => limit,
-        (End::Exited, CommandStatus::Signaled(gate::FILE_SIZE_SIGNAL)) => {
+        (End::Exited, CommandStatus::Signaled(launcher::FILE_SIZE_SIGNAL)) => {
             SandboxLimit::FileSize(limits.file_size)
         }
-        (End::Exited, CommandStatus::Signaled(gate::CPU_TIME_SIGNAL)) => {
+        (End::Exited, CommandStatus::Signaled(launcher::CPU_TIME_SIGNAL)) => {
             SandboxLimit::CpuTime(limits.cpu_time)
         }
         (End::Exited, _) => match refused {
@@ -207,13 +207,13 @@ struct Pipes {
 }
 
 impl Pipes {
-    fn new(gate: &mut Gate, input: Vec<u8>, limit: usize) -> Result<Self, SandboxError> {
+    fn new(launcher: &mut Launcher, input: Vec<u8>, limit: usize) -> Result<Self, SandboxError> {
         let pipes = Self {
-            stdin: gate.child.stdin.take(),
+            stdin: launcher.child.stdin.take(),
             input: io::Cursor::new(input),
-            stdout: gate.child.stdout.take(),
+            stdout: launcher.child.stdout.take(),
             stdout_bytes: Captured::new(limit),
-            stderr: gate.child.stderr.take(),
+            stderr: launcher.child.stderr.take(),
             stderr_bytes: Captured::new(limit),
         };
         let set = |fd: Option<std::os::fd::BorrowedFd<'_>>| match fd {

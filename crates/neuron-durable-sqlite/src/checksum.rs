@@ -1,13 +1,13 @@
-//! The checksum of a row ([`Sum`]).
+//! The checksum of a row ([`Checksum`]).
 
 use neuron_sqlite::rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use sha2::{Digest as _, Sha256};
 
 /// Checksum of a row, made of the first 128 bits of the SHA-256 digest of its columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sum([u8; 16]);
+pub(crate) struct Checksum([u8; 16]);
 
-impl Sum {
+impl Checksum {
     /// Returns the checksum of numbers and texts. A missing value has another checksum than zero or an empty text.
     pub(crate) fn of(numbers: &[Option<i64>], texts: &[Option<&str>]) -> Self {
         let mut sum = Sha256::new();
@@ -28,13 +28,13 @@ impl Sum {
     }
 }
 
-impl ToSql for Sum {
+impl ToSql for Checksum {
     fn to_sql(&self) -> neuron_sqlite::rusqlite::Result<ToSqlOutput<'_>> {
         self.0.to_sql()
     }
 }
 
-impl FromSql for Sum {
+impl FromSql for Checksum {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
         <[u8; 16]>::column_result(value).map(Self)
     }

@@ -1,4 +1,4 @@
-//! Reads and writes the row of a session, which contains everything except the messages ([`Head`]).
+//! Reads and writes the row of a session, which contains everything except the messages ([`SessionRow`]).
 
 use chrono::{DateTime, Utc};
 use neuron_sqlite::Abort;
@@ -17,7 +17,7 @@ pub(crate) const NOT_INDEXED: &str =
 type Result<T> = std::result::Result<T, Abort<StorageError>>;
 
 /// The row of a session in the table `sessions`.
-pub(crate) struct Head {
+pub(crate) struct SessionRow {
     /// Primary key of the row, which the messages reference.
     pub(crate) key: i64,
     pub(crate) content: Content,
@@ -37,7 +37,7 @@ pub(crate) struct Content {
     pub(crate) state: String,
 }
 
-impl Head {
+impl SessionRow {
     /// Reads a session's row. Returns `None` if there is no such session, and an error if the row or the index of ids
     /// is damaged.
     pub(crate) fn find(connection: &Connection, lost: &LostIds, id: &str) -> Result<Option<Self>> {
@@ -152,7 +152,7 @@ impl Head {
 impl Content {
     /// Writes the row with a new revision. If `key` is `None`, a new row is inserted. Otherwise the row with this key
     /// is replaced.
-    pub(crate) fn write(self, connection: &Connection, key: Option<i64>) -> Result<Head> {
+    pub(crate) fn write(self, connection: &Connection, key: Option<i64>) -> Result<SessionRow> {
         // The revision is random, so that it never occurs again, neither after a deletion nor after a backup was
         // restored.
         let mut revision = connection.prepare_cached("SELECT lower(hex(randomblob(16)))")?;
@@ -180,7 +180,7 @@ impl Content {
         );
         let key = write.query_row(values, |row| row.get(0))?;
         let location = location(connection, &self.id);
-        Ok(Head { key, content: self, revision, location })
+        Ok(SessionRow { key, content: self, revision, location })
     }
 
     /// Returns the digest of the row. Only the last text can contain a line feed, so different rows never have the same

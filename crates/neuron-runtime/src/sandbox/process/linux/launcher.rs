@@ -1,5 +1,5 @@
-//! Starts a program through a gate ([`Gate`]), which is a confined shell that waits for a signal of this process and
-//! then becomes the program.
+//! Starts a program through a launcher ([`Launcher`]). The launcher is a confined shell that waits for a signal of this
+//! process and then becomes the program.
 //!
 //! Between the start of a process and the first instruction of its program, this crate's code can run only with
 //! `unsafe`. Therefore a confined thread starts a shell with an empty environment instead of the program. The shell
@@ -25,7 +25,7 @@ use super::confine::ThreadRules;
 use super::program::Program;
 use super::{Limits, setup_failed};
 
-/// Script of the gate's shell. It writes a line to report that it runs. It then executes one line, which closes
+/// Script of the launcher's shell. It writes a line to report that it runs. It then executes one line, which closes
 /// inherited files, and writes another line. The next line is the end marker. The lines up to the end marker set the
 /// environment, and then the shell becomes the program. Messages of the shell about a variable, such as an unknown
 /// language, are discarded.
@@ -58,13 +58,13 @@ const OPEN_FILES: u64 = 1024;
 const WAITING_SIGNALS: u64 = 1024;
 
 /// A confined shell, which waits for its input and then becomes the program.
-pub(super) struct Gate {
+pub(super) struct Launcher {
     pub(super) child: Child,
     pub(super) pid: Pid,
 }
 
-impl Gate {
-    /// Starts a gate in the process group `group`. A new thread confines itself, starts the shell, and ends.
+impl Launcher {
+    /// Starts a launcher in the process group `group`. A new thread confines itself, starts the shell, and ends.
     pub(super) fn start(
         rules: ThreadRules,
         group: Pid,
@@ -173,7 +173,7 @@ impl Gate {
 }
 
 /// Kills the shell or its program, and waits for its end.
-impl Drop for Gate {
+impl Drop for Launcher {
     fn drop(&mut self) {
         // `kill` does nothing if the child was already waited for.
         let _ = self.child.kill();
@@ -225,7 +225,7 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SandboxErr
     })
 }
 
-/// Returns the standard input of the gate, which consists of the environment as a shell script and the input of the
+/// Returns the standard input of the launcher, which consists of the environment as a shell script and the input of the
 /// program.
 pub(super) fn input(program: &mut Program) -> Vec<u8> {
     let mut script = Vec::new();

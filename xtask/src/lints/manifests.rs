@@ -1,0 +1,50 @@
+//! Checks the manifests of the packages for a registry.
+
+use std::fs;
+
+use super::assert_none;
+use crate::compiler::numbers;
+use crate::process;
+use crate::workspace::{self, Package};
+
+/// The newest version of the other project that has some of our names in the public registry.
+const FOREIGN: &str = "0.4.0";
+
+/// The folder `crates/` has exactly the packages for users.
+#[test]
+fn packages_for_users_can_be_published_and_no_others() {
+    let mut problems = Vec::new();
+    for package in &workspace::members().unwrap().packages {
+        let is_published = package.publish.is_none();
+        if is_published != package.is_in_crates() {
+            problems.push(format!("{}: `publish` is wrong", package.name));
+        }
+        if is_published {
+            problems.extend(missing(package));
+        }
+    }
+    assert_none(&problems);
+}
+
+/// Returns the missing parts of a package for a registry.
+fn missing(package: &Package) -> Vec<String> {
+    let name = &package.name;
+    let mut missing = Vec::new();
+    let mut require = |is_there: bool, part: &str| {
+        if !is_there {
+            missing.push(format!("{name}: {part}"));
+        }
+    };
+    require(package.description.is_some(), "no description");
+    require(package.license.is_some(), "no license");
+    require(package.readme.is_some(), "no README");
+    require((1..=5).contains(&package.keywords.len()), "no keywords");
+    require(!package.categories.is_empty(), "no categories");
+    require(numbers(&package.version) > numbers(FOREIGN), "the version is another project's");
+    for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
+        let ours = fs::read(process::root().join(license)).unwrap();
+        let theirs = fs::read(package.folder().join(license)).unwrap_or_default();
+        require(ours == theirs, "no license file, or another than in the root");
+    }
+    missing
+}
