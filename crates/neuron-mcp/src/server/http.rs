@@ -7,12 +7,12 @@ mod config;
 mod connections;
 mod cors;
 mod names;
-mod patient;
 mod peers;
 mod protected_resource;
 mod service;
 mod sessions;
 mod shutdown;
+mod write_timeout;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -293,7 +293,7 @@ fn stream_with_stop_reason_is_complete_without_message_stop() {
     }
     let events = read_bytes(&sse(&end("end_turn")[..1]));
     let text = check_error(&events, "StreamError");
-    assert!(text.contains("did not begin"), "{text}");
+    assert!(text.contains("`message_start`"), "{text}");
 }
 
 #[test]

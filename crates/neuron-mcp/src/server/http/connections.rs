@@ -20,10 +20,10 @@ use tokio::time::MissedTickBehavior;
 
 use super::body::McpHttpBody;
 use super::config::HttpServerConfig;
-use super::patient::patient;
 use super::peers::{Entered, Peers};
 use super::service::{McpHttpService, text};
 use super::sessions::HANDSHAKE;
+use super::write_timeout::with_write_timeout;
 
 /// Delay before the next attempt to accept a connection, if the system has no resources for a connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
@@ -213,7 +213,7 @@ impl Endpoint {
         // Disables Nagle's algorithm, because events are small and must not be delayed.
         let _ = stream.set_nodelay(true);
         let service = service_fn(|request| self.answer(request, peer, entered));
-        let stream = TokioIo::new(patient(stream, self.write_timeout));
+        let stream = TokioIo::new(with_write_timeout(stream, self.write_timeout));
         let connection = self.http.serve_connection(stream, service);
         tokio::select! {
             ended = watcher.watch(connection) => if let Err(error) = ended {

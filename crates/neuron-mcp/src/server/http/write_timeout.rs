@@ -26,7 +26,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn slow_reader_receives_all_data() {
         let (mut reader, stream) = tokio::io::duplex(10);
-        let mut writer = patient(stream, LIMIT);
+        let mut writer = with_write_timeout(stream, LIMIT);
         let read = async {
             let mut read = Vec::new();
             while read.len() < 50 {
@@ -48,7 +48,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn write_without_a_reader_times_out() {
         let (reader, stream) = tokio::io::duplex(10);
-        let mut writer = patient(stream, LIMIT);
+        let mut writer = with_write_timeout(stream, LIMIT);
         let begun = tokio::time::Instant::now();
         let error = writer.write_all(&[7; 50]).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
