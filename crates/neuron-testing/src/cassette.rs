@@ -7,10 +7,11 @@ mod secrets;
 mod tape;
 
 use std::fmt;
+use std::future::ready;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use futures_util::StreamExt;
+use futures_util::{StreamExt, stream};
 use neuron_types::{
     CompletionRequest, CompletionResponse, Provider, ProviderError, ProviderInfo, RequestRef,
     StreamEvent, StreamHandle, StreamReceiver,
@@ -48,8 +49,14 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 ///
 /// # Secrets
 ///
-/// The file has no HTTP headers, so it does not contain the key of the provider. Known kinds of keys in texts become
-/// `[KEY]`. [`secret`](Self::secret) removes other values.
+/// The file has no HTTP headers. Keys of well-known services become `[KEY]`, and [`secret`](Self::secret) replaces other
+/// values, also if they are split over the pieces of a stream. Numbers are not replaced. Read the file before you store
+/// it.
+///
+/// # Errors of the vendor
+///
+/// Errors that another attempt may not have, and a wrong key, are not recorded unless
+/// [`record_errors`](Self::record_errors) is set. So a recording without a key leaves the file as it is.
 ///
 /// # The file
 ///
@@ -57,6 +64,10 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 /// conversation of an earlier request has only the new messages. The pieces of a stream have their times in milliseconds
 /// since the previous piece. The file is replaced after each recorded exchange. An exchange that the caller dropped
 /// before its end is not recorded.
+///
+/// A file belongs to one cassette. Clones share it, and a second cassette that records the same file is an error. Give
+/// each test a file of its own. A replay needs a provider with the same [`Provider::info`], because the agent loop asks
+/// it what can be forced. Its key may be empty.
 ///
 /// # Example
 ///
@@ -92,6 +103,7 @@ pub struct Cassette<P> {
     pace: CassettePace,
     secrets: Secrets,
     normalize: Vec<Normalize>,
+    record_errors: bool,
     tape: Arc<Mutex<Tape>>,
 }
 
@@ -157,6 +169,7 @@ impl<P: Provider> Cassette<P> {
             pace: CassettePace::default(),
             secrets: Secrets::default(),
             normalize: Vec::new(),
+            record_errors: false,
             tape: Arc::new(Mutex::new(Tape::new(path.into()))),
         }
     }
@@ -179,9 +192,17 @@ impl<P: Provider> Cassette<P> {
         self
     }
 
-    /// Replaces a secret value by `[name]` in the file, and back in replayed responses. An empty value is ignored.
-    pub fn secret(mut self, name: impl AsRef<str>, value: impl Into<String>) -> Self {
-        self.secrets.add(name.as_ref(), value.into());
+    /// Replaces a secret value by `[secret:name]` in the file, and back in replayed responses.
+    ///
+    /// A replay may have another value, which must then also be in the requests of the test. An empty value is ignored.
+    pub fn secret(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
+        self.secrets.add(name.as_ref(), value.as_ref());
+        self
+    }
+
+    /// Records also the errors that another attempt may not have, such as a rate limit, and a wrong key.
+    pub fn record_errors(mut self) -> Self {
+        self.record_errors = true;
         self
     }
 
@@ -195,7 +216,8 @@ impl<P: Provider> Cassette<P> {
         self
     }
 
-    /// Returns the number of recordings that no request has used. Reads the file if no request was made before.
+    /// Returns the number of recordings that no request has used. Reads the file if no request was made before. Returns
+    /// 0 while recording, and if the file cannot be read.
     #[must_use]
     pub fn unused(&self) -> usize {
         let mut tape = lock(&self.tape);
@@ -261,12 +283,12 @@ impl<P: Provider> Cassette<P> {
         }
         let request = exchange::Request::new(&request);
         let mut request = request.map_err(|error| ProviderError::Other(Box::new(error)))?;
-        request.values_mut().for_each(|value| self.secrets.remove(value));
+        request.remove_secrets(&self.secrets);
         Ok(request)
     }
 
     fn store(&self, slot: Slot, outcome: Outcome) -> Result<(), ProviderError> {
-        store(&self.tape, &self.secrets, slot, outcome)
+        store(&self.tape, &self.secrets, self.record_errors, slot, outcome)
     }
 }
 
@@ -279,11 +301,19 @@ enum Found {
 fn store(
     tape: &Mutex<Tape>,
     secrets: &Secrets,
+    record_errors: bool,
     slot: Slot,
     mut outcome: Outcome,
 ) -> Result<(), ProviderError> {
-    outcome.map_texts(&|value| secrets.remove(value));
-    lock(tape).store(slot, outcome).map_err(|error| ProviderError::Other(error.into()))
+    let may_pass = |error: &ProviderError| {
+        error.is_retryable() || matches!(error, ProviderError::Authentication(_))
+    };
+    if !record_errors && outcome.error().as_ref().is_some_and(may_pass) {
+        return Ok(());
+    }
+    let removed = outcome.remove_secrets(secrets);
+    let stored = removed.and_then(|()| lock(tape).store(slot, outcome));
+    stored.map_err(|error| ProviderError::Other(error.into()))
 }
 
 impl<P: Provider + 'static> Provider for Cassette<P> {
@@ -292,9 +322,8 @@ impl<P: Provider + 'static> Provider for Cassette<P> {
         request: RequestRef<'_>,
     ) -> Result<CompletionResponse, ProviderError> {
         match self.find(request)? {
-            Found::Recording(mut outcome) => {
-                outcome.map_texts(&|value| self.secrets.restore(value));
-                outcome.response(self.pace).await
+            Found::Recording(outcome) => {
+                outcome.with_secrets(&self.secrets).response(self.pace).await
             }
             Found::Place(slot) => {
                 let start = Instant::now();
@@ -310,14 +339,13 @@ impl<P: Provider + 'static> Provider for Cassette<P> {
         request: RequestRef<'_>,
     ) -> Result<StreamHandle, ProviderError> {
         let slot = match self.find(request)? {
-            Found::Recording(mut outcome) => {
-                outcome.map_texts(&|value| self.secrets.restore(value));
-                return outcome.stream(self.pace).await;
+            Found::Recording(outcome) => {
+                return outcome.with_secrets(&self.secrets).stream(self.pace).await;
             }
             Found::Place(slot) => slot,
         };
         let mut recorder = Recorder::default();
-        let stream = match self.provider.complete_stream_ref(request).await {
+        let events = match self.provider.complete_stream_ref(request).await {
             Ok(stream) => stream.receiver,
             Err(error) => {
                 self.store(slot, recorder.failed(&error))?;
@@ -325,17 +353,26 @@ impl<P: Provider + 'static> Provider for Cassette<P> {
             }
         };
         let (tape, secrets) = (Arc::clone(&self.tape), self.secrets.clone());
+        let record_errors = self.record_errors;
+        let store = move |slot, recorder: Recorder| {
+            store(&tape, &secrets, record_errors, slot, recorder.finish())
+        };
         let mut place = Some((slot, recorder));
-        let recorded = stream.map(move |event| {
-            let Some((slot, mut recorder)) = place.take() else { return event };
-            if !recorder.take(&event) {
-                place = Some((slot, recorder));
-                return event;
-            }
-            match store(&tape, &secrets, slot, recorder.finish()) {
+        let recorded = events.map(Some).chain(stream::iter([None])).filter_map(move |event| {
+            let is_last = match (&mut place, &event) {
+                (Some((_, recorder)), Some(event)) => recorder.take(event),
+                // A stream may end after the message.
+                (Some((_, recorder)), None) => recorder.has_message(),
+                (None, _) => false,
+            };
+            let stored = match place.take_if(|_| is_last) {
+                Some((slot, recorder)) => store(slot, recorder),
+                None => Ok(()),
+            };
+            ready(match stored {
                 Ok(()) => event,
-                Err(error) => StreamEvent::Error(error.into()),
-            }
+                Err(error) => Some(StreamEvent::Error(error.into())),
+            })
         });
         Ok(StreamHandle::from(StreamReceiver::new(recorded)))
     }
@@ -355,6 +392,7 @@ impl<P> Clone for Cassette<P> {
             pace: self.pace,
             secrets: self.secrets.clone(),
             normalize: self.normalize.clone(),
+            record_errors: self.record_errors,
             tape: Arc::clone(&self.tape),
         }
     }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::CassettePace;
+use super::secrets::Secrets;
 
 /// A request in its JSON form.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,8 +31,12 @@ impl Request {
         self.0.get("messages").and_then(Value::as_array).map_or(&[], Vec::as_slice)
     }
 
-    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Value> {
-        self.0.values_mut()
+    pub(super) fn remove_secrets(&mut self, secrets: &Secrets) {
+        let mut whole = Value::Object(std::mem::take(&mut self.0));
+        secrets.remove(&mut whole);
+        if let Value::Object(fields) = whole {
+            self.0 = fields;
+        }
     }
 }
 
@@ -112,13 +117,43 @@ impl Outcome {
         }
     }
 
-    /// Applies a function to the JSON form of all texts. Leaves the outcome as it is if the result is not valid.
-    pub(super) fn map_texts(&mut self, map: &impl Fn(&mut Value)) {
-        let Ok(mut value) = serde_json::to_value(&*self) else { return };
-        map(&mut value);
-        if let Ok(mapped) = serde_json::from_value(value) {
-            *self = mapped;
+    /// Replaces secrets by placeholders.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if the result is not an outcome any more. The secrets would otherwise stay in the file.
+    pub(super) fn remove_secrets(&mut self, secrets: &Secrets) -> Result<(), String> {
+        if let Self::Stream(pieces) = self {
+            Event::remove_secrets(pieces, secrets);
         }
+        *self = self.mapped(&|value| secrets.remove(value)).map_err(|error| {
+            format!("a secret is also a part of the format, so give a longer value to `secret`: {error}")
+        })?;
+        Ok(())
+    }
+
+    /// Replaces placeholders by secrets. Leaves the outcome as it is if a secret is not valid in its place.
+    pub(super) fn with_secrets(self, secrets: &Secrets) -> Self {
+        self.mapped(&|value| secrets.restore(value)).unwrap_or(self)
+    }
+
+    fn mapped(&self, map: &impl Fn(&mut Value)) -> serde_json::Result<Self> {
+        let mut value = serde_json::to_value(self)?;
+        map(&mut value);
+        serde_json::from_value(value)
+    }
+
+    /// Returns the error of the outcome, which may be the last event of a stream.
+    pub(super) fn error(&self) -> Option<ProviderError> {
+        let error = match self {
+            Self::Response { .. } => None,
+            Self::Error { error, .. } => Some(error),
+            Self::Stream(pieces) => match pieces.last().map(|piece| &piece.event) {
+                Some(Event::Error(error)) => Some(error),
+                _ => None,
+            },
+        };
+        error.map(|error| error.clone().into_provider_error())
     }
 
     /// Returns the response as a whole.
@@ -142,8 +177,12 @@ impl Outcome {
                 wait(ms, pace).await;
                 Ok(StreamHandle::from(StreamReceiver::from(response)))
             }
-            Self::Error { ms, error } => {
+            Self::Error { ms, mut error } => {
                 wait(ms, pace).await;
+                // A retry of an immediate replay does not wait for the vendor's limit.
+                if pace == CassettePace::Immediate && error.millis.is_some() {
+                    error.millis = Some(0);
+                }
                 Err(error.into_provider_error())
             }
             Self::Stream(pieces) => {
@@ -173,6 +212,16 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// The text to which a delta belongs.
+#[derive(PartialEq)]
+enum DeltaOf {
+    Text,
+    Thinking,
+    Signature,
+    /// The arguments of the tool call with this id.
+    Call(String),
+}
+
 /// Records the events of a stream.
 #[derive(Debug)]
 pub(super) struct Recorder {
@@ -199,6 +248,11 @@ impl Recorder {
         is_last
     }
 
+    /// Returns `true` if the stream has a whole message, so that it is usable without its last event.
+    pub(super) fn has_message(&self) -> bool {
+        self.message.is_some()
+    }
+
     /// Returns the recorded stream.
     pub(super) fn finish(self) -> Outcome {
         Outcome::Stream(self.pieces)
@@ -211,6 +265,27 @@ impl Recorder {
 }
 
 impl Event {
+    /// Replaces secrets in deltas, also where they are split.
+    fn remove_secrets(pieces: &mut [Piece], secrets: &Secrets) {
+        let mut texts: Vec<(DeltaOf, Vec<&mut String>)> = Vec::new();
+        for piece in pieces {
+            let (of, text) = match &mut piece.event {
+                Self::Text(text) => (DeltaOf::Text, text),
+                Self::Thinking(text) => (DeltaOf::Thinking, text),
+                Self::Signature(text) => (DeltaOf::Signature, text),
+                Self::ToolUseDelta { id, delta } => (DeltaOf::Call(id.clone()), delta),
+                _ => continue,
+            };
+            match texts.iter_mut().find(|(other, _)| *other == of) {
+                Some((_, texts)) => texts.push(text),
+                None => texts.push((of, vec![text])),
+            }
+        }
+        for (_, mut texts) in texts {
+            secrets.remove_in_pieces(&mut texts);
+        }
+    }
+
     /// Returns the recorded form of an event. `None` for an event that a provider does not send. `last` is the message
     /// of the stream.
     fn record(event: &StreamEvent, last: &mut Option<Message>) -> Option<Self> {

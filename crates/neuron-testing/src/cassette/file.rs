@@ -22,9 +22,12 @@ struct File {
 #[derive(Deserialize)]
 struct Stored {
     /// Position of an earlier exchange whose conversation this request continues. `request` then has only the new
-    /// messages and the other fields, and `null` for a field that the earlier request has in addition.
+    /// messages and the other fields.
     #[serde(default)]
     continues: Option<usize>,
+    /// Fields that the earlier request has and this request has not.
+    #[serde(default)]
+    without: Vec<String>,
     request: Request,
     #[serde(flatten)]
     outcome: Outcome,
@@ -49,10 +52,11 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Exchange>>, String> {
         return Err(fails(&format!("its format is {version}, and this version reads {VERSION}")));
     }
     let mut exchanges: Vec<Exchange> = Vec::new();
-    for (index, Stored { continues, request, outcome }) in file.exchanges.into_iter().enumerate() {
+    for (index, stored) in file.exchanges.into_iter().enumerate() {
+        let Stored { continues, without, request, outcome } = stored;
         let request = match continues.map(|earlier| exchanges.get(earlier)) {
             None => request,
-            Some(Some(earlier)) => continued(&earlier.request, request),
+            Some(Some(earlier)) => continued(&earlier.request, request, &without),
             Some(None) => {
                 let reason = format!("exchange {index} (from 0) continues none before it");
                 return Err(fails(&reason));
@@ -73,19 +77,28 @@ pub(super) fn write(path: &Path, exchanges: &[Exchange]) -> Result<(), String> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(fails)?;
     }
+    let text = text(exchanges);
+    // An exchange that a replay could not read must fail where it is recorded.
+    if let Err(error) = serde_json::from_str::<File>(&text) {
+        return Err(format!("cannot record in the cassette {}: {error}", path.display()));
+    }
     // Renamed, so that a process that ends meanwhile leaves the file as it was.
-    let new = path.with_extension(format!("{}.new", std::process::id()));
-    fs::write(&new, text(exchanges)).and_then(|()| fs::rename(&new, path)).map_err(fails)
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".{}.new", std::process::id()));
+    fs::write(&new, text).and_then(|()| fs::rename(&new, path)).map_err(fails)
 }
 
 /// Returns the text of a file. Requests and responses are indented. A piece of a stream is one line.
 fn text(exchanges: &[Exchange]) -> String {
     let stored = exchanges.iter().enumerate().map(|(index, exchange)| {
         let earlier = exchanges.get(..index).unwrap_or_default();
-        let (continues, request) = shortened(earlier, &exchange.request);
+        let Shortened { continues, without, request } = shortened(earlier, &exchange.request);
         let mut text = String::from("    {\n");
         if let Some(continues) = continues {
             let _ = writeln!(text, "      \"continues\": {continues},");
+        }
+        if !without.is_empty() {
+            let _ = writeln!(text, "      \"without\": {},", line(&without));
         }
         let _ = writeln!(text, "      \"request\": {},", indented(&request, 6));
         match &exchange.outcome {
@@ -118,15 +131,23 @@ fn line(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// Returns a request without what an earlier request has, and the position of that request. `None` if the request
-/// continues no earlier conversation.
-fn shortened(earlier: &[Exchange], request: &Request) -> (Option<usize>, Request) {
+/// A request without the parts that it has in common with an earlier request. See [`Stored`].
+struct Shortened {
+    /// `None` if the request continues no earlier conversation, and is whole.
+    continues: Option<usize>,
+    without: Vec<String>,
+    request: Request,
+}
+
+fn shortened(earlier: &[Exchange], request: &Request) -> Shortened {
     let continued = earlier.iter().enumerate().filter(|(_, earlier)| {
         let before = earlier.request.messages();
         !before.is_empty() && request.messages().starts_with(before)
     });
     let longest = continued.max_by_key(|(_, earlier)| earlier.request.messages().len());
-    let Some((index, earlier)) = longest else { return (None, request.clone()) };
+    let Some((index, earlier)) = longest else {
+        return Shortened { continues: None, without: Vec::new(), request: request.clone() };
+    };
     let new = request.messages().get(earlier.request.messages().len()..).unwrap_or_default();
     let mut fields = Map::new();
     for (name, value) in &request.0 {
@@ -136,22 +157,18 @@ fn shortened(earlier: &[Exchange], request: &Request) -> (Option<usize>, Request
             fields.insert(name.clone(), value.clone());
         }
     }
-    for name in earlier.request.0.keys().filter(|name| !request.0.contains_key(*name)) {
-        fields.insert(name.clone(), Value::Null);
-    }
-    (Some(index), Request(fields))
+    let without = earlier.request.0.keys().filter(|name| !request.0.contains_key(*name));
+    Shortened { continues: Some(index), without: without.cloned().collect(), request: Request(fields) }
 }
 
-/// Returns the whole request of [`shortened`].
-fn continued(earlier: &Request, request: Request) -> Request {
+/// Returns the whole request of a [`Shortened`] request.
+fn continued(earlier: &Request, request: Request, without: &[String]) -> Request {
     let mut whole = earlier.0.clone();
+    whole.retain(|name, _| !without.contains(name));
     for (name, value) in request.0 {
         match (whole.get_mut(&name), value) {
             (Some(Value::Array(messages)), Value::Array(new)) if name == "messages" => {
                 messages.extend(new);
-            }
-            (_, Value::Null) => {
-                whole.remove(&name);
             }
             (_, value) => {
                 whole.insert(name, value);

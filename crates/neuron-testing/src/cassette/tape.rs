@@ -1,21 +1,37 @@
 //! The recordings of a cassette and their use.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use serde_json::Value;
 
 use super::difference::differences;
 use super::exchange::{Exchange, Outcome, Request};
 use super::{CassetteMatching, CassetteMode, VARIABLE, file};
+use crate::queue::lock;
 
 /// Maximum number of differences in an error.
 const SHOWN: usize = 12;
+
+/// The files that cassettes of this process record.
+static RECORDED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// The recordings of a file.
 #[derive(Debug)]
 pub(super) struct Tape {
     path: PathBuf,
     state: State,
+    /// The entry in [`RECORDED`]. `None` unless this tape records.
+    recorded: Option<PathBuf>,
+}
+
+impl Drop for Tape {
+    fn drop(&mut self) {
+        if let Some(path) = &self.recorded {
+            lock(&RECORDED).remove(path);
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -41,7 +57,7 @@ pub(super) struct Slot(usize);
 
 impl Tape {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, state: State::Unread }
+        Self { path, state: State::Unread, recorded: None }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -56,6 +72,9 @@ impl Tape {
     /// [`CassetteMode::Replay`].
     pub(super) fn load(&mut self, mode: CassetteMode) -> Result<(), String> {
         if let State::Unread = self.state {
+            if mode != CassetteMode::Replay {
+                self.claim()?;
+            }
             let read = match mode {
                 CassetteMode::Record => Ok(Some(Vec::new())),
                 CassetteMode::Replay | CassetteMode::Missing => file::read(&self.path),
@@ -83,6 +102,23 @@ impl Tape {
             State::Unreadable(reason) => Err(reason.clone()),
             _ => Ok(()),
         }
+    }
+
+    /// Enters the file into [`RECORDED`].
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason if another cassette records the file. Each would remove the exchanges of the other.
+    fn claim(&mut self) -> Result<(), String> {
+        let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
+        if !lock(&RECORDED).insert(path.clone()) {
+            return Err(format!(
+                "another cassette of this process records {}: use a clone of it, or another file",
+                self.path.display()
+            ));
+        }
+        self.recorded = Some(path);
+        Ok(())
     }
 
     fn recordings(&self) -> &[Recording] {
