@@ -76,7 +76,7 @@ pub(crate) async fn drive(
         *progress = driver.open(ledger);
     }
     if let Progress::Open { scopes, is_announced } = progress {
-        let ended = scopes.run(pin!(driver.advance(ledger, is_announced))).await;
+        let ended = scopes.run(pin!(driver.drive_ledger(ledger, is_announced))).await;
         let outcome = match ended {
             Ok(Some(step)) => return Some(Ok(step)),
             Ok(None) => {
@@ -143,7 +143,7 @@ impl Driver<'_> {
 
     /// Drives the run to its end, or to the end of a step if the reader receives steps. Returns `None` at the end of
     /// the run.
-    async fn advance(
+    async fn drive_ledger(
         &self,
         ledger: &mut Ledger,
         is_announced: &mut bool,

@@ -165,7 +165,7 @@ async fn left_alone(
     let mut first = Vec::new();
     for (index, message) in case.messages.iter().enumerate() {
         if index > 0 {
-            session.hand_on()?;
+            session.transfer()?;
         }
         let parts = session.whole_run(Begin::Message(message.clone())).await;
         let parts = parts.map_err(|fault| format!("{way:?}, run {index}: {fault}"))?;
@@ -242,7 +242,7 @@ impl<'a> Session<'a> {
     }
 
     /// Passes the conversation to the next run as a server might, and checks that nothing is lost.
-    fn extend_context(&mut self) -> Checked {
+    fn transfer(&mut self) -> Checked {
         self.seen.insert(format!("reuse: {:?}", self.case.reuse));
         let text = |error: serde_json::Error| error.to_string();
         let chat = &mut self.agent.conversation;

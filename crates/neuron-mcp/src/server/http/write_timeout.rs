@@ -7,7 +7,10 @@ use tokio::io::AsyncWrite;
 use tokio_io_timeout::TimeoutWriter;
 
 /// Wraps a stream so that a write fails if no byte can be written for the time `limit`.
-pub(super) fn patient<S: AsyncWrite>(stream: S, limit: Duration) -> Pin<Box<TimeoutWriter<S>>> {
+pub(super) fn with_write_timeout<S: AsyncWrite>(
+    stream: S,
+    limit: Duration,
+) -> Pin<Box<TimeoutWriter<S>>> {
     let mut writer = TimeoutWriter::new(stream);
     writer.set_timeout(Some(limit));
     Box::pin(writer)
