@@ -135,8 +135,93 @@ async fn errors_are_replayed_with_their_kind() {
         let Some(StreamEvent::Error(error)) = events.last() else { panic!("{events:?}") };
         assert_eq!((events.len(), error.kind()), (3, "StreamError"));
     };
-    check(recording(&path, vendor)).await;
-    check(replaying(&path)).await;
+    check(recording(&path, vendor).record_errors()).await;
+    check(replaying(&path).pace(CassettePace::Recorded)).await;
+    // An immediate replay does not make a retry wait.
+    let error = replaying(&path).complete_ref(asking("a").view()).await.unwrap_err();
+    assert_eq!(error.retry_after(), Some(Duration::ZERO));
+}
+
+#[tokio::test]
+async fn errors_that_may_pass_are_not_recorded() {
+    let (_folder, path) = folder();
+    let vendor = ScriptedProvider::new([Reply::text("one")]);
+    recording(&path, vendor).complete_ref(asking("a").view()).await.unwrap();
+    let before = std::fs::read_to_string(&path).unwrap();
+    // A new recording without a key leaves the file as it is.
+    let vendor = ScriptedProvider::new([
+        Reply::error(ProviderError::Authentication("no key".to_owned())),
+        Reply::error(ProviderError::ServiceUnavailable("overloaded".to_owned())),
+    ]);
+    let cassette = recording(&path, vendor);
+    cassette.complete_ref(asking("a").view()).await.unwrap_err();
+    cassette.complete_stream_ref(asking("b").view()).await.unwrap_err();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
+    drop(cassette);
+    // What the request itself causes is recorded.
+    let vendor =
+        ScriptedProvider::new([Reply::error(ProviderError::InvalidRequest("too much".to_owned()))]);
+    recording(&path, vendor).complete_ref(asking("a").view()).await.unwrap_err();
+    assert_eq!(refusal(replaying(&path).complete_ref(asking("a").view()).await), "too much");
+}
+
+#[tokio::test]
+async fn second_cassette_that_records_a_file_is_an_error() {
+    let (_folder, path) = folder();
+    let first = recording(&path, ScriptedProvider::new([Reply::text("one"), Reply::text("two")]));
+    first.complete_ref(asking("a").view()).await.unwrap();
+    let second = recording(&path, ScriptedProvider::new([Reply::text("x")]));
+    let text = refusal(second.complete_ref(asking("b").view()).await);
+    assert!(text.contains("another cassette of this process records"), "{text}");
+    first.clone().complete_ref(asking("c").view()).await.unwrap();
+    drop(first);
+    assert_eq!(replaying(&path).unused(), 2);
+    let third = recording(&path, ScriptedProvider::new([Reply::text("x")]));
+    third.complete_ref(asking("b").view()).await.unwrap();
+}
+
+#[tokio::test]
+async fn stream_that_ends_after_its_message_is_recorded() {
+    let (_folder, path) = folder();
+    let whole = ScriptedProvider::new([Reply::text("Hello")]);
+    let mut stream = whole.complete_stream_ref(asking("a").view()).await.unwrap().receiver;
+    let mut until = 0;
+    while let Some(event) = stream.recv().await {
+        until += 1;
+        if let StreamEvent::MessageComplete(_) = event {
+            break;
+        }
+    }
+    let vendor = ScriptedProvider::new([Reply::text("Hello").end_early_after(until)]);
+    let recorded = events(&recording(&path, vendor), &asking("a")).await;
+    assert_eq!(shown(&events(&replaying(&path), &asking("a")).await), shown(&recorded));
+}
+
+#[tokio::test]
+async fn null_and_absent_fields_are_distinguished() {
+    let (_folder, path) = folder();
+    let extra = |extra: Option<Value>| CompletionRequest { extra, ..asking("a") };
+    let requests = [extra(Some(json!({"a": null}))), extra(Some(Value::Null)), extra(None)];
+    let vendor = ScriptedProvider::new(["1", "2", "3"].map(Reply::text));
+    let cassette = recording(&path, vendor);
+    for request in &requests {
+        cassette.complete_ref(request.view()).await.unwrap();
+    }
+    let cassette = replaying(&path);
+    for request in &requests {
+        cassette.complete_ref(request.view()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn exchange_that_cannot_be_read_again_fails_where_it_is_recorded() {
+    let (_folder, path) = folder();
+    let deep = (0..125).fold(json!(1), |inner, _| json!([inner]));
+    let vendor = ScriptedProvider::new([Reply::tool_call("1", "deep", deep), Reply::text("x")]);
+    let cassette = recording(&path, vendor);
+    let error = cassette.complete_ref(asking("a").view()).await.unwrap_err().to_string();
+    assert!(error.contains("cannot record") && error.contains("recursion limit"), "{error}");
+    assert!(!path.exists());
 }
 
 #[tokio::test]
@@ -223,6 +308,7 @@ async fn only_missing_exchanges_call_the_vendor() {
     let missing = |provider| Cassette::new(&path, provider).mode(CassetteMode::Missing);
     let first = missing(ScriptedProvider::new([Reply::text("one")]));
     first.complete_ref(asking("first").view()).await.unwrap();
+    drop(first);
     let vendor = ScriptedProvider::new([Reply::text("two")]);
     let second = missing(vendor.clone());
     for (request, expected) in [("first", "one"), ("second", "two")] {
@@ -248,32 +334,93 @@ async fn unused_recording_fails_the_assertion() {
     cassette.assert_complete();
 }
 
+/// Returns the text of all deltas of the recorded streams.
+fn recorded_deltas(path: &Path) -> String {
+    let file: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let exchanges = file["exchanges"].as_array().unwrap().iter();
+    let pieces = exchanges.flat_map(|exchange| exchange["stream"].as_array().into_iter().flatten());
+    let deltas = pieces.filter_map(|piece| {
+        ["text", "thinking"]
+            .iter()
+            .find_map(|kind| piece[kind].as_str())
+            .or_else(|| piece["tool_use_delta"]["delta"].as_str())
+    });
+    deltas.collect()
+}
+
 #[tokio::test]
 async fn secrets_are_not_in_the_file_and_are_restored() {
-    const TOKEN: &str = "hunter2-and-more";
+    const TOKEN: &str = "hunter2 \"and\" more";
     const KEY: &str = "sk-ant-api03-AAAABBBBCCCCDDDDEEEE";
     let (_folder, path) = folder();
-    let request = asking(&format!("My token is {TOKEN}, and my key is {KEY}. Is sk-8 a size?"));
+    let nested = json!({"env": format!("KEY:\n{KEY}"), "token": TOKEN}).to_string();
+    let request =
+        asking(&format!("My token is {TOKEN}, and my key is {KEY}. Is sk-8 a size? {nested}"));
     let vendor = ScriptedProvider::new([
         Reply::text(format!("I keep {TOKEN} and {KEY}.")),
-        Reply::tool_call("1", "log_in", json!({"token": TOKEN})),
+        Reply::tool_call("1", "log_in", json!({"token": TOKEN, "Names-1 hunter2 \"and\" more": 1}))
+            .with_text(format!("As {TOKEN}, with {KEY}."))
+            .chunk_chars(4),
     ]);
-    let cassette = recording(&path, vendor.clone()).secret("token", TOKEN).secret("empty", "");
+    let with = |cassette: Cassette<ScriptedProvider>, token: &str| {
+        cassette.secret("token", token).secret("user", "hunter2").secret("empty", "")
+    };
+    let cassette = with(recording(&path, vendor.clone()), TOKEN);
     cassette.complete_ref(request.view()).await.unwrap();
     events(&cassette, &asking("log in")).await;
     // The vendor gets the request as it is.
     assert_eq!(vendor.requests()[0], request);
     let file = std::fs::read_to_string(&path).unwrap();
-    assert!(!file.contains(TOKEN) && !file.contains(KEY), "{file}");
-    assert!(file.contains("My token is [token], and my key is [KEY]. Is sk-8 a size?"), "{file}");
+    for text in [&file, &recorded_deltas(&path)] {
+        assert!(!text.contains("hunter2") && !text.contains("AAAABBBB"), "{text}");
+    }
+    assert!(
+        file.contains("My token is [secret:token], and my key is [KEY]. Is sk-8 a size?"),
+        "{file}"
+    );
+    assert_eq!(
+        recorded_deltas(&path),
+        "As [secret:token], with [KEY].\
+         {\"token\":\"[secret:token:json]\",\"Names-1 [secret:token:json]\":1}"
+    );
 
-    let cassette = replaying(&path).secret("token", "another");
-    let request = asking(&format!("My token is another, and my key is {KEY}. Is sk-8 a size?"));
+    let other = "an \"other\" one";
+    let cassette = with(replaying(&path), other);
+    let nested = json!({"env": format!("KEY:\n{KEY}"), "token": other}).to_string();
+    let request =
+        asking(&format!("My token is {other}, and my key is {KEY}. Is sk-8 a size? {nested}"));
     let response = cassette.complete_ref(request.view()).await.unwrap();
-    assert_eq!(response.message.text(), "I keep another and [KEY].");
-    let response = cassette.complete_ref(asking("log in").view()).await.unwrap();
-    let ContentBlock::ToolUse { input, .. } = &response.message.content[0] else { panic!() };
-    assert_eq!(*input, json!({"token": "another"}));
+    assert_eq!(response.message.text(), format!("I keep {other} and [KEY]."));
+    let replayed = events(&cassette, &asking("log in")).await;
+    let delta: String = replayed
+        .iter()
+        .filter_map(|event| match event {
+            StreamEvent::ToolUseInputDelta { delta, .. } => Some(delta.as_str()),
+            _ => None,
+        })
+        .collect();
+    let expected = json!({"token": other, "Names-1 an \"other\" one": 1});
+    assert_eq!(serde_json::from_str::<Value>(&delta).unwrap(), expected);
+    let input = replayed.iter().find_map(|event| match event {
+        StreamEvent::ToolUse { input, .. } => Some(input),
+        _ => None,
+    });
+    assert_eq!(input, Some(&expected));
+}
+
+#[tokio::test]
+async fn secret_that_is_a_word_of_the_format_is_replaced_only_in_texts() {
+    let (_folder, path) = folder();
+    let vendor = ScriptedProvider::new([Reply::text("the assistant ends the text")]);
+    let cassette =
+        recording(&path, vendor).secret("a", "stan").secret("b", "text").secret("c", "end_turn");
+    let request = asking("an assistant and a text");
+    cassette.complete_ref(request.view()).await.unwrap();
+    let file = std::fs::read_to_string(&path).unwrap();
+    assert!(file.contains("an assi[secret:a]t and a [secret:b]"), "{file}");
+    let cassette = replaying(&path).secret("a", "stan").secret("b", "text").secret("c", "end_turn");
+    let response = cassette.complete_ref(request.view()).await.unwrap();
+    assert_eq!(response.message.text(), "the assistant ends the text");
 }
 
 #[tokio::test]

@@ -127,7 +127,9 @@ impl Outcome {
             Event::remove_secrets(pieces, secrets);
         }
         *self = self.mapped(&|value| secrets.remove(value)).map_err(|error| {
-            format!("a secret is also a part of the format, so give a longer value to `secret`: {error}")
+            format!(
+                "a secret is also a part of the format, so give a longer value to `secret`: {error}"
+            )
         })?;
         Ok(())
     }

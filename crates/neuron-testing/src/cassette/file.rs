@@ -158,7 +158,11 @@ fn shortened(earlier: &[Exchange], request: &Request) -> Shortened {
         }
     }
     let without = earlier.request.0.keys().filter(|name| !request.0.contains_key(*name));
-    Shortened { continues: Some(index), without: without.cloned().collect(), request: Request(fields) }
+    Shortened {
+        continues: Some(index),
+        without: without.cloned().collect(),
+        request: Request(fields),
+    }
 }
 
 /// Returns the whole request of a [`Shortened`] request.

@@ -6,8 +6,27 @@ use serde_json::{Map, Value};
 
 /// Beginnings of the keys of well-known services. `eyJ` begins a JSON Web Token.
 const KEYS: [&str; 22] = [
-    "sk-", "sk_live_", "rk_live_", "gsk_", "xai-", "hf_", "glpat-", "ghp_", "gho_", "ghs_", "ghu_",
-    "github_pat_", "AKIA", "ASIA", "AIza", "npm_", "xoxb-", "xoxp-", "pk-", "pk_live_", "SG.",
+    "sk-",
+    "sk_live_",
+    "rk_live_",
+    "gsk_",
+    "xai-",
+    "hf_",
+    "glpat-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "ghu_",
+    "github_pat_",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "npm_",
+    "xoxb-",
+    "xoxp-",
+    "pk-",
+    "pk_live_",
+    "SG.",
     "eyJ",
 ];
 /// Minimum length of a key in bytes. Shorter words with the same beginning are ordinary text.

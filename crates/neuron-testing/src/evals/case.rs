@@ -61,7 +61,7 @@ impl Case {
     }
 
     /// Sets further data of the case for the agent and for checks.
-    pub fn data(mut self, data: impl Into<Value>) -> Self {
+    pub fn with_data(mut self, data: impl Into<Value>) -> Self {
         self.data = data.into();
         self
     }
@@ -114,7 +114,7 @@ impl Case {
 
     /// Returns the further data. `null` by default.
     #[must_use]
-    pub fn get_data(&self) -> &Value {
+    pub fn data(&self) -> &Value {
         &self.data
     }
 }

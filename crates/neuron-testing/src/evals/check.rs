@@ -22,6 +22,7 @@ pub struct Check {
 
 /// The result of a check, from 0 to 1.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Score {
     /// The score. It is limited to the range from 0 to 1, and a number that is not finite counts as 0.
     pub value: f64,
@@ -233,12 +234,16 @@ fn called(run: &Run) -> String {
     }
 }
 
-/// Returns `true` if a value has all fields of another value. Lists and plain values must be equal.
+/// Returns `true` if a value has all fields of another value. Lists and plain values must be equal. Numbers are compared
+/// by value, because a model may write 5 as 5.0.
 fn contains(value: &Value, part: &Value) -> bool {
     match (value, part) {
         (Value::Object(fields), Value::Object(part)) => part
             .iter()
             .all(|(name, part)| fields.get(name).is_some_and(|value| contains(value, part))),
+        (Value::Number(value), Value::Number(part)) => {
+            value == part || value.as_f64() == part.as_f64() && (value.is_f64() || part.is_f64())
+        }
         (value, part) => value == part,
     }
 }

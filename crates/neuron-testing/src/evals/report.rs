@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::PassRate;
 
@@ -10,7 +10,7 @@ use super::PassRate;
 ///
 /// It is shown as text, and converted to JSON by [`to_json`](Self::to_json) and to JUnit's XML by
 /// [`to_junit`](Self::to_junit).
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
     /// Name of the eval.
@@ -20,7 +20,7 @@ pub struct Report {
 }
 
 /// The results of a case.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CaseReport {
     /// Name of the case.
@@ -30,7 +30,7 @@ pub struct CaseReport {
 }
 
 /// The results of a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunReport {
     /// The error of the agent. `None` if the agent had a result.
@@ -46,7 +46,7 @@ pub struct RunReport {
 }
 
 /// The result of a check.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct CheckReport {
     /// Name of the check.
@@ -77,7 +77,7 @@ impl Report {
     #[track_caller]
     pub fn assert_pass_rate(&self, minimum: f64) {
         let rate = self.pass_rate().rate;
-        assert!(rate >= minimum, "the pass rate is {rate:.2}, and not {minimum}\n{self}");
+        assert!(rate >= minimum, "the pass rate {rate:.3} is below {minimum}\n{self}");
     }
 
     /// Returns the report as indented JSON.
@@ -86,15 +86,26 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
+    /// Reads the JSON of [`to_json`](Self::to_json), for example of the main branch for [`compare`](Self::compare).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is not the JSON of a report.
+    pub fn from_json(json: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(json)
+    }
+
     /// Returns the report as JUnit's XML. Each run is a test case.
     #[must_use]
     pub fn to_junit(&self) -> String {
         let rate = self.pass_rate();
         let name = escaped(&self.name);
-        let (runs, failed) = (rate.runs, rate.runs - rate.passed);
+        let all = || self.cases.iter().flat_map(|case| &case.runs);
+        let errors = all().filter(|run| run.error.is_some()).count();
+        let (runs, failed) = (rate.runs, rate.runs - rate.passed - errors);
         let mut xml = format!(
             "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"{name}\" \
-             tests=\"{runs}\" failures=\"{failed}\">\n"
+             tests=\"{runs}\" failures=\"{failed}\" errors=\"{errors}\">\n"
         );
         for case in &self.cases {
             for (number, run) in case.runs.iter().enumerate() {
@@ -108,7 +119,8 @@ impl Report {
                 xml.push_str(&match run.failure() {
                     None => "/>\n".to_owned(),
                     Some(failure) => format!(
-                        ">\n      <failure message=\"{}\"/>\n    </testcase>\n",
+                        ">\n      <{} message=\"{}\"/>\n    </testcase>\n",
+                        if run.error.is_some() { "error" } else { "failure" },
                         escaped(&failure)
                     ),
                 });
@@ -118,10 +130,16 @@ impl Report {
         xml
     }
 
-    /// Compares this report with the report of another agent, which is the baseline.
+    /// Compares this report with the report of another agent, which is the baseline. Compares only the cases that both
+    /// have.
     #[must_use]
     pub fn compare(&self, baseline: &Self) -> Comparison {
-        let (rate, before) = (self.pass_rate(), baseline.pass_rate());
+        let of = |report: &Self, name: &str| report.cases.iter().any(|case| case.name == name);
+        let common = |report: &Self, other: &Self| {
+            let cases = report.cases.iter().filter(|case| of(other, &case.name));
+            rate_of(cases.flat_map(|case| &case.runs))
+        };
+        let (rate, before) = (common(self, baseline), common(baseline, self));
         let (difference, low, high) = rate.difference(&before);
         let changed = self.cases.iter().filter_map(|case| {
             let before = baseline.cases.iter().find(|other| other.name == case.name)?.pass_rate();
@@ -129,7 +147,13 @@ impl Report {
             (rate.passed * before.runs != before.passed * rate.runs)
                 .then(|| (case.name.clone(), before, rate))
         });
-        Comparison { baseline: before, rate, difference, low, high, changed: changed.collect() }
+        let without = |report: &Self, other: &Self| {
+            let cases = report.cases.iter().filter(|case| !of(other, &case.name));
+            cases.map(|case| case.name.clone()).collect::<Vec<_>>()
+        };
+        let left_out = [without(baseline, self), without(self, baseline)].concat();
+        let changed = changed.collect();
+        Comparison { baseline: before, rate, difference, low, high, changed, left_out }
     }
 }
 
@@ -214,7 +238,10 @@ fn escaped(text: &str) -> String {
 }
 
 /// The difference between the reports of two agents.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+///
+/// The interval answers whether the agents differ with these cases. Whether they differ with other cases depends on how
+/// many and how various the cases are, and not on the number of runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Comparison {
     /// Pass rate of the baseline.
@@ -227,13 +254,14 @@ pub struct Comparison {
     pub low: f64,
     /// The upper end of the interval.
     pub high: f64,
-    /// The cases whose pass rate differs, with the pass rate of the baseline and of the compared agent. Cases that only
-    /// one report has are left out.
+    /// The cases whose pass rate differs, with the pass rate of the baseline and of the compared agent.
     pub changed: Vec<(String, PassRate, PassRate)>,
+    /// The names of the cases that only one report has. They are not compared.
+    pub left_out: Vec<String>,
 }
 
 impl Comparison {
-    /// Returns `true` if chance alone hardly explains the difference, because its interval does not contain 0.
+    /// Returns `true` if the interval of the difference does not contain 0.
     #[must_use]
     pub fn is_significant(&self) -> bool {
         self.low > 0.0 || self.high < 0.0
@@ -256,6 +284,13 @@ impl fmt::Display for Comparison {
         for (name, before, now) in &self.changed {
             let (before, all) = (before.passed, before.runs);
             writeln!(f, "  {name}: {before} of {all}, now {} of {}", now.passed, now.runs)?;
+        }
+        if !self.left_out.is_empty() {
+            writeln!(
+                f,
+                "not compared, because only one report has them: {}",
+                self.left_out.join(", ")
+            )?;
         }
         Ok(())
     }

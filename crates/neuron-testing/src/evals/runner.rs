@@ -1,16 +1,18 @@
 //! Runs of an agent with the cases of an eval.
 
+use std::collections::HashSet;
 use std::fmt::Display;
+use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
-use neuron_types::{AgentResult, ContentBlock, Message, TokenUsage};
+use neuron_types::{AgentResult, Message, TokenUsage};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::report::{CaseReport, CheckReport, Report, RunReport};
-use super::{Case, Check};
+use super::{Case, Check, Score};
 
 /// Cases that an agent runs.
 #[derive(Debug, Clone)]
@@ -55,19 +57,19 @@ impl Eval {
         self
     }
 
-    /// Sets the number of runs of each case. Default: 1.
+    /// Sets the number of runs of each case. Default and minimum: 1.
     pub fn repeat(mut self, runs: usize) -> Self {
         self.repeat = runs.max(1);
         self
     }
 
-    /// Sets the maximum number of concurrent runs. Default: 4.
+    /// Sets the maximum number of concurrent runs. Default: 4. Minimum: 1.
     pub fn concurrency(mut self, runs: usize) -> Self {
         self.concurrency = runs.max(1);
         self
     }
 
-    /// Sets the maximum time of a run, without its checks. A run that takes longer fails. Default: 10 minutes.
+    /// Sets the maximum time of a run, and of each check. Default: 10 minutes.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
@@ -76,7 +78,13 @@ impl Eval {
     /// Runs an agent with all cases, and scores the runs.
     ///
     /// `agent` runs with a case and returns the result of the run. A run fails if `agent` returns an error, panics or
-    /// takes too long. All other runs continue.
+    /// takes too long. A check fails if it panics or takes too long. All other runs continue.
+    ///
+    /// All runs are in the task of the caller, so an agent must not block its thread.
+    ///
+    /// # Panics
+    ///
+    /// Panics if two cases have the same name, or outside of a tokio runtime with timers.
     ///
     /// # Cancel safety
     ///
@@ -85,15 +93,20 @@ impl Eval {
         &self,
         agent: impl AsyncFn(&Case) -> Result<AgentResult, E>,
     ) -> Report {
+        let mut names = HashSet::new();
+        for case in &self.cases {
+            assert!(names.insert(case.name()), "two cases have the name {:?}", case.name());
+        }
         let agent = &agent;
         let runs = self.cases.iter().flat_map(|case| (0..self.repeat).map(move |_| case));
-        let reports: Vec<RunReport> = stream::iter(runs)
-            .map(|case| self.run_case(case, agent))
-            // The order of the cases is kept for the report.
-            .buffered(self.concurrency)
+        let mut reports: Vec<(usize, RunReport)> = stream::iter(runs.enumerate())
+            .map(async |(index, case)| (index, self.run_case(case, agent).await))
+            .buffer_unordered(self.concurrency)
             .collect()
             .await;
-        let mut reports = reports.into_iter();
+        // In the order of the cases.
+        reports.sort_by_key(|(index, _)| *index);
+        let mut reports = reports.into_iter().map(|(_, report)| report);
         let cases = self.cases.iter().map(|case| CaseReport {
             name: case.name().to_owned(),
             runs: reports.by_ref().take(self.repeat).collect(),
@@ -108,12 +121,9 @@ impl Eval {
     ) -> RunReport {
         let start = Instant::now();
         // The closure is called inside the future, so that a panic before its first `await` is caught too.
-        let work = AssertUnwindSafe(async { agent(case).await }).catch_unwind();
-        let result = match tokio::time::timeout(self.timeout, work).await {
-            Ok(Ok(Ok(result))) => Ok(result),
-            Ok(Ok(Err(error))) => Err(error.to_string()),
-            Ok(Err(panic)) => Err(format!("the agent panicked: {}", text_of(&*panic))),
-            Err(_) => Err(format!("the agent took longer than {:?}", self.timeout)),
+        let result = match self.guarded(async { agent(case).await }).await {
+            Ok(result) => result.map_err(|error| error.to_string()),
+            Err(reason) => Err(format!("the agent {reason}")),
         };
         let seconds = start.elapsed().as_secs_f64();
         let result = match result {
@@ -123,7 +133,9 @@ impl Eval {
         let run = Run(result);
         let mut checks = Vec::new();
         for check in case.checks.iter().chain(&self.checks) {
-            let (score, passed) = check.score(case, &run).await;
+            let scored = self.guarded(async { check.score(case, &run).await }).await;
+            let (score, passed) = scored
+                .unwrap_or_else(|reason| (Score::new(0.0, format!("the check {reason}")), false));
             let name = check.name().to_owned();
             checks.push(CheckReport { name, score: score.bounded(), passed, reason: score.reason });
         }
@@ -133,6 +145,16 @@ impl Eval {
             tokens: run.usage().total_tokens(),
             turns: run.turns(),
             seconds,
+        }
+    }
+
+    /// Runs work within the time limit. Returns the reason if it panics or takes too long.
+    async fn guarded<T>(&self, work: impl Future<Output = T>) -> Result<T, String> {
+        let work = AssertUnwindSafe(work).catch_unwind();
+        match tokio::time::timeout(self.timeout, work).await {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(panic)) => Err(format!("panicked: {}", text_of(&*panic))),
+            Err(_) => Err(format!("took longer than {:?}", self.timeout)),
         }
     }
 }
@@ -177,14 +199,11 @@ impl Run {
         self.0.turns
     }
 
-    /// Returns the names and arguments of all tool calls in the conversation, in the model's order.
+    /// Returns the names and arguments of all tool calls in the conversation, in the model's order. They include the
+    /// calls from before this run, if the conversation did not begin with it.
     pub fn tool_calls(&self) -> impl Iterator<Item = (&str, &Value)> {
-        self.0.messages.iter().flat_map(|message| &message.content).filter_map(
-            |block| match block {
-                ContentBlock::ToolUse { name, input, .. } => Some((name.as_str(), input)),
-                _ => None,
-            },
-        )
+        let calls = self.0.messages.iter().flat_map(Message::tool_uses);
+        calls.map(|call| (call.name, call.input))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The share of passed runs, with its 95 % confidence interval.
 ///
 /// The interval is Wilson's, which also holds for few runs and for rates of 0 and 1 (E. B. Wilson, "Probable inference,
 /// the law of succession, and statistical inference", 1927).
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PassRate {
     /// Number of passed runs.
