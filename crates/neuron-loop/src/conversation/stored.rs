@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Conversation;
 use crate::ledger::{
-    Asked, Batch, CallState, CompactionBackoff, KnownSize, Ledger, Phase, RunRecord, RunUsage,
-    Said, Tally, Version,
+    Batch, CallState, CompactionBackoff, KnownSize, Ledger, PendingDecision, Phase, Reminders,
+    RunRecord, RunUsage, Tally, Version,
 };
 
 /// Key of the conversation in [`SessionState::custom`].
@@ -178,10 +178,10 @@ fn from_first_snapshot(snapshot: RunSnapshot) -> Result<Ledger, LoopError> {
         Value::Null => LoopState::default(),
         state => serde_json::from_value(state).map_err(|error| damaged(&error.to_string()))?,
     };
-    let said = state.reminders.iter().filter_map(|&place| snapshot.messages.get(place));
+    let reminders = state.reminders.iter().filter_map(|&place| snapshot.messages.get(place));
     Ok(Ledger {
         version: Version,
-        said: Said::new(said.map(Message::text)),
+        reminders: Reminders::new(reminders.map(Message::text)),
         phase: Phase::TurnStart,
         size: state.size,
         compaction: state.context_budget,
@@ -232,9 +232,10 @@ pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalE
     let state = |id: &str| {
         let waits = pending.calls.iter().find(|waiting| waiting.call.id == id);
         match waits {
-            Some(waiting) => {
-                CallState::Asked(Box::new(Asked { pending: waiting.clone(), decision: None }))
-            }
+            Some(waiting) => CallState::AwaitingApproval(Box::new(PendingDecision {
+                pending: waiting.clone(),
+                decision: None,
+            })),
             None => CallState::Ended { is_error: false, ran: false },
         }
     };

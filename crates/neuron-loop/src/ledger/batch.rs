@@ -11,7 +11,7 @@ use neuron_types::{
     ToolUseRef, transcript,
 };
 
-use super::{Asked, Batch, CallState, Ledger, Phase, Tally};
+use super::{Batch, CallState, Ledger, PendingDecision, Phase, Tally};
 
 /// The reason for a missing result if no other reason is known.
 const INTERRUPTED: &str = "the run was interrupted";
@@ -198,7 +198,10 @@ impl<'l> Calls<'l> {
 
     /// Makes a call wait for an approval.
     pub(crate) fn hold(&mut self, index: usize, pending: PendingCall) {
-        self.set_state(index, CallState::Asked(Box::new(Asked { pending, decision: None })));
+        self.set_state(
+            index,
+            CallState::AwaitingApproval(Box::new(PendingDecision { pending, decision: None })),
+        );
     }
 
     /// Returns the result of a call as it is in the history, or `None` if there is no such call.
@@ -214,7 +217,7 @@ impl<'l> Calls<'l> {
             let (text, otherwise): (fn(&str) -> _, _) = match self.state(index) {
                 Some(CallState::Open) => (not_executed, INTERRUPTED),
                 Some(CallState::Begun { .. }) => (interrupted, INTERRUPTED),
-                Some(CallState::Asked(asked)) => match asked.pending.nested {
+                Some(CallState::AwaitingApproval(asked)) => match asked.pending.nested {
                     Some(_) => (interrupted, "an agent inside the call awaits an approval"),
                     None => (not_executed, "the call awaits an approval"),
                 },

@@ -32,7 +32,8 @@ pub(crate) enum CallState {
     #[default]
     Open,
     /// The call needs an approval. It has not begun, even if the decision is already there.
-    Asked(Box<Asked>),
+    #[serde(rename = "asked")]
+    AwaitingApproval(Box<PendingDecision>),
     /// The call has begun, and its result is not known.
     Begun {
         /// The arguments that run, if an approval may have changed them.
@@ -49,7 +50,7 @@ pub(crate) enum CallState {
 
 /// A call that needs an approval, with the decision once it was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct PendingDecision {
     pub(crate) pending: PendingCall,
     pub(crate) decision: Option<ApprovalDecision>,
 }
@@ -83,7 +84,7 @@ impl Batch {
         use ApprovalDecision::{Approve, ApproveEdited};
         let starts = |state: &&CallState| match state {
             CallState::Open => true,
-            CallState::Asked(asked) => {
+            CallState::AwaitingApproval(asked) => {
                 matches!(asked.decision, Some(Approve | ApproveEdited { .. }))
             }
             _ => false,
@@ -102,7 +103,7 @@ impl CallState {
     pub(crate) fn can_begin(&self) -> bool {
         match self {
             Self::Open => true,
-            Self::Asked(asked) => asked.decision.is_some(),
+            Self::AwaitingApproval(asked) => asked.decision.is_some(),
             _ => false,
         }
     }
@@ -110,7 +111,7 @@ impl CallState {
     /// Returns the pending call if the call needs an approval and has not begun.
     pub(crate) fn pending(&self) -> Option<&PendingCall> {
         match self {
-            Self::Asked(asked) => Some(&asked.pending),
+            Self::AwaitingApproval(asked) => Some(&asked.pending),
             _ => None,
         }
     }
@@ -119,7 +120,7 @@ impl CallState {
     /// in the history are used.
     pub(crate) fn edited(&self) -> Option<&Value> {
         match self {
-            Self::Asked(asked) => match &asked.decision {
+            Self::AwaitingApproval(asked) => match &asked.decision {
                 Some(ApprovalDecision::ApproveEdited { input }) => Some(input),
                 _ => Some(&asked.pending.call.input),
             },
@@ -140,7 +141,7 @@ impl Ledger {
     pub(crate) fn decided_calls(&self) -> impl Iterator<Item = &PendingCall> {
         let states = self.batch().map_or(&[][..], |batch| &batch.calls);
         states.iter().filter_map(|state| match state {
-            CallState::Asked(asked) if asked.decision.is_some() => Some(&asked.pending),
+            CallState::AwaitingApproval(asked) if asked.decision.is_some() => Some(&asked.pending),
             _ => None,
         })
     }
@@ -177,10 +178,10 @@ impl Ledger {
     }
 
     /// Iterates over the calls that need an approval and have not begun.
-    fn asked_calls(&mut self) -> impl Iterator<Item = &mut Asked> {
+    fn asked_calls(&mut self) -> impl Iterator<Item = &mut PendingDecision> {
         let states = self.batch_mut().map_or(&mut [][..], |batch| &mut batch.calls);
         states.iter_mut().filter_map(|state| match state {
-            CallState::Asked(asked) => Some(&mut **asked),
+            CallState::AwaitingApproval(asked) => Some(&mut **asked),
             _ => None,
         })
     }

@@ -163,7 +163,7 @@ impl Ledger {
     ///
     /// [`ContextError::CompactionFailed`] if no message is left that the model can answer.
     pub(crate) fn checked(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
-        let mut messages = self.said.newest_only(messages);
+        let mut messages = self.reminders.newest_only(messages);
         if let Err(violation) = transcript::validate(&messages) {
             tracing::warn!(%violation, "the context strategy broke the history; it is repaired");
             messages = transcript::repair(messages);

@@ -13,9 +13,9 @@ const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
 /// Texts of the system messages that the loop added to the conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Said(BTreeSet<String>);
+pub(crate) struct Reminders(BTreeSet<String>);
 
-impl Said {
+impl Reminders {
     pub(crate) fn new(texts: impl IntoIterator<Item = String>) -> Self {
         Self(texts.into_iter().collect())
     }
@@ -132,7 +132,7 @@ impl Ledger {
         // A failed call is repeated with the reminders of its first attempt.
         if !unanswered.any(|other| *other == message) {
             self.messages.push(message);
-            self.said.note(text);
+            self.reminders.note(text);
         }
     }
 
@@ -172,7 +172,7 @@ impl Ledger {
                     is_taken_back = true;
                     continue;
                 }
-            } else if is_taken_back && self.said.contains(&message) {
+            } else if is_taken_back && self.reminders.contains(&message) {
                 continue;
             }
             self.messages.push(message);
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn newest_of_equal_reminders_stays() {
-        let said = Said::new(["brief".to_owned()]);
+        let said = Reminders::new(["brief".to_owned()]);
         let system = |texts: &[&str]| -> Vec<Message> {
             let message = |text: &&str| match text.strip_suffix('!') {
                 Some(text) => Message::system(text).pinned(),

@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub(crate) use batch::Calls;
-pub(crate) use calls::{Asked, Batch, CallState};
+pub(crate) use calls::{Batch, CallState, PendingDecision};
 pub(crate) use compaction::{CompactionBackoff, KnownSize};
-pub(crate) use input::Said;
+pub(crate) use input::Reminders;
 pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
@@ -37,8 +37,9 @@ pub(crate) struct Ledger {
     pub(crate) phase: Phase,
     #[serde(default)]
     pub(crate) tally: Tally,
-    #[serde(default)]
-    pub(crate) said: Said,
+    /// The stored form has an older name.
+    #[serde(default, rename = "said")]
+    pub(crate) reminders: Reminders,
     #[serde(default)]
     pub(crate) size: Option<KnownSize>,
     #[serde(default)]
@@ -129,10 +130,10 @@ pub(crate) struct AnswerView<'a> {
 impl Ledger {
     /// Returns a copy of the state with other messages.
     pub(crate) fn with_messages(&self, messages: Vec<Message>) -> Self {
-        let Self { phase, tally, said, size, compaction, rewrites, .. } = self;
-        let (phase, tally, said) = (phase.clone(), tally.clone(), said.clone());
+        let Self { phase, tally, reminders, size, compaction, rewrites, .. } = self;
+        let (phase, tally, reminders) = (phase.clone(), tally.clone(), reminders.clone());
         let (size, compaction, rewrites) = (*size, compaction.clone(), *rewrites);
-        Self { version: Version, messages, phase, tally, said, size, compaction, rewrites }
+        Self { version: Version, messages, phase, tally, reminders, size, compaction, rewrites }
     }
 
     /// Returns `true` if the run cannot continue before pending calls are decided.

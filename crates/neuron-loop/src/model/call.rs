@@ -82,7 +82,7 @@ pub(crate) async fn call_model<'a>(
     env.count_tool_usage(ledger);
     match (&answer, notice, rejected) {
         (Ok(_), Some(notice), _) => {
-            ledger.said.note(notice.text());
+            ledger.reminders.note(notice.text());
             ledger.messages.push(notice);
             ledger.tally.passed_messages = ledger.messages.len();
         }

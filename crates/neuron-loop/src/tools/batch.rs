@@ -80,7 +80,7 @@ pub(super) struct BatchRun<'l, 'a> {
 }
 
 /// A call on which hooks and policy have decided.
-pub(super) struct Asked<'l, 'a> {
+pub(super) struct DecidedCall<'l, 'a> {
     pub(super) index: usize,
     made: ToolUseRef<'l>,
     /// The arguments that run, if an approval may have changed them.
@@ -90,7 +90,7 @@ pub(super) struct Asked<'l, 'a> {
     pub(super) early: Option<Work<'a>>,
 }
 
-impl Asked<'_, '_> {
+impl DecidedCall<'_, '_> {
     /// Returns the call with the arguments that run.
     pub(super) fn call(&self) -> ToolUseRef<'_> {
         ToolUseRef { input: self.edited.as_deref().unwrap_or(self.made.input), ..self.made }
@@ -164,7 +164,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     async fn ask_and_run(
         &mut self,
         group: &[usize],
-        asked: &mut SmallVec<[Asked<'l, 'a>; 1]>,
+        asked: &mut SmallVec<[DecidedCall<'l, 'a>; 1]>,
     ) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         for &index in group {
@@ -177,7 +177,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
             let early = self.prefetch.hand_over(index, made);
             let (verdict, early) =
                 early.map_or((None, None), |early| (Some(early.verdict), early.work));
-            asked.push(Asked { index, made, edited, verdict: Verdict::Run, early });
+            asked.push(DecidedCall { index, made, edited, verdict: Verdict::Run, early });
             if let Some(item) = asked.last_mut() {
                 item.verdict = match verdict {
                     Some(verdict) => verdict,
@@ -185,7 +185,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
                 };
             }
         }
-        let runs = |item: &Asked<'_, '_>| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
+        let runs =
+            |item: &DecidedCall<'_, '_>| matches!(item.verdict, Verdict::Run | Verdict::Resume(_));
         let mut answered = SmallVec::new();
         if !asked.iter().all(runs) {
             (*asked, answered) = asked.drain(..).partition(runs);
@@ -219,7 +220,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// Returns the decision of hooks and policy on a call.
     async fn decide(&self, index: usize, call: ToolUseRef<'_>) -> Result<Verdict, LoopError> {
         let asked = match self.calls.state(index) {
-            Some(CallState::Asked(asked)) => Some(asked.clone()),
+            Some(CallState::AwaitingApproval(asked)) => Some(asked.clone()),
             _ => None,
         };
         decide(self.hooks, &self.tools, call, asked).await

@@ -11,7 +11,7 @@ use neuron_types::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::batch::{Asked, BatchRun};
+use super::batch::{BatchRun, DecidedCall};
 use super::decide::Verdict;
 use super::execute::{CallOutcome, call_context, settle};
 use super::prefetch::Work;
@@ -20,7 +20,7 @@ use crate::parts::{Reader, check, or_cancelled};
 impl<'l, 'a> BatchRun<'l, 'a> {
     /// Counts a call as started and marks it as begun. A call that started early, or that resumes a paused agent, was
     /// counted before.
-    pub(super) fn start(&mut self, item: &Asked<'_, '_>) {
+    pub(super) fn start(&mut self, item: &DecidedCall<'_, '_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && item.early.is_none() {
             self.tally.run.count_tool_call();
@@ -32,7 +32,11 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Returns the context for a call. It carries the approval if the call resumes a paused agent.
-    fn context_of(&self, item: &Asked<'_, '_>, token: &CancellationToken) -> Box<ToolContext> {
+    fn context_of(
+        &self,
+        item: &DecidedCall<'_, '_>,
+        token: &CancellationToken,
+    ) -> Box<ToolContext> {
         let place = (self.hooks.turn, self.attempt, item.index);
         let mut ctx = call_context(self.hooks.env, place, item.call(), token);
         if let Verdict::Resume(resumed) = &item.verdict {
@@ -42,13 +46,16 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Marks a call as begun in this process. Returns its work, which may already be running.
-    fn begin(&mut self, item: &mut Asked<'l, 'a>, token: &CancellationToken) -> Work<'a> {
+    fn begin(&mut self, item: &mut DecidedCall<'l, 'a>, token: &CancellationToken) -> Work<'a> {
         self.start(item);
         item.early.take().unwrap_or_else(|| Work::Ready(self.context_of(item, token)))
     }
 
     /// Runs one call and records its result.
-    pub(super) async fn run_one(&mut self, item: &mut Asked<'l, 'a>) -> Result<(), LoopError> {
+    pub(super) async fn run_one(
+        &mut self,
+        item: &mut DecidedCall<'l, 'a>,
+    ) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         let work = self.begin(item, self.hooks.env.token);
         let ran = pin!(work.end(self.hooks, &self.tools, item.call())).await;
@@ -60,7 +67,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// [`LoopConfig::tool_grace`](neuron_types::LoopConfig::tool_grace).
     pub(super) async fn run_together(
         &mut self,
-        run: &mut [Asked<'l, 'a>],
+        run: &mut [DecidedCall<'l, 'a>],
     ) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         let token = self.hooks.env.token.child_token();
@@ -99,7 +106,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// Records the end of a call. `ran` is `None` if the call was cancelled before it began.
     async fn end(
         &mut self,
-        item: &Asked<'_, '_>,
+        item: &DecidedCall<'_, '_>,
         ran: Option<CallOutcome>,
     ) -> Result<(), LoopError> {
         match ran {
@@ -119,7 +126,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     pub(super) async fn run_durably(
         &mut self,
         engine: &Durability<'_>,
-        run: &[Asked<'_, '_>],
+        run: &[DecidedCall<'_, '_>],
     ) -> Result<(), LoopError> {
         check(self.hooks.env.token)?;
         let token = self.hooks.env.token.child_token();
@@ -167,7 +174,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// Records the end of a call. If an agent inside the call waits for an approval, the call waits too.
     pub(super) async fn record(
         &mut self,
-        item: &Asked<'_, '_>,
+        item: &DecidedCall<'_, '_>,
         ran: CallOutcome,
     ) -> Result<(), LoopError> {
         match ran {
@@ -177,7 +184,11 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Records the error of a call, or makes the call wait if an agent inside needs an approval.
-    async fn fail(&mut self, item: &Asked<'_, '_>, error: LoopError) -> Result<(), LoopError> {
+    async fn fail(
+        &mut self,
+        item: &DecidedCall<'_, '_>,
+        error: LoopError,
+    ) -> Result<(), LoopError> {
         if let LoopError::Tool(ToolError::ApprovalRequired(nested)) = error {
             let call = item.call().to_call();
             let mut pending = PendingCall::new(call, "an agent inside the call waits");
@@ -193,7 +204,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// Records the result of a call, and reports it to the reader and the hooks.
     pub(super) async fn finish(
         &mut self,
-        item: &Asked<'_, '_>,
+        item: &DecidedCall<'_, '_>,
         output: ToolOutput,
     ) -> Result<(), LoopError> {
         if self.hooks.is_empty() && matches!(self.hooks.env.reader, Reader::Nobody) {
@@ -212,7 +223,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     /// after the decision.
     pub(super) async fn hold(
         &mut self,
-        item: &Asked<'_, '_>,
+        item: &DecidedCall<'_, '_>,
         pending: PendingCall,
     ) -> Result<(), LoopError> {
         self.told.push(item.index);

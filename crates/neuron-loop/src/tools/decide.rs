@@ -8,7 +8,7 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-use crate::ledger::{Asked, is_invalid_json};
+use crate::ledger::{PendingDecision, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered};
 
 /// The decision on a call.
@@ -36,7 +36,7 @@ pub(crate) async fn decide(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
     call: ToolUseRef<'_>,
-    asked: Option<Box<Asked>>,
+    asked: Option<Box<PendingDecision>>,
 ) -> Result<Verdict, LoopError> {
     let env = hooks.env;
     let event = HookEvent::PreToolExecution { tool_name: call.name, input: call.input };
@@ -44,7 +44,7 @@ pub(crate) async fn decide(
         return Ok(Verdict::Answer(ToolOutput::text(reason).into()));
     }
     Ok(match asked.map(|asked| *asked) {
-        Some(Asked { pending, decision: Some(decision) }) if !tools.hides(call.name) => {
+        Some(PendingDecision { pending, decision: Some(decision) }) if !tools.hides(call.name) => {
             after_decision(env, tools, call, pending, decision)
         }
         _ => verdict(env, tools, call),
