@@ -15,7 +15,7 @@ pub enum LogLevel {
     Warning,
     /// A failed operation.
     Error,
-    /// A failed component.
+    /// A failure on which other parts depend.
     Critical,
     /// A problem that requires immediate action.
     Alert,

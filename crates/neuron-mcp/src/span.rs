@@ -132,8 +132,8 @@ macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
             ($subject, $version, $route);
-        // A request of a server to its client has no addresses. The conventions define `server.address` as the receiver
-        // of the request, and here the receiver is the client.
+        // A request of a server to its client is sent against the direction of the connection. The address attributes of
+        // the conventions do not apply to it.
         let server = route.server.as_ref().filter(|_| $kind == "client");
         let client = route.client.filter(|_| $kind == "server");
         tracing::info_span!(

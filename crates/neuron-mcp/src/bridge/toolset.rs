@@ -261,7 +261,7 @@ impl McpToolChanges {
     }
 }
 
-/// A tool of a server cannot be added because another tool in the registry has its name. Contained in
+/// The error if a tool of a server cannot be added, because another tool in the registry has its name. Contained in
 /// [`McpError::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
