@@ -1,4 +1,4 @@
-//! Elicitation: requests of a server to the user of the client.
+//! Elicitation, which is a request of a server to the user of the client.
 
 use std::future::Future;
 

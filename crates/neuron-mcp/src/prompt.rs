@@ -1,4 +1,4 @@
-//! Prompts: messages that a server prepares for a model.
+//! Prompts, which are messages that a server prepares for a model.
 
 use neuron_types::{ContentItem, Role};
 

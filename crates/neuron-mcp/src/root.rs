@@ -1,4 +1,4 @@
-//! Roots: the folders in which a client allows a server to work.
+//! Roots, which are the folders in which a client allows a server to work.
 
 /// A folder or file in which a client allows a server to work.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The route between a client and a server, for the attributes of spans.
+//! Transport, addresses and session of a connection, for the attributes of spans.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use http::HeaderName;
 /// The HTTP header that contains the session id.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// The route between a client and a server: transport, addresses and session.
+/// The transport, the addresses and the session between a client and a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
     /// `pipe` or `tcp`. `None` for streams that the caller opened.

@@ -1,4 +1,4 @@
-//! Sampling: requests of a server to the model of the client.
+//! Sampling, which is a request of a server to the model of the client.
 
 use std::future::Future;
 

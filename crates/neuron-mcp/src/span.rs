@@ -168,7 +168,8 @@ macro_rules! request_span {
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Set if the span is that of a tool call, which another crate created. Recorded in that span at the end.
+    /// Set if the span belongs to a tool call, and another crate created it. The attributes are recorded at the end of the
+    /// request.
     facts: Option<Facts>,
     /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,

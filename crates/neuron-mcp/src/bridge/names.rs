@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Maximum length of a name for a model, in bytes. All supported vendors accept this length.
 const LONGEST: usize = 64;
-/// Length of the suffix in bytes: `_` and a hash of 8 hexadecimal digits.
+/// Length of a suffix in bytes, which is `_` and a hash of 8 hexadecimal digits.
 const SUFFIX: usize = 9;
 
 /// Returns the model's name for one tool, without regard to the other tools of the server.
@@ -59,7 +59,7 @@ fn plain(prefix: &str, name: &str) -> String {
     whole.chars().map(|char| if is_allowed(char) { char } else { '_' }).collect()
 }
 
-/// Returns `true` if vendors allow all characters of a name. Returns `false` for an empty name.
+/// Returns `true` if model vendors allow all characters of a name. Returns `false` for an empty name.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_allowed)
 }

@@ -1,4 +1,4 @@
-//! Options of a bridge: prefix, filters, limits, and trust in annotations.
+//! Options of a bridge, for the prefix, the filters, the limits and the trust in annotations.
 
 use std::fmt;
 use std::sync::Arc;

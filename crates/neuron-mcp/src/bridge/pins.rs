@@ -112,7 +112,7 @@ impl<P: PermissionPolicy> PermissionPolicy for McpPinnedPolicy<P> {
     }
 }
 
-/// Returns the fingerprint of a definition: the SHA-256 of the parts that a model receives, as hexadecimal digits.
+/// Returns the SHA-256 of the parts of a definition that a model receives, as hexadecimal digits.
 fn fingerprint(definition: &ToolDefinition) -> String {
     let told = (
         &definition.name,

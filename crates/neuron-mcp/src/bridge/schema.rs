@@ -93,15 +93,15 @@ fn nothing() -> Object {
 /// Versions of JSON Schema that this module distinguishes, from old to new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Dialect {
-    /// Draft 04 and earlier: `exclusiveMinimum` and `exclusiveMaximum` are booleans.
+    /// Draft 04 and earlier, where `exclusiveMinimum` and `exclusiveMaximum` are booleans.
     Draft4,
-    /// Drafts 05 and 06: there is no `if`.
+    /// Draft 06, which has no `if`.
     Draft6,
-    /// Draft 07: all keywords beside a `$ref` are ignored, as in earlier drafts.
+    /// Draft 07, where all keywords beside a `$ref` are ignored, as in earlier drafts.
     Draft7,
-    /// Draft 2019-09: `items` may be a list, as in earlier drafts.
+    /// Draft 2019-09, where `items` may be a list, as in earlier drafts.
     Draft2019,
-    /// Draft 2020-12: the default of MCP for a schema without `$schema` (MCP specification 2025-11-25, "JSON Schema
+    /// Draft 2020-12, which is the default of MCP for a schema without `$schema` (MCP specification 2025-11-25, "JSON Schema
     /// Usage").
     Draft2020,
 }
@@ -271,8 +271,7 @@ fn anchor(schema: &mut Object) {
     }
 }
 
-/// Returns `true` if a reference in this object contains a URI, which is that of the schema itself or of another
-/// document.
+/// Returns `true` if a reference in this object is a URI, and not only a fragment such as `#/$defs/a`.
 fn refers_elsewhere(schema: &Object) -> bool {
     let addresses = ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| schema.get(keyword));
     let mut addresses = addresses.into_iter().flatten().filter_map(Value::as_str);

@@ -80,7 +80,7 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(Failure::Ours(error))) => error,
             Ok(Err(Failure::Sdk(error))) => {
-                // The authorization has no time limit here, because a user may need longer.
+                // The connect timeout does not include the authorization, because a user may need longer.
                 if access.answer(wire::error::cause_of_initialize(&error)).await? {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Handlers of the server's requests: sampling, elicitation and roots.
+//! Handlers for sampling, elicitation and roots requests of the server.
 //!
 //! A question is a sampling or elicitation request of the server. Until 2025-11-25 it is a JSON-RPC request. Since
 //! 2026-07-28 it is part of a result that requires input.
@@ -28,10 +28,10 @@ use crate::{
     SamplingRequest, SamplingResponse, TraceContext,
 };
 
-/// The period of the limit on questions per minute.
+/// The period of the limit on sampling and elicitation requests per minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The handlers of a client, and the limits on the server's questions.
+/// The handlers of a client for requests of the server, and the limits on these requests.
 pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
@@ -40,21 +40,21 @@ pub(super) struct Handlers {
     questions: Mutex<Questions>,
 }
 
-/// Limits on the questions that are passed to a handler.
+/// Limits on the sampling and elicitation requests of a server. Further requests are refused.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QuestionLimits {
-    /// Maximum number of concurrent questions.
+    /// Maximum number of concurrent requests.
     pub(super) at_once: usize,
-    /// Maximum number of questions within any 60 seconds.
+    /// Maximum number of requests within any 60 seconds.
     pub(super) per_minute: usize,
 }
 
 /// The counters for the limits.
 #[derive(Debug, Default)]
 struct Questions {
-    /// Number of questions that a handler is answering.
+    /// Number of sampling and elicitation requests that a handler is answering.
     open: usize,
-    /// Times of the questions in the last 60 seconds. At most as many as the limit per minute.
+    /// Arrival times of the accepted requests in the last 60 seconds.
     came: VecDeque<Instant>,
 }
 
@@ -113,7 +113,8 @@ impl Handlers {
         }
     }
 
-    /// Handles a question in a result that requires input (MCP since 2026-07-28, `input_required`).
+    /// Handles a server's request that is part of a result (MCP since 2026-07-28, `input_required`). Returns the response
+    /// as JSON.
     pub(super) async fn answer(&self, request: InputRequest) -> Result<Value, ErrorData> {
         let answer = match request {
             InputRequest::CreateMessage(request) => {
@@ -183,7 +184,7 @@ impl Handlers {
         }
     }
 
-    /// Counts a new question. The question ends when the returned value is dropped. Returns an error if a limit is
+    /// Counts a new sampling or elicitation request, until the returned value is dropped. Returns an error if a limit is
     /// exceeded.
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
@@ -221,7 +222,7 @@ impl Handlers {
     }
 }
 
-/// A question that a handler is answering. Dropping the value decrements the number of open questions.
+/// A sampling or elicitation request that a handler is answering. Dropping the value decrements [`Questions::open`].
 struct Question<'a>(&'a Mutex<Questions>);
 
 impl Drop for Question<'_> {

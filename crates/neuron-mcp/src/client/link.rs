@@ -59,7 +59,7 @@ impl Teller {
 }
 
 impl Loss {
-    /// Starts a task that waits for the loss of a connection and sends the event.
+    /// Starts a task that sends [`McpEvent::Disconnected`] when the connection is lost.
     fn of(connection: &Connection, shared: &Shared) -> Self {
         let teller = Teller { events: Arc::clone(&shared.events), told: Once::new() };
         let teller = Arc::new(teller);
@@ -94,7 +94,7 @@ impl Attempt {
 
 type Outcome = Result<Arc<Connection>, Failure>;
 
-/// The error of an attempt, which several requests receive. The first gets the original error, and the others get a
+/// The error of an attempt to reconnect, which several requests receive. The first gets the original error, and the others get a
 /// connection error with the same text.
 #[derive(Clone)]
 struct Failure(Arc<Mutex<(Option<McpError>, String)>>);

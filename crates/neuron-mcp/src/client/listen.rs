@@ -74,7 +74,7 @@ impl Listener {
         self.resources.lock().insert(uri.to_owned());
     }
 
-    /// Removes the mark of a subscription that has ended.
+    /// Marks the subscription to a resource as ended.
     pub(super) fn forget(&self, uri: &str) {
         self.resources.lock().remove(uri);
     }

@@ -26,7 +26,7 @@ use crate::span::RequestSpan;
 use crate::wire;
 use crate::{McpCancelled, McpLimitExceeded, McpTimeout, TraceContext};
 
-/// The options of a request: receiver of progress, cancellation and trace context.
+/// The progress receiver, the cancellation token and the trace context of a request.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
@@ -175,7 +175,7 @@ async fn rounds(
                     return Err(Unmet::Forgotten(wire::error::from_service(&method, error)));
                 }
                 if wire::error::is_broken_stream(&error) {
-                    // Without this, the next request would fail too, until the end of the server's output is noticed.
+                    // Retired, so that the next request opens a new connection even if the server's output is still open.
                     connection.watch.retire();
                 }
                 if wire::error::is_lost_transport(&error) {
@@ -302,7 +302,7 @@ async fn answer_input(
     Ok(())
 }
 
-/// The error of a round: an error of the SDK, or an error of this crate.
+/// The error of a round, either of the SDK or of this crate.
 /// The error of a round.
 enum Failure {
     Service(ServiceError),
@@ -354,7 +354,7 @@ async fn round(
     }
 }
 
-/// Returns the metadata of a request: trace context and log level.
+/// Returns the metadata of a request, which are the trace context and the log level.
 fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     if let Some(trace) = scope.trace.clone().or_else(|| shared.settings.propagation.current()) {

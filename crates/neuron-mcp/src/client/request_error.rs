@@ -30,7 +30,7 @@ pub struct McpRequestError {
 pub struct McpTimeout {
     /// Method of the request, for example `tools/call`.
     pub method: String,
-    /// The exceeded limit: the maximum time without progress, or the maximum duration of the request.
+    /// The exceeded limit. Either the maximum time without progress, or the maximum duration of the request.
     pub limit: Duration,
 }
 
@@ -49,11 +49,11 @@ impl McpTimeout {
 pub struct McpLimitExceeded {
     /// Method of the request, for example `tools/list`.
     pub method: String,
-    /// The thing that exceeds the limit: a response, a complete list, or the exchange of input.
+    /// Description of the thing that exceeds the limit, for example `the server's list`.
     pub what: &'static str,
     /// The limit, in the unit of `unit`.
     pub limit: usize,
-    /// Unit of the limit: `bytes`, `items`, `pages` or `rounds`.
+    /// Unit of the limit, which is `bytes`, `items`, `pages` or `rounds`.
     pub unit: &'static str,
     /// The method of [`McpClientBuilder`](crate::McpClientBuilder) that sets the limit. `None` for a fixed limit.
     pub setting: Option<&'static str>,

@@ -1,4 +1,4 @@
-//! Handling of a connection's messages in their order: progress, notifications and the end of the connection.
+//! Handling of the progress, the notifications and the end of a connection, in the order of the messages.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -114,7 +114,7 @@ impl Watch {
         !self.is_ended() && !self.is_retired()
     }
 
-    /// Returns `true` if [`retire`](Self::retire) was called.
+    /// Returns `true` if new requests are no longer sent over this connection (see [`retire`](Self::retire)).
     pub(super) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
@@ -257,7 +257,7 @@ impl<T> Watched<T> {
         Self { transport, watch, patience, discovery: None, given_up: None }
     }
 
-    /// Records a request before it is sent: its progress receiver, or the deadline of `server/discover`.
+    /// Records the progress receiver of a request before it is sent. Also records the deadline of `server/discover`.
     fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
         if let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()

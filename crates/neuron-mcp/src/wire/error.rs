@@ -212,8 +212,8 @@ fn is_about_access(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// Returns `true` if the server has forgotten the session and did not act on the request (HTTP 404; MCP specification
-/// 2025-11-25, "Transports", "Session Management").
+/// Returns `true` if the server has forgotten the session and did not act on the request (HTTP 404, see MCP
+/// specification 2025-11-25, "Transports", "Session Management").
 pub(crate) fn is_forgotten_session(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     matches!(http_error(error), Some(StreamableHttpError::SessionExpired))

@@ -29,7 +29,7 @@ pub(crate) fn of_completion<'a>(method: &'a str, target: &'a Reference) -> Subje
     }
 }
 
-/// Returns [`Failure::TOOL`] if the result is that of a failed tool. Otherwise returns `None`.
+/// Returns [`Failure::TOOL`] if a tool has returned an error. Returns `None` for any other result.
 pub(crate) fn failed_tool(result: &ServerResult) -> Option<Failure> {
     match result {
         ServerResult::CallToolResult(result) if result.is_error == Some(true) => {

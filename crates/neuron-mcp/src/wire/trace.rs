@@ -1,5 +1,5 @@
-//! The W3C trace context in the metadata of requests: `traceparent`, `tracestate` and `baggage` in `_meta` (MCP
-//! specification 2026-07-28).
+//! The W3C trace context in the metadata of requests. The fields of `_meta` are `traceparent`, `tracestate` and
+//! `baggage` (MCP specification 2026-07-28).
 
 use rmcp::model::MetaObject;
 

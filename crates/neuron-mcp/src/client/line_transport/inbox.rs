@@ -86,7 +86,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Parses a batch: several messages in one line. Only protocol version 2025-03-26 has batches.
+    /// Parses a batch, which is several messages in one line. Only protocol version 2025-03-26 has batches.
     fn batch(&mut self, line: &[u8]) -> Incoming {
         let values: Vec<Value> = match serde_json::from_slice(line) {
             Ok(values) => values,

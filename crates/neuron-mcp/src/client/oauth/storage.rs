@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::erased::erased;
 
-/// The credentials of an authorization: the tokens and the client that obtained them.
+/// The tokens of an authorization, and the client that obtained them.
 ///
 /// Serialise the value to store it. The serialised form contains secrets.
 #[derive(Clone, Serialize, Deserialize)]

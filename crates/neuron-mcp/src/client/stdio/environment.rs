@@ -61,7 +61,7 @@ pub(super) fn environment(
     Ok(inherited.chain(given.iter().map(|(name, value)| (name.into(), value.into()))).collect())
 }
 
-/// Returns an error if a name cannot be that of an environment variable.
+/// Returns an error if `name` is not a valid name of an environment variable.
 fn check_name(name: &str) -> Result<(), McpError> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(McpError::Connection(format!(
