@@ -132,8 +132,8 @@ macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
             ($subject, $version, $route);
-        // A request of a server to its client is sent against the direction of the connection. The address attributes of
-        // the conventions do not apply to it.
+        // A request of a server to its client is sent against the direction of the connection. The address attributes
+        // of the conventions do not apply to it.
         let server = route.server.as_ref().filter(|_| $kind == "client");
         let client = route.client.filter(|_| $kind == "server");
         tracing::info_span!(
@@ -168,8 +168,8 @@ macro_rules! request_span {
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Set if the span belongs to a tool call, and another crate created it. The attributes are recorded at the end of the
-    /// request.
+    /// Set if the span belongs to a tool call, and another crate created it. The attributes are recorded at the end of
+    /// the request.
     facts: Option<Facts>,
     /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,

@@ -38,7 +38,7 @@ use sha2::{Digest as _, Sha256};
 ///     }
 /// }
 ///
-/// In a program, `McpToolBridge::discover` returns the tools.
+/// // In a program, `McpToolBridge::discover` returns the tools.
 /// let tools: Vec<Arc<dyn ToolDyn>> = vec![Arc::new(Pay("Pays an invoice."))];
 /// let policy = McpToolPins::of(&tools).policy(AllowAll);
 ///

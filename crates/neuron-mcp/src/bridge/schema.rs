@@ -101,8 +101,8 @@ enum Dialect {
     Draft7,
     /// Draft 2019-09, where `items` may be a list, as in earlier drafts.
     Draft2019,
-    /// Draft 2020-12, which is the default of MCP for a schema without `$schema` (MCP specification 2025-11-25, "JSON Schema
-    /// Usage").
+    /// Draft 2020-12, which is the default of MCP for a schema without `$schema` (MCP specification 2025-11-25, "JSON
+    /// Schema Usage").
     Draft2020,
 }
 

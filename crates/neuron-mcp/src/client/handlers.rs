@@ -113,8 +113,8 @@ impl Handlers {
         }
     }
 
-    /// Handles a server's request that is part of a result (MCP since 2026-07-28, `input_required`). Returns the response
-    /// as JSON.
+    /// Handles a server's request that is part of a result (MCP since 2026-07-28, `input_required`). Returns the
+    /// response as JSON.
     pub(super) async fn answer(&self, request: InputRequest) -> Result<Value, ErrorData> {
         let answer = match request {
             InputRequest::CreateMessage(request) => {
@@ -184,8 +184,8 @@ impl Handlers {
         }
     }
 
-    /// Counts a new sampling or elicitation request, until the returned value is dropped. Returns an error if a limit is
-    /// exceeded.
+    /// Counts a new sampling or elicitation request, until the returned value is dropped. Returns an error if a limit
+    /// is exceeded.
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -94,8 +94,8 @@ impl Attempt {
 
 type Outcome = Result<Arc<Connection>, Failure>;
 
-/// The error of an attempt to reconnect, which several requests receive. The first gets the original error, and the others get a
-/// connection error with the same text.
+/// The error of an attempt to reconnect, which several requests receive. The first gets the original error, and the
+/// others get a connection error with the same text.
 #[derive(Clone)]
 struct Failure(Arc<Mutex<(Option<McpError>, String)>>);
 

@@ -175,7 +175,8 @@ async fn rounds(
                     return Err(Unmet::Forgotten(wire::error::from_service(&method, error)));
                 }
                 if wire::error::is_broken_stream(&error) {
-                    // Retired, so that the next request opens a new connection even if the server's output is still open.
+                    // Retired, so that the next request opens a new connection even if the server's output is still
+                    // open.
                     connection.watch.retire();
                 }
                 if wire::error::is_lost_transport(&error) {
@@ -303,7 +304,6 @@ async fn answer_input(
 }
 
 /// The error of a round, either of the SDK or of this crate.
-/// The error of a round.
 enum Failure {
     Service(ServiceError),
     Ours(McpError),

@@ -62,10 +62,10 @@ pub(super) struct Shared {
 
 /// The log level and the subscriptions that a client sends to the server over each new connection.
 #[derive(Debug, Default)]
-/// `None` if the user has set no level.
 struct Restored {
-    /// URIs of the subscribed resources.
+    /// `None` if the user has set no level.
     log_level: Option<LogLevel>,
+    /// URIs of the subscribed resources.
     subscriptions: BTreeSet<String>,
 }
 

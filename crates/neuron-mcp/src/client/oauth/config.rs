@@ -10,10 +10,10 @@ use super::storage::{ErasedStorage, MemoryOAuthStorage, OAuthStorage};
 /// Configuration of a client's OAuth 2.1 authorization at a server (MCP specification 2025-11-25 and 2026-07-28,
 /// "Authorization").
 ///
-/// The client needs no data about the server in advance. When the server rejects a request, the client discovers the authorization server,
-/// identifies itself there, sends the user to the authorization page, and repeats the request. The same happens when
-/// the server later requires more scopes or rejects a revoked token. Tokens are renewed without the user if the
-/// authorization server allows it.
+/// The client needs no data about the server in advance. When the server rejects a request, the client discovers the
+/// authorization server, identifies itself there, sends the user to the authorization page, and repeats the request.
+/// The same happens when the server later requires more scopes or rejects a revoked token. Tokens are renewed without
+/// the user if the authorization server allows it.
 ///
 /// The client identifies itself in the first of these ways that is possible:
 ///

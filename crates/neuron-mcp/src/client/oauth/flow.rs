@@ -121,8 +121,8 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Returns the scopes to request. These are the configured scopes, the scopes that the server requires, and the scopes
-    /// of the earlier token (SEP-2350).
+    /// Returns the scopes to request. These are the configured scopes, the scopes that the server requires, and the
+    /// scopes of the earlier token (SEP-2350).
     async fn scopes(
         &self,
         manager: &AuthorizationManager,

@@ -45,7 +45,7 @@ impl Process {
     }
 
     /// Does nothing, because tokio offers no signal except killing.
-    #[expect(clippy::unused_self, reason = "the same as where there is a way")]
+    #[expect(clippy::unused_self, reason = "the same signature as in `group`")]
     pub(in super::super) fn terminate(&self) {}
 
     /// Kills the process immediately.
