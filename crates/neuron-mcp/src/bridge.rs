@@ -1,4 +1,4 @@
-//! A server's tools as tools of an agent.
+//! Bridge from the tools of an MCP server to the tools of an agent.
 
 mod error;
 mod names;
@@ -27,39 +27,41 @@ use crate::McpClient;
 pub(crate) use self::names::model_names;
 pub(crate) use self::schema::cleaned as cleaned_schema;
 
-/// A tool of a server as a tool of an agent, which sends its calls to the server.
+/// An agent's tool that forwards its calls to a tool of an MCP server.
 ///
-/// # What the model sees
+/// # Definition for the model
 ///
-/// - The name: the server's own, behind the prefix of the [options](BridgeOptions::with_prefix), with `_` in
-///   place of what vendors take in no name. Names that are too long, or would be the same, end with a hash.
-/// - The schema of the arguments: with `type` and `properties` at the top, and in the words of JSON Schema
-///   2020-12. Which arguments are valid does not change, and nothing is fetched.
-/// - Title, description, the schema of results and the annotations: as the server has them, but for characters that
-///   hide or reorder text. Rules for permissions can go by the annotations; they are claims of the server.
+/// - **Name:** the name at the server, after the prefix of the [options](BridgeOptions::with_prefix). Characters that
+///   model vendors do not allow become `_`. A name ends with a hash if it is too long, or if it would otherwise equal
+///   another name.
+/// - **Schema of the arguments:** JSON Schema 2020-12 with `type` and `properties` at the root. The schema accepts the
+///   same arguments as the schema of the server. No referenced document is fetched.
+/// - **Title, description, schema of the result, annotations:** taken from the server. Characters that hide or reorder
+///   text are removed from the texts. Permission rules can use the annotations, but annotations are claims of the
+///   server.
 ///
-/// A server may change its tools after somebody has looked at them: see [`McpToolPins`].
+/// A server may change its tools after a person has reviewed them. [`McpToolPins`] detects such a change.
 ///
 /// # Results
 ///
-/// A result that the server marks as an error is one for the model ([`ToolOutput::is_error`]). Structured
-/// content is kept, and is told as JSON if a result has nothing else. Bytes that are no base64 are told in
-/// words, because vendors refuse requests with them.
+/// A result that the server marks as an error is returned to the model ([`ToolOutput::is_error`]). Structured content
+/// is kept, and is also added as JSON text if the result has no other content. Data that is not valid base64 is
+/// replaced by a text, because model vendors reject requests that contain it.
 ///
 /// # Errors
 ///
-/// | what happened | error |
+/// | cause | error |
 /// |---|---|
 /// | the server does not know the tool | [`ToolError::NotFound`] |
-/// | it refused the arguments | [`ToolError::InvalidInput`], which [`RetryInvalidInput`] lets the model mend |
+/// | the server rejected the arguments | [`ToolError::InvalidInput`], which the model can correct with [`RetryInvalidInput`] |
 /// | the run was cancelled | [`ToolError::Cancelled`] |
-/// | a time limit, a lost connection, anything else | [`ToolError::ExecutionFailed`] with the [`McpError`] or what is in it |
+/// | a timeout, a lost connection or any other failure | [`ToolError::ExecutionFailed`] with the [`McpError`], or with the source of [`McpError::Other`] |
 ///
 /// [`RetryInvalidInput`]: neuron_tool::builtin::RetryInvalidInput
 ///
 /// # Effect
 ///
-/// [`ToolEffect::AtMostOnce`] whatever the server claims, unless the [options](BridgeOptions) trust it.
+/// [`ToolEffect::AtMostOnce`], unless the [options](BridgeOptions) trust the annotations of the server.
 ///
 /// # Example
 ///
@@ -80,7 +82,7 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 ///
 /// let mut registry = ToolRegistry::new();
 /// for tool in McpToolBridge::discover(&client).await? {
-///     registry.try_register_dyn(tool)?; // A name that is taken is an error.
+///     registry.try_register_dyn(tool)?; // Returns an error if the name is taken.
 /// }
 /// # Ok(())
 /// # }
@@ -90,20 +92,21 @@ pub struct McpToolBridge {
     client: Arc<McpClient>,
     /// Name of the tool at the server.
     name: String,
-    /// Definition for the model.
+    /// Definition for the model, with the model's name of the tool.
     definition: ToolDefinition,
+    /// Effect of a second call with the same arguments.
     effect: ToolEffect,
 }
 
 impl McpToolBridge {
-    /// A tool with the definition that its server gave.
+    /// Creates a tool from the definition that the server returned.
     #[must_use]
     pub fn new(client: Arc<McpClient>, definition: ToolDefinition) -> Self {
         Self::with_options(client, definition, &BridgeOptions::default())
     }
 
-    /// A tool with the definition that its server gave, and with options. Whether it is
-    /// [one of those wanted](BridgeOptions::with_tools) is not asked.
+    /// Creates a tool from the definition that the server returned, with options. The tool is created even if
+    /// [`BridgeOptions::with_tools`] or another filter excludes it.
     #[must_use]
     pub fn with_options(
         client: Arc<McpClient>,
@@ -114,6 +117,7 @@ impl McpToolBridge {
         Self::named(client, definition, shown, options)
     }
 
+    /// Creates a tool whose name for the model is `shown`.
     fn named(
         client: Arc<McpClient>,
         definition: ToolDefinition,
@@ -133,11 +137,11 @@ impl McpToolBridge {
         }
     }
 
-    /// All tools of a server, ready to be registered.
+    /// Lists all tools of a server, for registration in a tool registry.
     ///
     /// # Errors
     ///
-    /// As [`McpClient::list_all_tools`].
+    /// The same as [`McpClient::list_all_tools`].
     ///
     /// # Cancel safety
     ///
@@ -146,17 +150,17 @@ impl McpToolBridge {
         Self::discover_with(client, &BridgeOptions::default()).await
     }
 
-    /// The tools of a server that the options want, ready to be registered.
+    /// Lists the tools of a server that the options select, for registration in a tool registry.
     ///
     /// # Errors
     ///
-    /// As [`McpClient::list_all_tools`].
+    /// The same as [`McpClient::list_all_tools`].
     ///
     /// # Cancel safety
     ///
     /// Dropping the future cancels the request.
     ///
-    /// # Example: two servers with tools of one name
+    /// # Example: two servers with a tool of the same name
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -188,14 +192,15 @@ impl McpToolBridge {
         &self.name
     }
 
-    /// The client of the server.
+    /// Returns the client that is connected to the server.
     #[must_use]
     pub fn client(&self) -> &Arc<McpClient> {
         &self.client
     }
 }
 
-/// Returns the selected tools of a server in its order, and the tools that are left out.
+/// Lists the tools of a server that the options select, in the order of the server. Also returns the selected tools
+/// that are skipped, with the reason.
 async fn bridges(
     client: &Arc<McpClient>,
     options: &BridgeOptions,
@@ -207,7 +212,9 @@ async fn bridges(
         }
         let reason = match seen.insert(definition.name.clone()) {
             true => options.refuses(&definition, definitions.len()),
-            false => Some("the server lists it twice, and the first counts".to_owned()),
+            false => {
+                Some("the server lists this name twice; only the first tool is used".to_owned())
+            }
         };
         match reason {
             None => definitions.push(definition),
@@ -224,11 +231,11 @@ async fn bridges(
 }
 
 impl McpClient {
-    /// Returns all tools of a server for a registry, as [`McpToolBridge::discover`] does.
+    /// Lists all tools of a server, for registration in a tool registry. The same as [`McpToolBridge::discover`].
     ///
     /// # Errors
     ///
-    /// As [`list_all_tools`](Self::list_all_tools).
+    /// The same as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -269,7 +276,8 @@ impl ToolDyn for McpToolBridge {
         true
     }
 
-    /// Checks that the arguments are an object, as the protocol requires. The server validates its content.
+    /// Checks that the arguments are an object or `null`, because the protocol requires an object. The server validates
+    /// the fields.
     fn check_input(&self, input: &Value) -> Result<(), ToolError> {
         match input {
             Value::Object(_) | Value::Null => Ok(()),

@@ -1,9 +1,10 @@
-//! Errors as texts, with their causes.
+//! Texts of errors with their causes.
 
 use std::error::Error;
 use std::iter::successors;
 
-/// Returns an error and its causes in one line, without causes that the text has already.
+/// Returns the text of an error and of its causes in one line, joined by `: `. A cause is left out if the text already
+/// contains it.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     successors(error.source(), |&cause| cause.source()).fold(error.to_string(), |text, cause| {
         let cause = cause.to_string();

@@ -1,4 +1,4 @@
-//! The client of an MCP server.
+//! The client of an MCP server, with its methods for users.
 
 mod authorization;
 mod builder;
@@ -55,15 +55,16 @@ use crate::{
 
 /// A client of an MCP server.
 ///
-/// The client tells the server to cancel a request that is dropped, cancelled or times out.
+/// If a request is dropped, is cancelled or times out, the client sends a cancellation to the server.
 ///
-/// A pending request fails with [`McpError::Transport`] if the connection is lost. It is not retried, because the
-/// server may have acted on it. The next request opens a new connection. A request that the server rejects because it
-/// has forgotten the session (HTTP 404) is retried once over a new connection. [`subscribe`](Self::subscribe),
-/// [`unsubscribe`](Self::unsubscribe) and [`set_log_level`](Self::set_log_level) do not retry.
+/// If the connection is lost, pending requests fail with [`McpError::Transport`]. They are not retried, because the
+/// server may have acted on them. The next request opens a new connection. If the server rejects a request because it
+/// has forgotten the session (HTTP 404), the request is retried once over a new connection.
+/// [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe) and [`set_log_level`](Self::set_log_level) do
+/// not retry.
 ///
-/// Dropping the client closes the connection and ends a server that is a child process. [`close`](Self::close) shuts
-/// the server down gracefully.
+/// Dropping the client closes the connection, and kills a server that is a child process. [`close`](Self::close) first
+/// asks the child process to exit.
 ///
 /// # Example
 ///
@@ -100,7 +101,7 @@ impl std::fmt::Debug for McpClient {
 
 /// Connection methods.
 impl McpClient {
-    /// Returns a builder, which changes the default settings.
+    /// Creates a builder, for a client with other than the default settings.
     pub fn builder() -> McpClientBuilder {
         McpClientBuilder::default()
     }
@@ -113,7 +114,7 @@ impl McpClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future ends the child process.
+    /// Dropping the future kills the child process.
     pub async fn connect_stdio(config: StdioConfig) -> Result<Self, McpError> {
         Self::builder().connect_stdio(config).await
     }
@@ -131,15 +132,15 @@ impl McpClient {
         Self::builder().connect_http(config).await
     }
 
-    /// Connects through any connector.
+    /// Opens the first connection through a connector, and creates the client.
     async fn connect(connector: impl Connector, shared: Shared) -> Result<Self, McpError> {
         let shared = Arc::new(shared);
         let link = Link::open(connector, Arc::clone(&shared)).await?;
         Ok(Self { shared, link })
     }
 
-    /// Closes the connection permanently, and waits until it is closed and a server that is a child process has ended.
-    /// Pending requests fail with [`McpError::Transport`].
+    /// Closes the connection permanently, and waits until a server in a child process has ended. Pending requests fail
+    /// with [`McpError::Transport`].
     ///
     /// # Cancel safety
     ///
@@ -155,12 +156,12 @@ impl McpClient {
         self.link.is_closed()
     }
 
-    /// Returns the current connection, which may be lost.
+    /// Returns the current connection. It may be lost.
     fn current(&self) -> Arc<Connection> {
         self.link.current()
     }
 
-    /// Returns the connection, after restoring it if it was lost.
+    /// Returns a connection that accepts requests. Restores a lost connection first.
     async fn live(&self) -> Result<Arc<Connection>, McpError> {
         self.link.live().await
     }
@@ -171,6 +172,7 @@ impl McpClient {
         scope: &Scope,
         request: ClientRequest,
     ) -> Result<ServerResult, McpError> {
+        // Only one retry, after the server has forgotten the session. It needs a new connection.
         let mut repeated = !self.shared.settings.reconnect;
         loop {
             let connection = tokio::select! {
@@ -215,7 +217,7 @@ impl McpClient {
         self.call(name, arguments, &Scope::default()).await
     }
 
-    /// Calls a tool with a JSON object of arguments. `null` stands for no arguments.
+    /// Calls a tool with arguments as JSON. The arguments must be an object, or `null` for no arguments.
     ///
     /// # Errors
     ///
@@ -236,7 +238,7 @@ impl McpClient {
     /// Calls a tool as part of a run.
     ///
     /// Progress is reported to [`ToolContext::progress_reporter`]. [`ToolContext::cancellation_token`] cancels the
-    /// call. A [`TraceContext`](crate::TraceContext) in [`ToolContext::extensions`] is propagated.
+    /// call. The request carries a [`TraceContext`](crate::TraceContext) in [`ToolContext::extensions`].
     ///
     /// # Errors
     ///
@@ -255,8 +257,10 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::of(ctx)).await
     }
 
-    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a tool of a run whose only work is this call. A
-    /// refusal is an [`McpError::Other`] with [`McpRequestError`], which contains the error code.
+    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a bridged tool whose only work is this call.
+    ///
+    /// If the server refuses the call, returns [`McpError::Other`] with [`McpRequestError`], which contains the error
+    /// code.
     pub(crate) async fn call_tool_refusable(
         &self,
         name: &str,
@@ -266,6 +270,7 @@ impl McpClient {
         self.call_refusable(name, object(arguments)?, &Scope::of_tool(ctx)).await
     }
 
+    /// Calls a tool. A refusal of the server is [`McpError::ToolCall`].
     async fn call(
         &self,
         name: &str,
@@ -276,6 +281,7 @@ impl McpClient {
         result.map_err(wire::error::refused_call)
     }
 
+    /// Calls a tool. A refusal of the server is [`McpError::Other`] with [`McpRequestError`].
     async fn call_refusable(
         &self,
         name: &str,
@@ -289,7 +295,7 @@ impl McpClient {
             ServerResult::CallToolResult(result) => Ok(wire::tool::output_from_sdk(result)),
             ServerResult::CreateTaskResult(_) => {
                 let text = format!(
-                    "the server made a task of the call of `{name}`, which it was not asked to"
+                    "the server created a task for the call of `{name}`, but tasks were not requested"
                 );
                 Err(McpError::ToolCall(text))
             }
@@ -298,12 +304,13 @@ impl McpClient {
     }
 }
 
-/// Returns the arguments of a tool as an object, which the protocol requires.
+/// Converts the arguments of a tool to an object, which the protocol requires. `null` becomes an empty object. Returns
+/// an error for any other value.
 fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
     match arguments {
         Value::Object(arguments) => Ok(arguments),
         Value::Null => Ok(Map::new()),
-        _ => Err(McpError::ToolCall("the arguments are no object".to_owned())),
+        _ => Err(McpError::ToolCall("the arguments are not an object".to_owned())),
     }
 }
 
@@ -341,6 +348,7 @@ impl McpClient {
         self.read(uri, &Scope::of(ctx)).await
     }
 
+    /// Reads a resource with the options of a request.
     async fn read(&self, uri: &str, scope: &Scope) -> Result<Vec<McpResourceContents>, McpError> {
         let params = ReadResourceRequestParams::new(uri);
         let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
@@ -352,7 +360,7 @@ impl McpClient {
         }
     }
 
-    /// Gets a prompt with its arguments filled in.
+    /// Gets the messages of a prompt for these arguments.
     ///
     /// # Errors
     ///
@@ -370,7 +378,7 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::default()).await
     }
 
-    /// Gets a prompt as part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
+    /// Gets the messages of a prompt as part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///
@@ -389,6 +397,7 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::of(ctx)).await
     }
 
+    /// Gets a prompt with the options of a request.
     async fn prompt(
         &self,
         name: &str,
@@ -433,15 +442,16 @@ impl McpClient {
 impl McpClient {
     /// Subscribes to the events of this client.
     ///
-    /// Events are changes at the server, its log messages, and lost connections ([`McpEvent::Disconnected`]). Earlier
-    /// events are not repeated. If the connection was lost before this call, [`is_closed`](Self::is_closed) returns
-    /// `true`.
+    /// Events report changes at the server, log messages of the server, and lost connections
+    /// ([`McpEvent::Disconnected`]). Events before this call are not received. If the connection was lost before this
+    /// call, [`is_closed`](Self::is_closed) returns `true`.
     #[must_use]
     pub fn events(&self) -> McpEvents {
         self.shared.events.subscribe()
     }
 
-    /// Subscribes to a resource, whose updates are [events](Self::events). A new connection subscribes again.
+    /// Subscribes to the updates of a resource, which are [events](Self::events). The client subscribes again over each
+    /// new connection.
     ///
     /// # Errors
     ///
@@ -450,7 +460,7 @@ impl McpClient {
     ///   resource (MCP 2026-07-28).
     /// - Otherwise the same as [`call_tool`](Self::call_tool).
     ///
-    /// No subscription is added after an error.
+    /// After an error, the client has no new subscription.
     ///
     /// # Cancel safety
     ///
@@ -460,13 +470,13 @@ impl McpClient {
         subscriptions::subscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
-    /// Ends a subscription. Does nothing if the resource has no subscription.
+    /// Ends the subscription to a resource. Does nothing if there is no subscription.
     ///
     /// # Errors
     ///
     /// The same as [`subscribe`](Self::subscribe). If the server does not respond, the subscription remains, and the
-    /// call can be repeated. If the server refuses with [`McpRequestError`], the subscription is removed (until
-    /// 2025-11-25).
+    /// call can be repeated. Until MCP 2025-11-25, the subscription is also removed if the server refuses with
+    /// [`McpRequestError`].
     ///
     /// # Cancel safety
     ///
@@ -479,8 +489,8 @@ impl McpClient {
         subscriptions::unsubscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
-    /// Requests log messages of at least this level, which are [events](Self::events). A server of MCP 2026-07-28 sends
-    /// them only while it handles a request.
+    /// Requests log messages of at least this level from the server. The messages are [events](Self::events). Since MCP
+    /// 2026-07-28, a server sends log messages only while it handles a request.
     ///
     /// # Errors
     ///
@@ -498,17 +508,18 @@ impl McpClient {
     /// # Errors
     ///
     /// - [`McpError::Other`] if the client was built without [roots](McpClientBuilder::roots), because servers then do
-    ///   not request them. The roots are not replaced.
+    ///   not request roots. The roots are not replaced.
     /// - [`McpError::Other`] with [`McpTimeout`] if the server does not accept the notification in time.
     /// - [`McpError::Connection`] or [`McpError::Initialization`] if the connection was lost earlier and cannot be
     ///   restored.
     /// - [`McpError::Transport`] if the connection is lost or closed.
     ///
-    /// After every error but the first, the roots are replaced. A server that requests them gets the new roots.
+    /// After every error except the first, the roots are replaced. A server that requests the roots receives the new
+    /// roots.
     ///
     /// # Cancel safety
     ///
-    /// The roots are replaced at once. If the future is dropped, the server may not have been notified.
+    /// The roots are replaced immediately. If the future is dropped, the server may not have been notified.
     pub async fn set_roots(&self, roots: Vec<McpRoot>) -> Result<(), McpError> {
         if !self.shared.handlers.replace_roots(roots) {
             let text = "the client was built without roots: set them in the builder, if only to an empty list";
@@ -518,7 +529,7 @@ impl McpClient {
         subscriptions::roots_changed(&connection, &self.shared).await
     }
 
-    /// Checks that the server responds.
+    /// Sends a request without effect, to check that the server responds.
     ///
     /// # Errors
     ///
@@ -536,7 +547,7 @@ impl McpClient {
         Ok(())
     }
 
-    /// Returns the name and version of the server. Empty if it does not report them.
+    /// Returns the name and version of the server. The texts are empty if the server does not report them.
     #[must_use]
     pub fn server_info(&self) -> McpImplementation {
         let connection = self.current();
@@ -544,13 +555,13 @@ impl McpClient {
         implementation.map(wire::peer_info::implementation_from_sdk).unwrap_or_default()
     }
 
-    /// Returns the negotiated version of the protocol.
+    /// Returns the protocol version that was negotiated for the current connection.
     #[must_use]
     pub fn version(&self) -> McpVersion {
         self.current().version
     }
 
-    /// Returns the server's instructions for the model.
+    /// Returns the server's instructions for the model. Returns `None` if the server has none.
     #[must_use]
     pub fn instructions(&self) -> Option<String> {
         self.current().server.instructions.clone()
@@ -558,8 +569,8 @@ impl McpClient {
 
     /// Returns the SDK's handle to the current connection, for features that this client does not offer.
     ///
-    /// The caller is then responsible for time limits, cancellation and input for the server. The handle is invalid
-    /// once the connection has ended.
+    /// Requests over this handle have no time limits of this client. The caller must cancel them, and must provide
+    /// input that the server requires. The handle cannot be used after the connection has ended.
     #[must_use]
     pub fn peer(&self) -> Peer<RoleClient> {
         self.current().peer.clone()
@@ -568,5 +579,5 @@ impl McpClient {
 
 /// Returns the error for a response of the wrong type.
 fn unexpected(method: &str) -> McpError {
-    McpError::Transport(format!("the server answered {method} with something else"))
+    McpError::Transport(format!("the server sent the wrong type of response to {method}"))
 }

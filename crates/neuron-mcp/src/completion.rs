@@ -1,34 +1,34 @@
-//! Completions of an argument that a person types.
+//! Completions of an argument of a prompt or of a resource template, while a user types it.
 
-/// The owner of an argument.
+/// The prompt or resource template whose argument is completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CompletionTarget {
     /// The prompt with this name.
     Prompt(String),
-    /// The resources with this address or URI template.
+    /// The resource with this URI or this URI template.
     Resource(String),
 }
 
 /// A query for completions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompletionQuery {
-    /// The owner of the argument.
+    /// The prompt or resource template that has the argument.
     pub target: CompletionTarget,
-    /// The argument's name.
+    /// Name of the argument.
     pub argument: String,
-    /// The text that was typed so far.
+    /// The text that the user has typed so far.
     pub value: String,
-    /// The arguments that are filled in already, as name and value.
+    /// Arguments that are already filled in, as pairs of name and value.
     pub context: Vec<(String, String)>,
 }
 
-/// Completions of an argument.
+/// Completions of an argument that a server returned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpCompletion {
-    /// The values, best first. At most 100, as the protocol requires. Further values of a server are left out.
+    /// The completions, best first. At most 100, as the protocol requires. A server of this crate removes further ones.
     pub values: Vec<String>,
-    /// Number of all values, if it is known.
+    /// Number of all completions. `None` if the server does not report it.
     pub total: Option<u32>,
-    /// True if there are more values, if that is known.
+    /// Set to `true` if there are more completions than `values`. `None` if the server does not report it.
     pub has_more: Option<bool>,
 }

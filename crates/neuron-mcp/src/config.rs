@@ -1,22 +1,23 @@
-//! The location of a server.
+//! Configuration of the connection to a server.
 
 use std::fmt;
 
-/// A server that is a program on this machine, spoken to over its standard input and output.
+/// Configuration of a server that is started as a child process. Messages are sent over standard input and output.
 ///
-/// It does not inherit our environment: it sees a short list of harmless variables (`PATH`, `HOME` and the
-/// like) and [`env`](Self::env).
+/// The process does not inherit the environment of this process. It gets a short list of harmless variables, such as
+/// `PATH` and `HOME`, and the variables in [`env`](Self::env).
+/// [`McpClientBuilder::inherit_env`](crate::McpClientBuilder::inherit_env) adds others.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioConfig {
-    /// The program, as a path or as a name that is looked up in `PATH`.
+    /// The program to start, as a path or as a name that is searched in `PATH`.
     pub command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables that the server is to see, as name and value.
+    /// Environment variables to set in the process, as pairs of name and value.
     pub env: Vec<(String, String)>,
 }
 
-/// Shows the names of the environment variables, not their values.
+/// Shows the names of the environment variables, but not their values.
 impl fmt::Debug for StdioConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.env.iter().map(|(name, _)| name.as_str()).collect();
@@ -28,18 +29,19 @@ impl fmt::Debug for StdioConfig {
     }
 }
 
-/// A server that is spoken to over Streamable HTTP.
+/// Configuration of a server that is reached over Streamable HTTP.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct HttpConfig {
-    /// The address of its MCP endpoint.
+    /// URL of the server's MCP endpoint.
     pub url: String,
-    /// The value of the `Authorization` header, for example `Bearer …`.
+    /// The value of the `Authorization` header, for example `Bearer …`. A value without a space is sent as a bearer
+    /// token.
     pub auth_header: Option<String>,
-    /// Further headers of every request, as name and value.
+    /// Additional headers of every request, as pairs of name and value.
     pub headers: Vec<(String, String)>,
 }
 
-/// Shows the names of the headers, not their values.
+/// Shows the names of the headers, but not their values.
 impl fmt::Debug for HttpConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<&str> = self.headers.iter().map(|(name, _)| name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Elicitation, by which a server asks the person at the client.
+//! Elicitation, which is a request of a server to the user of the client.
 
 use std::future::Future;
 
@@ -7,70 +7,71 @@ use serde_json::Value;
 
 use crate::TraceContext;
 
-/// A question of a server to a person.
+/// A request of a server to the user.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitationRequest {
-    /// Fill in a form.
+    /// A request to fill in a form.
     Form {
-        /// The question.
+        /// The text for the user.
         message: String,
-        /// The fields as a flat JSON Schema, which is an object whose properties are text, numbers,
-        /// booleans and choices.
+        /// The fields of the form, as a flat JSON Schema. The schema is an object whose properties are strings,
+        /// numbers, booleans or choices.
         schema: Value,
     },
-    /// A request to visit a page, so that the input there never passes through the client.
+    /// A request to visit a web page. The client does not receive the input on the page.
     Url {
-        /// Why.
+        /// The text for the user, such as the reason.
         message: String,
-        /// The page.
+        /// URL of the page.
         url: String,
-        /// Identifies the request to the server.
+        /// Id of the elicitation, which the server chose. [`ElicitationHandler::completed`] receives the same id.
         id: String,
     },
 }
 
 impl ElicitationRequest {
-    /// Asks to fill in a form.
+    /// Creates a request to fill in a form.
     pub fn form(message: impl Into<String>, schema: Value) -> Self {
         Self::Form { message: message.into(), schema }
     }
 
-    /// Asks to visit a page.
+    /// Creates a request to visit a web page.
     pub fn url(message: impl Into<String>, url: impl Into<String>, id: impl Into<String>) -> Self {
         Self::Url { message: message.into(), url: url.into(), id: id.into() }
     }
 }
 
-/// The reaction of the person.
+/// The user's response to a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationResponse {
-    /// The filled-in form as an object with its fields, or `Value::Null` for the consent to visit the page.
+    /// The user accepted. Contains the form's fields as an object. `Value::Null` for a web page.
     Accept(Value),
-    /// Refused.
+    /// The user refused.
     Decline,
-    /// Did neither.
+    /// The user closed the request without a decision.
     Cancel,
 }
 
-/// Asks the person at the client.
+/// A handler that shows a server's requests to the user.
 pub trait ElicitationHandler: Send + Sync {
-    /// Puts a request to the person.
+    /// Shows a request to the user and waits for the response.
     ///
     /// # Errors
     ///
-    /// Whatever is returned is told to the server, in its `Display` form.
+    /// The server receives the `Display` text of the error.
     fn elicit(
         &self,
         request: ElicitationRequest,
     ) -> impl Future<Output = Result<ElicitationResponse, McpError>> + Send;
 
-    /// As [`elicit`](Self::elicit), with where the request belongs in a distributed trace, if the server said
-    /// so. This is what is called. Provided: by [`elicit`](Self::elicit), without it.
+    /// Handles a request that may have a trace context. The client calls this method for every request.
+    ///
+    /// The default implementation ignores the trace context and calls [`elicit`](Self::elicit).
     ///
     /// # Errors
     ///
-    /// As [`elicit`](Self::elicit).
+    /// The same as [`elicit`](Self::elicit).
     fn elicit_traced(
         &self,
         request: ElicitationRequest,
@@ -79,16 +80,17 @@ pub trait ElicitationHandler: Send + Sync {
         self.elicit(request)
     }
 
-    /// Returns `true` if the handler can show forms. The client announces this to servers.
+    /// Returns `true` if the handler supports forms. The client reports it to servers. Default: `true`.
     fn supports_forms(&self) -> bool {
         true
     }
 
-    /// Returns `true` if the handler can open pages. The client announces this to servers.
+    /// Returns `true` if the handler supports web pages. The client reports it to servers. Default: `false`.
     fn supports_urls(&self) -> bool {
         false
     }
 
-    /// Receives the notification that a person has finished on a page, by the id of the request.
+    /// Called when the server reports that the user has finished on the web page of a request. `id` is the id of the
+    /// request. Must not block. The default implementation does nothing.
     fn completed(&self, _id: &str) {}
 }

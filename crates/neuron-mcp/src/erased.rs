@@ -1,7 +1,8 @@
-//! Twins of traits, whose futures are boxed, so that a value of any type can be kept behind a pointer.
+//! Object-safe versions of traits with async methods.
 
-/// Defines the object-safe twin of a trait, with its async methods first and then its other methods, under the same
-/// names.
+/// Defines the object-safe version of a trait. Its methods have the same names, and async methods return boxed futures.
+///
+/// The async methods must come before the other methods.
 macro_rules! erased {
     (
         $(#[$meta:meta])*

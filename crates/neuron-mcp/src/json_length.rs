@@ -1,10 +1,11 @@
-//! The length of a value as JSON.
+//! The length of a value as JSON, without creating the JSON text.
 
 use std::io;
 
 use serde::Serialize;
 
-/// Returns the length of a value as JSON, in bytes. This is about what it takes in memory.
+/// Returns the length of a value as JSON, in bytes. The length approximates the memory of the value. Returns
+/// `usize::MAX` if the value cannot be serialised.
 pub(crate) fn json_length(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {
@@ -13,7 +14,7 @@ pub(crate) fn json_length(value: &impl Serialize) -> usize {
     }
 }
 
-/// A writer that only counts.
+/// A writer that counts the bytes and discards them.
 struct Counter(usize);
 
 impl io::Write for Counter {

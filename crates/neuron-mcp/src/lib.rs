@@ -42,7 +42,7 @@
 //!
 //! # Using the tools of a server in an agent
 //!
-//! A server is a local program, or is reached over HTTP:
+//! A server is either a local program or reached over HTTP:
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -82,9 +82,9 @@
 //! | sampling requests of a server | [`ProviderSampling`], or your own [`SamplingHandler`] |
 //! | elicitation requests of a server | [`ElicitationHandler`] |
 //!
-//! **Servers are not trusted.** A server program inherits only [`StdioConfig::env`] and a few harmless variables. The
-//! annotations of its tools, such as read-only, are claims and grant no permission. The size of its messages and the
-//! duration of every request are limited.
+//! **Servers are not trusted.** A server program gets only [`StdioConfig::env`] and a few harmless environment
+//! variables. The annotations of a server's tools, such as read-only, are claims and grant no permission. The size of a
+//! server's messages and the duration of every request are limited.
 //!
 //! # Running a server
 //!
@@ -124,7 +124,8 @@
 //! # Versions
 //!
 //! Client and server support 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28, over stdio and Streamable
-//! HTTP. They do not support the two-endpoint HTTP transport of 2024-11-05 and batches.
+//! HTTP. The client also supports the two-endpoint HTTP transport of 2024-11-05, and reads batches over stdio. The
+//! server supports neither.
 //!
 //! The protocol is implemented by the official SDK, `rmcp`. Its types are public only in [`McpClient::peer`], for
 //! features that this crate lacks.
@@ -140,42 +141,43 @@
 //! | `mcp.client.request` (CLIENT) | outgoing requests of a client, including pings, and until 2025-11-25 requests of a server to its client |
 //! | `mcp.server.request` (SERVER) | incoming requests at a server, except pings, and requests of a server, at its client |
 //!
-//! Their OpenTelemetry name is the method followed by the tool or prompt: `tools/call echo`. They have the request id,
-//! the session id, the version, the transport and the peer's address, as far as known. A server's requests to its
-//! client have no address, because they run against the direction of the connection. A request that is sent several
-//! times with further input is one client span, with the first id.
+//! The OpenTelemetry name of a span is the method followed by the tool or prompt: `tools/call echo`. Spans have the
+//! request id, the session id, the version, the transport and the peer's address, if known. A server's requests to its
+//! client have no address, because they are sent against the direction of the connection. A request that is sent
+//! several times with further input has one client span, with the first id.
 //!
 //! - **Without a span:** the handshake at the client, listening streams, notifications, requests that the SDK rejects
 //!   before this crate receives them, and requests without a connection. Server requests that are part of a result
 //!   (2026-07-28) belong to the span of the client's request.
 //! - **Unknown attributes:** the transport of [`connect_io`](McpClientBuilder::connect_io) and [`McpServer::serve_io`].
-//!   The client's address is unknown in an HTTP server of your own, unless its requests have a
-//!   [`SocketAddr`](std::net::SocketAddr) in their extensions.
+//!   The client's address is unknown if another HTTP server hosts the service, unless that server adds a
+//!   [`SocketAddr`](std::net::SocketAddr) to the extensions of each request.
 //! - **No message content:** spans contain no arguments, results or texts. They contain resource URIs and the names of
 //!   tools and prompts. The description of an error is the general meaning of its code, because the message may quote
 //!   content. Spans contain only the beginning of a session id, as do log lines of this crate at `INFO` and above. The
 //!   SDK's own log (target `rmcp`) contains complete messages, at `DEBUG` and partly at `INFO`, in its own spans. At
-//!   `INFO` it also contains the id of each HTTP server session. Exclude this target from logs that others read:
-//!   `info,rmcp=warn` for `tracing_subscriber::EnvFilter`.
+//!   `INFO`, the SDK's log also contains the id of each HTTP server session. Exclude this target from logs that others
+//!   read: `info,rmcp=warn` for `tracing_subscriber::EnvFilter`.
 //! - **`error.type`** is the code of a JSON-RPC error, or `tool_error` for a failed tool, `cancelled` (also for a
 //!   dropped future), `timeout`, `transport` or `_OTHER`.
 //! - **One span for each tool call.** A call of an [`McpToolBridge`] inside an `execute_tool` span of the crate
 //!   `neuron-otel` has no second span. The attributes of the request are recorded in that span.
-//! - **Parents of incoming requests:** the span that was current in the HTTP request, if any. Otherwise the span begins
-//!   a trace, because the span around [`McpServer::serve_io`] belongs to the connection.
+//! - **Parents of incoming requests:** the span that was current in the HTTP request, if any. Otherwise the span starts
+//!   a new trace. The span around [`McpServer::serve_io`] is not its parent, because it belongs to the connection.
+//!
 //! ## Trace contexts
 //!
 //! Requests carry W3C trace context in their `_meta`, in both directions.
 //!
-//! In a client, add a [`TraceContext`] to [`ToolContext::extensions`]. These requests of the tool context carry it:
-//! [`call_tool_in`](McpClient::call_tool_in), [`read_resource_in`](McpClient::read_resource_in),
+//! In a client, add a [`TraceContext`] to [`ToolContext::extensions`]. The requests that take a tool context then carry
+//! this trace context: [`call_tool_in`](McpClient::call_tool_in), [`read_resource_in`](McpClient::read_resource_in),
 //! [`get_prompt_in`](McpClient::get_prompt_in) and the tools of [`McpToolBridge`]. Other requests carry the trace
-//! context of their span, if [`McpClientBuilder::trace_context`] is set. Requests of a server carry the server's trace
-//! context: [`SamplingRequest::trace_context`], [`ElicitationHandler::elicit_traced`].
+//! context of their span, if [`McpClientBuilder::trace_context`] is set. A handler of server requests receives the
+//! server's trace context in [`SamplingRequest::trace_context`] or [`ElicitationHandler::elicit_traced`].
 //!
-//! In a server, a tool finds the client's trace context in the extensions of its context. With
-//! [`McpServer::with_trace_context`] it finds that of its own span. Resources and prompts use
-//! [`McpPeer::trace_context`]. Requests to the client carry the trace context on.
+//! In a server, a tool finds the client's trace context in the extensions of its tool context. With
+//! [`McpServer::with_trace_context`], the tool instead finds the trace context of its own span. Resources and prompts
+//! use [`McpPeer::trace_context`]. Requests to the client carry the same trace context.
 //!
 //! With the crate `neuron-otel`, the spans of client and server form one trace:
 //!

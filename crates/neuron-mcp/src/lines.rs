@@ -1,5 +1,5 @@
-//! Messages as lines of JSON on two streams (MCP specification, "Transports", stdio), in bounded memory. Client and
-//! server use them.
+//! Reading and writing of JSON messages as lines on two streams (MCP specification, "Transports", stdio). Client and
+//! server use the same types. Their memory is bounded.
 
 mod reader;
 mod writer;

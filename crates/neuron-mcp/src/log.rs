@@ -1,23 +1,23 @@
-//! Log messages of servers.
+//! Log messages that a server sends to its client.
 
 use serde_json::Value;
 
-/// The severity of a log message, by the levels of syslog (RFC 5424).
+/// The severity of a log message. The levels are those of syslog (RFC 5424).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LogLevel {
-    /// For finding faults.
+    /// Details for debugging.
     Debug,
-    /// Normal events.
+    /// Information about normal operation.
     Info,
-    /// Normal, but worth a look.
+    /// Normal but significant events.
     Notice,
-    /// Something may be wrong.
+    /// A possible problem.
     Warning,
-    /// Something failed.
+    /// A failed operation.
     Error,
-    /// Something failed that others depend on.
+    /// A failure on which other parts depend.
     Critical,
-    /// Somebody must act now.
+    /// A problem that requires immediate action.
     Alert,
     /// The system is unusable.
     Emergency,
@@ -28,8 +28,8 @@ pub enum LogLevel {
 pub struct McpLogMessage {
     /// Severity of the message.
     pub level: LogLevel,
-    /// Name of the part of the server that wrote it.
+    /// Name of the logger in the server.
     pub logger: Option<String>,
-    /// The message, which is a text or any other value.
+    /// The message, as a text or any other JSON value.
     pub data: Value,
 }

@@ -10,7 +10,7 @@ pub struct PaginatedList<T> {
 }
 
 impl<T> PaginatedList<T> {
-    /// All there is, on one page.
+    /// Creates a list that has all items on a single page.
     pub fn complete(items: Vec<T>) -> Self {
         Self { items, next_cursor: None }
     }

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-/// A program that speaks MCP.
+/// Name and version of an MCP client or server.
 ///
-/// Build it with `..Default::default()`: fields may be added.
+/// Build it with `..Default::default()`, because fields may be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpImplementation {
-    /// Its name.
+    /// Name for programs.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
 }
 
-/// A version of the protocol, in order of time.
+/// A version of the protocol. Later versions are greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum McpVersion {
@@ -27,12 +27,12 @@ pub enum McpVersion {
     V2025_06_18,
     /// `2025-11-25`, the last version with a handshake.
     V2025_11_25,
-    /// `2026-07-28`, in which every request carries its context.
+    /// `2026-07-28`, which has no handshake. Every request carries the version and the client's capabilities.
     V2026_07_28,
 }
 
 impl McpVersion {
-    /// All that neuron speaks, oldest first.
+    /// All supported versions, oldest first.
     pub const ALL: [Self; 5] = [
         Self::V2024_11_05,
         Self::V2025_03_26,
@@ -41,7 +41,7 @@ impl McpVersion {
         Self::V2026_07_28,
     ];
 
-    /// As the protocol writes it.
+    /// Returns the version as the protocol writes it, for example `2025-11-25`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,15 +1,15 @@
-//! Prompts, which are messages that a server provides.
+//! Prompts, which are messages that a server prepares for a model.
 
 use neuron_types::{ContentItem, Role};
 
-/// A prompt that a server offers.
+/// A prompt in the list of a server.
 ///
-/// Build it with `..Default::default()`: fields may be added.
+/// Build it with `..Default::default()`, because fields may be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpPrompt {
     /// Name by which the prompt is requested.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
     /// Purpose of the prompt.
     pub description: Option<String>,
@@ -18,20 +18,20 @@ pub struct McpPrompt {
 }
 
 impl McpPrompt {
-    /// A prompt without arguments.
+    /// Creates a prompt without arguments.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 }
 
-/// An argument of a prompt. It is text.
+/// An argument of a prompt. Its value is a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpPromptArgument {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
     /// Meaning of the argument.
     pub description: Option<String>,
-    /// True if the prompt requires the argument.
+    /// Set to `true` if the prompt requires the argument.
     pub required: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct McpPromptArgument {
 pub struct McpPromptResult {
     /// Purpose of the prompt.
     pub description: Option<String>,
-    /// The conversation to begin with.
+    /// The messages with which a conversation can begin.
     pub messages: Vec<McpPromptMessage>,
 }
 

@@ -1,4 +1,4 @@
-//! Propagation of trace contexts between spans and requests, by functions of the user.
+//! Conversion between spans and trace contexts, with functions of the user.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,17 +8,21 @@ use tracing::Span;
 
 use crate::TraceContext;
 
+// The user provides these functions, because only the user knows the tracing system.
 type Current = dyn Fn() -> Option<TraceContext> + Send + Sync;
 type SetParent = dyn Fn(&Span, &TraceContext) + Send + Sync;
 
-/// Functions of the user, who knows the tracing system, that convert between spans and trace contexts.
+/// The user's functions that convert between spans and trace contexts.
 #[derive(Clone, Default)]
 pub(crate) struct Propagation {
+    /// Returns the trace context of the current span.
     current: Option<Arc<Current>>,
+    /// Makes a span a child of the span in a trace context.
     set_parent: Option<Arc<SetParent>>,
 }
 
 impl Propagation {
+    /// Sets the function that returns the trace context of the current span.
     pub(crate) fn read_with(
         &mut self,
         current: impl Fn() -> Option<TraceContext> + Send + Sync + 'static,
@@ -26,6 +30,7 @@ impl Propagation {
         self.current = Some(Arc::new(current));
     }
 
+    /// Sets the function that makes a span a child of the span in a trace context.
     pub(crate) fn write_with(
         &mut self,
         set_parent: impl Fn(&Span, &TraceContext) + Send + Sync + 'static,
@@ -33,13 +38,15 @@ impl Propagation {
         self.set_parent = Some(Arc::new(set_parent));
     }
 
-    /// Returns the trace context of the current span.
+    /// Returns the trace context of the current span. Returns `None` if the user set no function, or if the function
+    /// returned `None` or panicked.
     pub(crate) fn current(&self) -> Option<TraceContext> {
         let current = self.current.as_ref()?;
         survive(|| current()).flatten()
     }
 
-    /// Puts a span, which was not entered yet, below a span of another process.
+    /// Makes `span` a child of `parent`, which is a span of another process. The span must not have been entered yet.
+    /// Does nothing if the user set no function.
     pub(crate) fn set_parent(&self, span: &Span, parent: &TraceContext) {
         if let Some(set_parent) = &self.set_parent {
             survive(|| set_parent(span, parent));
@@ -47,7 +54,8 @@ impl Propagation {
     }
 }
 
-/// Tracing that fails must not leave a request without an answer.
+/// Runs a function of the user. Returns `None` and logs an error if the function panics, so that the request itself
+/// does not fail.
 fn survive<T>(work: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
     if done.is_err() {

@@ -1,32 +1,32 @@
-//! Resources that a server offers to read.
+//! Resources that a server offers to clients.
 
 use neuron_types::{EmbeddedResource, ResourceLink};
 
-/// A resource that a server offers, with `uri`, `name`, `title`, `description`, `mime_type` and `size`.
+/// A resource in the list of a server, with `uri`, `name`, `title`, `description`, `mime_type` and `size`.
 pub type McpResource = ResourceLink;
 
-/// The content of a resource, with `uri`, `mime_type`, and `text` or, in base64, `blob`.
+/// The content of a resource, with `uri`, `mime_type`, and either `text` or `blob` (base64).
 pub type McpResourceContents = EmbeddedResource;
 
-/// Resources that differ in parts of their address.
+/// A template for the URIs of resources.
 ///
-/// Build it with `..Default::default()`: fields may be added.
+/// Build it with `..Default::default()`, because fields may be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpResourceTemplate {
     /// The URI template (RFC 6570), for example `file:///{path}`.
     pub uri_template: String,
-    /// Its name.
+    /// Name of the template.
     pub name: String,
-    /// Its name for people.
+    /// Display name.
     pub title: Option<String>,
     /// Description of the resources.
     pub description: Option<String>,
-    /// The MIME type that all of them have.
+    /// MIME type of the resources, if all of them have the same.
     pub mime_type: Option<String>,
 }
 
 impl McpResourceTemplate {
-    /// A template with a name.
+    /// Creates a template with a name.
     pub fn new(uri_template: impl Into<String>, name: impl Into<String>) -> Self {
         Self { uri_template: uri_template.into(), name: name.into(), ..Self::default() }
     }

@@ -1,50 +1,54 @@
-//! The way between a client and a server, as far as spans tell of it.
+//! Transport, addresses and session of a connection, for the attributes of spans.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
 use http::HeaderName;
 
-/// The header that names a session.
+/// The HTTP header that contains the session id.
 pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// The way between a client and a server.
+/// The transport, the addresses and the session between a client and a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
     /// `pipe` or `tcp`. `None` for streams that the caller opened.
     pub(crate) transport: Option<&'static str>,
-    /// Protocol that carries the messages (`http`).
+    /// The protocol that carries the messages, which is `http`. `None` for other transports.
     pub(crate) protocol: Option<&'static str>,
-    /// Host and port of the server, from the URL that the client was given.
+    /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and without HTTP.
     pub(crate) server: Option<(Arc<str>, u16)>,
-    /// Address of the client.
+    /// Address of the client. `None` in a client, and if the server does not know the address.
     pub(crate) client: Option<SocketAddr>,
+    /// The session id, once it is known.
     pub(crate) session: SessionSlot,
 }
 
 impl Route {
-    /// Standard input and output.
+    /// Returns the route over standard input and output.
     pub(crate) fn pipe() -> Self {
         Self { transport: Some("pipe"), ..Self::default() }
     }
 
-    /// HTTP, which runs over TCP only, here.
+    /// Returns the route over HTTP, without addresses. The transport is always TCP.
     pub(crate) fn http() -> Self {
         Self { transport: Some("tcp"), protocol: Some("http"), ..Self::default() }
     }
 }
 
-/// The id of the session over HTTP. A client learns it with the answer to its first request; some servers, and
-/// all since 2026-07-28, have no sessions.
+/// The slot for the session id of an HTTP connection. A client receives the id with the response to its first request.
+///
+/// The slot stays empty if the server has no sessions, as all servers since 2026-07-28.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionSlot(Arc<OnceLock<Arc<str>>>);
 
 impl SessionSlot {
+    /// Stores the session id. Does nothing if the slot already has an id.
     pub(crate) fn set(&self, id: impl Into<Arc<str>>) {
         // A connection has one session.
         self.0.get_or_init(|| id.into());
     }
 
+    /// Returns the session id. Returns `None` if it is not known yet, or if there is no session.
     pub(crate) fn get(&self) -> Option<&str> {
         self.0.get().map(AsRef::as_ref)
     }

@@ -1,4 +1,4 @@
-//! Sampling, by which a server uses the client's model.
+//! Sampling, which is a request of a server to the model of the client.
 
 use std::future::Future;
 
@@ -6,62 +6,63 @@ use neuron_types::{McpError, Message, StopReason, ToolChoice, ToolDefinition};
 
 use crate::TraceContext;
 
-/// A request of a server to the client's model.
+/// A request of a server to the model of the client.
 ///
-/// Build it with `..Default::default()`: fields may be added.
+/// Build it with `..Default::default()`, because fields may be added.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SamplingRequest {
     /// The conversation.
     pub messages: Vec<Message>,
-    /// The system prompt that the server would like.
+    /// The system prompt that the server suggests.
     pub system_prompt: Option<String>,
-    /// At most this many tokens are written.
+    /// Maximum number of tokens of the response.
     pub max_tokens: u32,
-    /// The temperature, if the server wants one.
+    /// The temperature that the server suggests.
     pub temperature: Option<f32>,
-    /// Texts that end the answer.
+    /// Texts that end the response of the model.
     pub stop_sequences: Vec<String>,
-    /// The server's preferences for the model.
+    /// The server's preferences for the choice of the model.
     pub model_preferences: ModelPreferences,
-    /// Tools that the model may call. The server executes them, and asks again with the results.
+    /// Tools that the model may call. The server executes the calls, and sends another request with the results.
     pub tools: Vec<ToolDefinition>,
-    /// Choice of a tool by the model.
+    /// Restricts whether and how the model uses the tools.
     pub tool_choice: Option<ToolChoice>,
-    /// Trace context of the request. In a server it defaults to the trace context of the calling request.
+    /// Trace context of the request. If a server leaves it empty, the request carries the trace context of the client's
+    /// calling request.
     pub trace_context: Option<TraceContext>,
 }
 
-/// The preferences of a server for the model.
+/// A server's preferences for the choice of the model.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ModelPreferences {
-    /// Names or parts of names, the best first.
+    /// Names of models, or parts of names, in order of preference.
     pub hints: Vec<String>,
-    /// Weight of a low price, from 0 to 1.
+    /// Importance of a low price, from 0 to 1.
     pub cost_priority: Option<f32>,
-    /// Weight of speed, from 0 to 1.
+    /// Importance of speed, from 0 to 1.
     pub speed_priority: Option<f32>,
-    /// Weight of intelligence, from 0 to 1.
+    /// Importance of the model's capability, from 0 to 1.
     pub intelligence_priority: Option<f32>,
 }
 
 /// A response of the client's model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingResponse {
-    /// The answer.
+    /// The message that the model wrote.
     pub message: Message,
-    /// The model that wrote it.
+    /// Name of the model.
     pub model: String,
-    /// Why it stopped.
+    /// The reason why the model stopped.
     pub stop_reason: Option<StopReason>,
 }
 
-/// Lets servers use a model of the client.
+/// A handler that lets servers use a model of the client.
 pub trait SamplingHandler: Send + Sync {
-    /// Answers a request, or refuses it.
+    /// Sends a request to the model, or refuses it with an error.
     ///
     /// # Errors
     ///
-    /// Whatever is returned is told to the server, in its `Display` form.
+    /// The server receives the `Display` text of the error.
     fn sample(
         &self,
         request: SamplingRequest,

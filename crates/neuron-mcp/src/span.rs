@@ -12,18 +12,22 @@ use tracing::span::Id;
 use crate::McpVersion;
 use crate::route::Route;
 
-/// Maximum length of a name or address in a span, in bytes. The peer may have chosen the text.
+/// Maximum length of a name or URI in a span, in bytes. The peer may have chosen a very long text.
 const LONGEST: usize = 512;
 
-/// The subject of a request.
+/// The method of a request and the tool, prompt or resource that it concerns.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Subject<'a> {
-    /// Method of the protocol.
+    /// Method of the protocol, for example `tools/call`.
     pub(crate) method: &'a str,
+    /// Name of the tool.
     pub(crate) tool: Option<&'a str>,
+    /// Name of the prompt.
     pub(crate) prompt: Option<&'a str>,
+    /// URI of the resource.
     pub(crate) resource: Option<&'a str>,
-    /// Set if the tool or prompt exists. Only then its name is part of the span's name, to bound the number of names.
+    /// `true` if the tool or prompt exists. Only then is its name part of the span's name. Otherwise a client could
+    /// create any number of span names.
     pub(crate) is_known: bool,
 }
 
@@ -33,14 +37,17 @@ impl<'a> Subject<'a> {
         Self { method, ..Self::default() }
     }
 
+    /// Creates the subject of a request for a tool. Long names are truncated.
     pub(crate) fn tool(method: &'a str, tool: &'a str) -> Self {
         Self { tool: Some(shortened(tool)), is_known: true, ..Self::method(method) }
     }
 
+    /// Creates the subject of a request for a prompt. Long names are truncated.
     pub(crate) fn prompt(method: &'a str, prompt: &'a str) -> Self {
         Self { prompt: Some(shortened(prompt)), is_known: true, ..Self::method(method) }
     }
 
+    /// Creates the subject of a request for a resource. Long URIs are truncated.
     pub(crate) fn resource(method: &'a str, uri: &'a str) -> Self {
         Self { resource: Some(shortened(uri)), ..Self::method(method) }
     }
@@ -49,7 +56,7 @@ impl<'a> Subject<'a> {
         self.method == "tools/call"
     }
 
-    /// Returns the span's name. Resource URIs are left out, because there may be many.
+    /// Returns the span's name, for example `tools/call echo`. Resource URIs are left out, because there may be many.
     fn span_name(&self) -> Cow<'a, str> {
         match self.tool.or(self.prompt).filter(|_| self.is_known) {
             Some(target) => format!("{} {target}", self.method).into(),
@@ -58,37 +65,39 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// Returns the first [`LONGEST`] bytes of a text, or fewer if a character would be split.
 fn shortened(text: &str) -> &str {
     let end = (0..=LONGEST).rev().find(|end| text.is_char_boundary(*end));
     if text.len() <= LONGEST { text } else { text.get(..end.unwrap_or(0)).unwrap_or_default() }
 }
 
-/// Returns the first eight characters of a session id, but at most half of it. The complete id of an unauthenticated
-/// session is a credential, and logs may be read by others.
+/// Returns the first eight characters of a session id, but at most half of the id. Whoever knows the complete id of an
+/// unauthenticated session can use the session, and other people may read the logs.
 pub(crate) fn session_prefix(id: &str) -> &str {
     let end =
         id.char_indices().map(|(place, _)| place).nth(id.chars().count().div_euclid(2).min(8));
     end.and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
-/// The failure of a request.
+/// The failure of a request, as the span records it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// A JSON-RPC error with this code.
+    /// A JSON-RPC error response with this code.
     Code(i32),
-    /// Any other failure.
+    /// Any other failure, with the value of `error.type`.
     Kind(&'static str),
 }
 
 impl Failure {
-    /// The tool's result is an error.
+    /// The tool was called and returned an error.
     pub(crate) const TOOL: Self = Self::Kind("tool_error");
     pub(crate) const CANCELLED: Self = Self::Kind("cancelled");
     pub(crate) const TIMEOUT: Self = Self::Kind("timeout");
     pub(crate) const TRANSPORT: Self = Self::Kind("transport");
-    /// Fallback value of the conventions.
+    /// The fallback value of `error.type` in OpenTelemetry's conventions.
     pub(crate) const OTHER: Self = Self::Kind("_OTHER");
 
+    /// Returns the value of the attribute `error.type`.
     fn error_type(self) -> Cow<'static, str> {
         match self {
             Self::Code(code) => code.to_string().into(),
@@ -96,8 +105,8 @@ impl Failure {
         }
     }
 
-    /// Returns the general description of the failure. The peer's message is not used, because it may quote arguments
-    /// and results.
+    /// Returns a general description of the failure. The peer's error message is not used, because it may quote
+    /// arguments and results.
     fn description(self) -> &'static str {
         match self {
             Self::Code(-32700) => "parse error",
@@ -117,12 +126,14 @@ impl Failure {
     }
 }
 
-/// Creates the span of a request, with the fields known at its start.
+/// Creates the span of a request, with the attributes that are known at the start. Without `parent`, the span is a
+/// child of the current span.
 macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
             ($subject, $version, $route);
-        // A server's request runs against the direction of the connection, so the conventions' addresses do not apply.
+        // A request of a server to its client is sent against the direction of the connection. The address attributes
+        // of the conventions do not apply to it.
         let server = route.server.as_ref().filter(|_| $kind == "client");
         let client = route.client.filter(|_| $kind == "server");
         tracing::info_span!(
@@ -153,18 +164,19 @@ macro_rules! request_span {
     }};
 }
 
-/// The span of a request. Dropping it before its [end](Self::end) records a cancellation.
+/// The span of a request. Dropping it before [`end`](Self::end) records a cancellation.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Fields to record at the end, if the span belongs to a tool call.
+    /// Set if the span belongs to a tool call, and another crate created it. The attributes are recorded at the end of
+    /// the request.
     facts: Option<Facts>,
-    /// JSON-RPC id, once known.
+    /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,
     is_ended: bool,
 }
 
-/// Fields that are recorded in the span of a tool call.
+/// Attributes that are recorded in the span of a tool call.
 #[derive(Debug)]
 struct Facts {
     version: McpVersion,
@@ -177,8 +189,8 @@ impl RequestSpan {
         Self::own(request_span!("mcp.client.request", "client", subject, Some(version), route))
     }
 
-    /// Starts the span of an incoming request below `parent`. The current span belongs to the connection, not to the
-    /// request.
+    /// Starts the span of an incoming request as a child of `parent`. The span starts a new trace if `parent` is
+    /// `None`, because the current span belongs to the connection and not to the request.
     pub(crate) fn server(
         subject: &Subject<'_>,
         version: Option<McpVersion>,
@@ -195,12 +207,15 @@ impl RequestSpan {
         ))
     }
 
+    /// Wraps a span that this module created.
     fn own(span: Span) -> Self {
         Self { span, facts: None, id: OnceLock::new(), is_ended: false }
     }
 
-    /// Returns the current span if neuron-otel created it for a tool call, because the conventions want only one span.
-    /// Its name, end and status stay unchanged.
+    /// Uses the current span if the crate `neuron-otel` created it for a tool call, because the conventions require
+    /// only one span for a tool call. Returns `None` if the current span is another one.
+    ///
+    /// The name, end and status of the span are not changed.
     pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {
         let span = Span::current();
         let metadata = span.metadata()?;
@@ -211,7 +226,8 @@ impl RequestSpan {
         Some(Self { span, facts, id: OnceLock::new(), is_ended: false })
     }
 
-    /// Returns the span to enter. This is a disabled span if the request's span is already current.
+    /// Returns the span that the caller must enter. Returns a disabled span if the request uses the span of a tool
+    /// call, because that span has already been entered.
     pub(crate) fn to_enter(&self) -> Span {
         match self.facts {
             Some(_) => Span::none(),
@@ -219,12 +235,12 @@ impl RequestSpan {
         }
     }
 
-    /// Returns the span.
+    /// Returns the span of the request.
     pub(crate) fn span(&self) -> &Span {
         &self.span
     }
 
-    /// Records the id of the request. If a request is sent several times with further input, the first id is kept.
+    /// Records the JSON-RPC id of the request. If the request is sent several times, the first id is kept.
     pub(crate) fn has_id(&self, id: impl ToString) {
         if self.id.get().is_none() {
             let id = self.id.get_or_init(|| shortened(&id.to_string()).to_owned());
@@ -234,12 +250,12 @@ impl RequestSpan {
         }
     }
 
-    /// Ends the span.
+    /// Ends the span, and records the failure if there is one.
     pub(crate) fn end(mut self, failure: Option<Failure>) {
         self.finish(failure);
     }
 
-    /// Ends a failed attempt that is repeated. The span of a tool call records only the last attempt.
+    /// Ends the span of an attempt that is retried. The span of a tool call records only the last attempt.
     pub(crate) fn forgo(mut self) {
         self.is_ended |= self.facts.is_some();
         self.finish(Some(Failure::TRANSPORT));
@@ -261,8 +277,8 @@ impl RequestSpan {
         }
     }
 
-    /// Records the fields in the span of a tool call. This happens at the end, because repeated fields would appear
-    /// twice.
+    /// Records the attributes in the span of a tool call. Called once at the end, because a span exports an attribute
+    /// twice if it is recorded twice.
     fn tell(&self, Facts { version, route }: &Facts) {
         let (span, server) = (&self.span, route.server.as_ref());
         span.record("mcp.method.name", "tools/call");

@@ -1,4 +1,6 @@
-//! Conversion between our types and the SDK's, with a file for each subject. No other module knows both.
+//! Conversion between the types of this crate and the SDK's types, with a file for each subject.
+//!
+//! All conversions are here, so that other modules need not know the fields of both.
 
 pub(crate) mod capabilities;
 pub(crate) mod change;

@@ -1,4 +1,4 @@
-//! Errors of calls, as errors of tools.
+//! Conversion of MCP errors into errors of a tool call.
 
 use neuron_types::{McpError, ToolError};
 
@@ -10,7 +10,7 @@ const METHOD_NOT_FOUND: i32 = -32601;
 /// 2025-11-25, "Tools", "Error Handling").
 const INVALID_PARAMS: i32 = -32602;
 
-/// The error of a call of the tool that the model knows as `tool`.
+/// Converts the error of a tool call. `tool` is the name by which the model knows the tool.
 pub(super) fn tool_error(tool: &str, error: McpError) -> ToolError {
     let source = match error {
         McpError::Other(source) => source,
@@ -28,8 +28,9 @@ pub(super) fn tool_error(tool: &str, error: McpError) -> ToolError {
     }
 }
 
-/// Returns `true` if a server does not know the tool. There is no code for that alone, so the words of the
-/// specification and the official SDKs decide (`Unknown tool: x`, `Tool x not found`).
+/// Returns `true` if an error says that the server does not know the tool. JSON-RPC has no error code for an unknown
+/// tool. So the message is compared with the wording of the specification (`Unknown tool: x`) and of the official SDKs
+/// (`Tool x not found`).
 fn is_unknown_tool(refusal: &McpRequestError) -> bool {
     let words = refusal.message.to_lowercase();
     let says = |part: &str| words.contains(part);
@@ -61,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn each_failure_has_its_error() {
+    fn tool_error_maps_each_mcp_error() {
         check(refusal(-32602, "Unknown tool: read"), "NotFound", "tool not found: fs_read");
         check(
             refusal(-32602, "MCP error -32602: Tool read not found"),
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cause_is_kept() {
+    fn tool_error_keeps_the_source() {
         let ToolError::ExecutionFailed(source) = tool_error("t", refusal(-32000, "no")) else {
             panic!("another error")
         };

@@ -1,28 +1,32 @@
-//! The names under which a model sees a server's tools.
+//! Names under which a model sees the tools of a server.
 //!
-//! The protocol lets names have 128 characters, dots and slashes among them (MCP specification 2025-11-25,
-//! "Tool Names"), and older versions any text. Vendors take 64 ASCII letters, digits, `_` and `-`.
+//! MCP allows names of 128 characters, which may include dots and slashes (MCP specification 2025-11-25, "Tool Names").
+//! Older versions allow any text. Model vendors allow 64 characters: ASCII letters, digits, `_` and `-`.
 
 use std::collections::{HashMap, HashSet};
 
-/// The longest name that every vendor takes.
+/// Maximum length of a name for a model, in bytes. All supported vendors accept this length.
 const LONGEST: usize = 64;
-/// The length of `_` and a hash.
+/// Length of a suffix in bytes, which is `_` and a hash of 8 hexadecimal digits.
 const SUFFIX: usize = 9;
 
-/// The name for a tool that stands alone.
+/// Returns the model's name for one tool, without regard to the other tools of the server.
 pub(super) fn model_name(prefix: &str, name: &str) -> String {
     let plain = plain(prefix, name);
     if plain.len() <= LONGEST { plain } else { with_hash(&plain, name, 0) }
 }
 
-/// The names for all tools of one server, in the order of their own names, which differ.
+/// Returns the model's names for all tools of one server. `names` are the names at the server. They must be unique, and
+/// the result has their order.
 ///
-/// They differ as well, and do not depend on the order: a name that vendors take stays as it is, behind the
-/// prefix; those of which something had to be replaced and which would be the same for that, or the same as
-/// one that stays, end with a hash of the server's name.
+/// The returned names are unique and do not depend on the order of `names`:
+///
+/// - A name of allowed characters is kept, after the prefix.
+/// - A name in which a character is replaced is also kept, unless it then equals another name.
+/// - All other names, and names that are too long, are truncated and end with a hash of the name at the server.
 pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
     let plain: Vec<String> = names.iter().map(|name| plain(prefix, name)).collect();
+    // Number of tools that would get each name.
     let mut claims: HashMap<&str, usize> = HashMap::new();
     for shown in &plain {
         *claims.entry(shown).or_default() += 1;
@@ -39,7 +43,7 @@ pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
         if keeps(name, shown) {
             return shown.clone();
         }
-        // The first is free unless a server chose its names to prevent it.
+        // Attempt 0 is free, unless a server chose its names to cause a collision.
         let mut hashed = (0..).map(|attempt| with_hash(shown, name, attempt));
         let free = hashed.find(|name| taken.insert(name.clone()));
         free.unwrap_or_else(|| shown.clone())
@@ -47,7 +51,7 @@ pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
     others.collect()
 }
 
-/// A prefix and a name, of characters that all vendors take.
+/// Joins a prefix and a name with `_`, and replaces each character that vendors do not allow by `_`.
 fn plain(prefix: &str, name: &str) -> String {
     let name = if name.is_empty() { "_" } else { name };
     let parts = [prefix, name].into_iter().filter(|part| !part.is_empty());
@@ -55,7 +59,7 @@ fn plain(prefix: &str, name: &str) -> String {
     whole.chars().map(|char| if is_allowed(char) { char } else { '_' }).collect()
 }
 
-/// Returns `true` if no character of a name has to be replaced.
+/// Returns `true` if model vendors allow all characters of a name. Returns `false` for an empty name.
 fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(is_allowed)
 }
@@ -64,14 +68,15 @@ fn is_allowed(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
 }
 
-/// Returns the beginning of a name with a hash of the server's name for the tool.
+/// Returns the beginning of `plain`, followed by `_` and a hash of `name`, which is the tool's name at the server. A
+/// higher `attempt` gives a different hash.
 fn with_hash(plain: &str, name: &str, attempt: u32) -> String {
     let beginning: String = plain.chars().take(LONGEST - SUFFIX).collect();
     format!("{beginning}_{:08x}", hash(name, attempt))
 }
 
-/// Returns a 32-bit FNV-1a hash, which is the same on every machine and in every version, unlike the standard
-/// library's.
+/// Returns a 32-bit FNV-1a hash. Unlike the hash of the standard library, the hash is the same on every machine and in
+/// every version.
 fn hash(text: &str, attempt: u32) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let attempt = if attempt == 0 { Vec::new() } else { attempt.to_le_bytes().to_vec() };
@@ -87,7 +92,7 @@ mod tests {
     #[track_caller]
     fn check(prefix: &str, names: &[&str], expected: &[&str]) {
         assert_eq!(model_names(prefix, names), expected);
-        // Not the order of a list but the name alone decides.
+        // The result must not depend on the order of the names.
         let mut turned = names.to_vec();
         turned.reverse();
         let mut of_turned = model_names(prefix, &turned);
@@ -96,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_vendors_take_stay() {
+    fn valid_names_are_unchanged() {
         check("", &["echo", "get-env", "A_1"], &["echo", "get-env", "A_1"]);
         check("github", &["create_issue"], &["github_create_issue"]);
         check("", &[&"x".repeat(64)], &[&"x".repeat(64)]);
@@ -104,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn other_characters_are_replaced() {
+    fn invalid_characters_become_underscores() {
         check(
             "my server",
             &["files.read", "ns/tool", "größe"],
@@ -114,19 +119,19 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_be_the_same_are_told_apart() {
+    fn colliding_names_end_with_a_hash() {
         check("", &["a.b", "a/b"], &["a_b_108bf50c", "a_b_3a8e75c1"]);
-        // A name that needs no change is not changed for one that does.
+        // `a_b` keeps its name, although `a.b` would become `a_b` too.
         check("", &["a.b", "a_b"], &["a_b_108bf50c", "a_b"]);
         check("p", &["a.b", "a_b"], &["p_a_b_108bf50c", "p_a_b"]);
-        // Not even by a server that knows the rule.
+        // A server that predicts the hash cannot take the name of another tool.
         let names = model_names("", &["a.b", "a_b", "a_b_108bf50c"]);
         assert_eq!(names[1..], ["a_b", "a_b_108bf50c"]);
         assert!(names[0].starts_with("a_b_") && names[0] != names[2], "{names:?}");
     }
 
     #[test]
-    fn long_names_are_cut_and_differ() {
+    fn long_names_are_truncated_and_unique() {
         let [first, second] = ["x".repeat(65), "x".repeat(128)];
         let names = model_names("", &[&first, &second]);
         assert_ne!(names[0], names[1]);
@@ -139,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_vendors_take_all_names_and_none_is_there_twice(
+        fn model_names_are_valid_and_unique(
             prefix in "[a_.]{0,3}|p{60,70}",
             names in prop::collection::hash_set("[ab_.é/]{0,4}|[ab.]{60,70}", 0..12),
         ) {

@@ -1,4 +1,4 @@
-//! The options of a bridge, with the names, the selection and the trusted annotations of its tools.
+//! Options of a bridge, for the prefix, the filters, the limits and the trust in annotations.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,10 @@ use neuron_types::{ToolAnnotations, ToolDefinition, ToolEffect};
 
 use crate::json_length::json_length;
 
+/// A function that returns `true` for a tool that the bridge offers.
 type Filter = Arc<dyn Fn(&ToolDefinition) -> bool + Send + Sync>;
 
-/// The options of a bridge to a server's tools.
+/// Options of the bridge to the tools of a server.
 ///
 /// # Example
 ///
@@ -32,42 +33,43 @@ pub struct BridgeOptions {
     max_definition_bytes: Option<usize>,
 }
 
-/// The number of tools of a server unless another one is set.
+/// Default maximum number of tools of a server.
 const MOST_TOOLS: usize = 256;
 
-/// The length of a definition as JSON, unless another one is set.
+/// Default maximum length of a tool's definition as JSON, in bytes.
 const LONGEST_DEFINITION: usize = 64 * 1024;
 
-/// The length of a name, as the protocol limits it (MCP specification 2025-11-25, "Tool Names").
+/// Maximum length of a tool's name at the server, in bytes. The protocol defines this limit (MCP specification
+/// 2025-11-25, "Tool Names").
 const LONGEST_NAME: usize = 128;
 
 impl BridgeOptions {
-    /// All tools, under their own names, of which nothing is believed.
+    /// Creates options that select all tools, add no prefix and trust no annotations.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts `prefix` and `_` before the names for the model, so that tools of several servers differ.
-    /// `create_issue` of the server `github` becomes `github_create_issue`.
+    /// Adds `prefix` and `_` before the names for the model, so that the tools of several servers have different names.
+    /// For example, `create_issue` of the server `github` becomes `github_create_issue`.
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Takes only these tools, by the names that the server gives them.
+    /// Selects only the tools with these names at the server.
     pub fn with_tools<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         self.with_filter(move |tool| names.contains(&tool.name))
     }
 
-    /// Leaves these tools out, by the names that the server gives them.
+    /// Excludes the tools with these names at the server.
     pub fn without_tools<N: Into<String>>(self, names: impl IntoIterator<Item = N>) -> Self {
         let names: Vec<String> = names.into_iter().map(Into::into).collect();
         self.with_filter(move |tool| !names.contains(&tool.name))
     }
 
-    /// Selects tools for which `filter` and all earlier filters return `true`. It receives the definition of
-    /// the server.
+    /// Selects only tools for which `filter` returns `true`. All earlier filters apply too. The filter receives the
+    /// definition that the server returned.
     pub fn with_filter(
         mut self,
         filter: impl Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -76,43 +78,45 @@ impl BridgeOptions {
         self
     }
 
-    /// Trusts a server's annotation that a tool only reads. The tool is [`ToolEffect::Pure`], so that it may be
-    /// started early, and run again after a crash.
+    /// Trusts a server's annotation that a tool only reads. Such a tool is [`ToolEffect::Pure`]. It may be started
+    /// early, and may run again after a crash.
     pub fn trust_read_only_hint(mut self) -> Self {
         self.trusts_read_only = true;
         self
     }
 
-    /// Trusts a server's annotation that a second call of a tool has no further effect. The tool is
-    /// [`ToolEffect::Idempotent`], so that it may run again after a crash.
+    /// Trusts a server's annotation that a second call of a tool has no further effect. Such a tool is
+    /// [`ToolEffect::Idempotent`] and may run again after a crash.
     pub fn trust_idempotent_hint(mut self) -> Self {
         self.trusts_idempotent = true;
         self
     }
 
-    /// Sets the maximum number of tools. Further ones are left out, with a warning. By default 256.
+    /// Sets the maximum number of tools. Further tools are skipped with a warning. Default: 256.
     pub fn max_tools(mut self, tools: usize) -> Self {
         self.max_tools = Some(tools);
         self
     }
 
-    /// Sets the maximum length of a tool's definition in bytes, with its schemas, as JSON. Longer ones are left out, with a
-    /// warning. By default 64 KiB. A name may have 128 bytes.
+    /// Sets the maximum length of a tool's definition in bytes. The length is that of the JSON text, including the
+    /// schemas. Tools with a longer definition are skipped with a warning. Default: 64 KiB. The name of a tool may
+    /// always have 128 bytes at most.
     pub fn max_definition_bytes(mut self, bytes: usize) -> Self {
         self.max_definition_bytes = Some(bytes);
         self
     }
 
-    /// Returns why a tool is left out beside so many others.
+    /// Returns the reason to skip a tool, or `None` if the tool is within the limits. `others` is the number of tools
+    /// that were already accepted.
     pub(super) fn refuses(&self, definition: &ToolDefinition, others: usize) -> Option<String> {
         let (name, length) = (definition.name.len(), json_length(definition));
         let most = self.max_tools.unwrap_or(MOST_TOOLS);
         let longest = self.max_definition_bytes.unwrap_or(LONGEST_DEFINITION);
         if name > LONGEST_NAME {
-            Some(format!("its name has {name} bytes, where it may have {LONGEST_NAME}"))
+            Some(format!("its name has {name} bytes, but the maximum is {LONGEST_NAME}"))
         } else if length > longest {
             Some(format!(
-                "its definition has {length} bytes, where it may have {longest} \
+                "its definition has {length} bytes, but the maximum is {longest} \
                  (`BridgeOptions::max_definition_bytes`)"
             ))
         } else if others >= most {
@@ -126,11 +130,12 @@ impl BridgeOptions {
         &self.prefix
     }
 
+    /// Returns `true` if all filters select the tool.
     pub(super) fn wants(&self, definition: &ToolDefinition) -> bool {
         self.filters.iter().all(|filter| filter(definition))
     }
 
-    /// Returns the effect of a second run of a tool.
+    /// Returns the effect of a tool with these annotations of the server. Annotations that are not trusted are ignored.
     pub(super) fn effect(&self, annotations: Option<ToolAnnotations>) -> ToolEffect {
         let annotations = annotations.unwrap_or_default();
         if self.trusts_read_only && annotations.read_only_hint == Some(true) {
@@ -161,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_trusted_changes_the_effect() {
+    fn untrusted_annotations_do_not_change_the_effect() {
         let read_only = ToolAnnotations { read_only_hint: Some(true), ..Default::default() };
         let idempotent = ToolAnnotations { idempotent_hint: Some(true), ..Default::default() };
         let both = ToolAnnotations { idempotent_hint: Some(true), ..read_only };

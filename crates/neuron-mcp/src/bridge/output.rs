@@ -1,4 +1,4 @@
-//! Results of a server's tool, in a form that every vendor accepts.
+//! Conversion of a tool's result into a form that every vendor accepts.
 
 use base64::Engine;
 use base64::engine::DecodePaddingMode;
@@ -13,12 +13,13 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// The result as it may stand in a conversation. One bad piece would make every later request fail.
+/// Converts the result of a tool for a conversation. A single invalid content item would make all later requests of the
+/// conversation fail.
 pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     for item in &mut output.content {
         mend(item);
     }
-    // MCP specification 2025-06-18, "Structured Content": a server should send it as text too, and need not.
+    // MCP specification 2025-06-18, "Structured Content": a server should also send the JSON as text, but need not.
     if output.content.is_empty()
         && let Some(value) = &output.structured_content
     {
@@ -27,7 +28,8 @@ pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     output
 }
 
-/// Corrects base64 and the type of an image, or tells what cannot be read in words.
+/// Corrects the base64 data of an item, and the media type of an image. Replaces the item by a text if the data is not
+/// valid base64.
 fn mend(item: &mut ContentItem) {
     let is_readable = match &mut *item {
         ContentItem::Image { source: ImageSource::Base64 { media_type, data } } => {
@@ -40,11 +42,12 @@ fn mend(item: &mut ContentItem) {
         _ => true,
     };
     if !is_readable {
-        *item = ContentItem::Text(format!("{item} (what the server sent of it cannot be read)"));
+        *item = ContentItem::Text(format!("{item} (the server sent invalid base64)"));
     }
 }
 
-/// Corrects base64, and the media type beside it if the bytes are an image. Returns `false` for invalid base64.
+/// Converts `data` to standard base64. If the bytes are an image, also corrects `media_type`. Returns `false` for
+/// invalid base64.
 fn mend_bytes(data: &mut String, media_type: Option<&mut String>) -> bool {
     let bytes = match STANDARD.decode(&*data) {
         Ok(bytes) => bytes,
@@ -63,6 +66,7 @@ fn mend_bytes(data: &mut String, media_type: Option<&mut String>) -> bool {
     true
 }
 
+/// Decodes base64 with whitespace, without padding or in the URL alphabet. Returns `None` for invalid base64.
 fn lenient(data: &str) -> Option<Vec<u8>> {
     let characters = data.chars().filter(|char| !char.is_ascii_whitespace());
     let standard = characters.map(|char| match char {
@@ -73,7 +77,8 @@ fn lenient(data: &str) -> Option<Vec<u8>> {
     LENIENT.decode(standard.collect::<String>()).ok()
 }
 
-/// Returns the type of an image by its first bytes, because vendors reject a wrong type.
+/// Detects the media type of an image from its first bytes, because vendors reject an image with a wrong type. Returns
+/// `None` for other formats.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
@@ -111,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_fine_stays_as_it_is() {
+    fn valid_content_is_unchanged() {
         for item in [
             ContentItem::Text("aGk".into()),
             image("image/png", "aGk="),
@@ -125,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_of_base64_become_the_standard_one() {
+    fn lenient_base64_becomes_standard_base64() {
         for data in ["+/8=", "-_8=", "-_8", "+/\n8=\r\n", "+/9="] {
             check(image("image/png", data), image("image/png", "+/8="));
             check(sound(data), sound("+/8="));
@@ -134,8 +139,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_told_in_words() {
-        let note = "(what the server sent of it cannot be read)";
+    fn invalid_base64_becomes_text() {
+        let note = "(the server sent invalid base64)";
         let told = |words: &str| ContentItem::Text(format!("{words} {note}"));
         check(image("image/png", "https://a"), told("[image]"));
         check(sound("a"), told("[audio, audio/wav]"));
@@ -143,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_what_it_begins_as() {
+    fn image_type_follows_the_first_bytes() {
         let riff = b"RIFF\0\0\0\0WEBPVP8 ";
         for (bytes, expected) in [
             (&b"\x89PNG\r\n"[..], "image/png"),
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn structured_content_is_told_if_there_is_nothing_else() {
+    fn structured_content_becomes_text_if_content_is_empty() {
         let structured = Some(json!({ "b": 1, "a": [2] }));
         let output = |content| ToolOutput {
             content,

@@ -1,4 +1,4 @@
-//! Definitions that a person has seen, by which a change is detected ([`McpToolPins`]).
+//! Detection of tools that a server changed after a person reviewed them ([`McpToolPins`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The fingerprints of tools by their names, as they were when somebody looked at them.
+/// Fingerprints of reviewed tools, by tool name.
 ///
-/// A server may change a tool after it was approved. Store the pins as JSON beside the configuration of the server, and
-/// let [`policy`](Self::policy) ask a person about each call of a tool that is another one by now.
+/// A server may change a tool after a person approved it. Store the pins as JSON beside the configuration of the
+/// server. Use [`policy`](Self::policy) to require approval for calls of tools that have changed since.
 ///
 /// # Example
 ///
@@ -38,7 +38,7 @@ use sha2::{Digest as _, Sha256};
 ///     }
 /// }
 ///
-/// // As `McpToolBridge::discover` returns them.
+/// // In a program, `McpToolBridge::discover` returns the tools.
 /// let tools: Vec<Arc<dyn ToolDyn>> = vec![Arc::new(Pay("Pays an invoice."))];
 /// let policy = McpToolPins::of(&tools).policy(AllowAll);
 ///
@@ -51,7 +51,7 @@ use sha2::{Digest as _, Sha256};
 pub struct McpToolPins(BTreeMap<String, String>);
 
 impl McpToolPins {
-    /// Pins tools as they are now.
+    /// Pins the current definitions of tools.
     #[must_use]
     pub fn of(tools: &[Arc<dyn ToolDyn>]) -> Self {
         let mut pins = Self::default();
@@ -59,26 +59,28 @@ impl McpToolPins {
         pins
     }
 
-    /// Pins a tool as it is now, in place of an earlier pin.
+    /// Pins the current definition of a tool, and replaces an earlier pin of the same name.
     pub fn pin(&mut self, definition: &ToolDefinition) {
         self.0.insert(definition.name.clone(), fingerprint(definition));
     }
 
-    /// Returns `true` if the tool is another one than that which was pinned, or was not pinned.
+    /// Returns `true` if the definition differs from the pinned definition, or if no tool of this name is pinned.
     #[must_use]
     pub fn has_changed(&self, definition: &ToolDefinition) -> bool {
         self.0.get(&definition.name) != Some(&fingerprint(definition))
     }
 
-    /// Makes a policy that asks about pinned tools that have changed, and leaves all other decisions to `inner`. A call
-    /// that `inner` denies stays denied.
+    /// Creates a policy that requires approval for calls of changed tools. `inner` decides about all other calls. A
+    /// call that `inner` denies stays denied.
+    ///
+    /// A tool without a pin does not count as changed.
     #[must_use]
     pub fn policy<P: PermissionPolicy>(self, inner: P) -> McpPinnedPolicy<P> {
         McpPinnedPolicy { pins: self, inner }
     }
 }
 
-/// A policy that asks about changed tools. Made by [`McpToolPins::policy`].
+/// A policy that requires approval for calls of changed tools. Created by [`McpToolPins::policy`].
 #[derive(Debug, Clone)]
 pub struct McpPinnedPolicy<P> {
     pins: McpToolPins,
@@ -110,7 +112,7 @@ impl<P: PermissionPolicy> PermissionPolicy for McpPinnedPolicy<P> {
     }
 }
 
-/// Returns the fingerprint of a definition, which is the SHA-256 of its parts for the model in hexadecimal digits.
+/// Returns the SHA-256 of the parts of a definition that a model receives, as hexadecimal digits.
 fn fingerprint(definition: &ToolDefinition) -> String {
     let told = (
         &definition.name,
@@ -152,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_of_a_definition_is_pinned() {
+    fn changed_part_of_a_definition_changes_the_fingerprint() {
         let mut pins = McpToolPins::default();
         assert!(pins.has_changed(&definition()));
         pins.pin(&definition());
@@ -172,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn changed_tool_is_asked_about_unless_it_is_denied() {
+    fn changed_tool_requires_approval_unless_denied() {
         let mut pins = McpToolPins::default();
         pins.pin(&definition());
         let changed = ToolDefinition { description: "Pays you.".into(), ..definition() };

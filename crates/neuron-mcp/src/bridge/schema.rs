@@ -1,24 +1,25 @@
-//! Schemas of arguments, in a form that vendors take.
+//! Conversion of argument schemas into a form that model vendors accept.
 //!
-//! Vendors want an object at the top, with `type` and `properties`, and read it as JSON Schema 2020-12, whatever
-//! `$schema` says. Some read no boolean where a property's schema should be. Servers send what their library
-//! made: other drafts, booleans, nothing at all.
+//! Vendors require an object schema at the root, with `type` and `properties`. They parse every schema as JSON Schema
+//! 2020-12 and ignore `$schema`. Some vendors reject a boolean in place of a property's schema. Servers send whatever
+//! their library generates: older drafts, booleans, or no schema.
 //!
-//! Which arguments are valid does not change (but for draft 04, in which 1.0 is no integer), and nothing is
-//! fetched: a `$ref` to another document stays.
+//! The converted schema accepts the same arguments. The only exception is draft 04, where 1.0 is not an integer.
+//! Nothing is fetched, so a `$ref` to another document is kept.
 
 use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// A schema of arguments in the form that vendors take.
+/// Converts an argument schema into a form that vendors accept.
 pub(crate) fn cleaned(schema: &Value) -> Value {
     let mut schema = match schema {
         Value::Object(schema) => schema.clone(),
         Value::Bool(false) => nothing(),
-        // No schema at all says nothing.
+        // A missing or invalid schema accepts all arguments.
         _ => Object::new(),
     };
+    // Without such references, no keyword needs the base URI.
     if !anywhere(&schema, &mut refers_elsewhere) {
         schema.shift_remove("$id");
     }
@@ -29,7 +30,8 @@ pub(crate) fn cleaned(schema: &Value) -> Value {
     Value::Object(as_object(schema))
 }
 
-/// Converts a schema to JSON Schema 2020-12. `None` if this module cannot convert it.
+/// Converts a schema to JSON Schema 2020-12. Returns `None` if this module cannot convert the schema, for example
+/// because a part of it has its own `$id`.
 fn translated(schema: &Object) -> Option<Object> {
     let is_part_for_itself = |part: &Object| {
         part.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))
@@ -46,7 +48,7 @@ fn translated(schema: &Object) -> Option<Object> {
         translated.shift_remove("id");
     }
     clean(&mut translated, dialect);
-    // References name places, and something there may stand elsewhere now.
+    // A reference is a path in the schema. The conversion may have moved the part at that path.
     let translated = Value::Object(translated);
     let mut is_lost = |part: &Object| {
         let place =
@@ -62,7 +64,8 @@ fn translated(schema: &Object) -> Option<Object> {
     }
 }
 
-/// Adds missing `type` and `properties`, because arguments are always an object.
+/// Adds `type` and `properties` if they are missing, because arguments are always an object. A `type` list that
+/// contains `object` becomes `object`.
 fn as_object(schema: Object) -> Object {
     let mut object = Object::new();
     let takes_objects = match schema.get("type") {
@@ -82,27 +85,29 @@ fn as_object(schema: Object) -> Object {
     object
 }
 
-/// The schema of which nothing is an instance.
+/// Returns a schema that rejects every value.
 fn nothing() -> Object {
     [("not".to_owned(), json!({}))].into_iter().collect()
 }
 
-/// The versions of JSON Schema, as far as they differ for us.
+/// Versions of JSON Schema that this module distinguishes, from old to new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Dialect {
-    /// Until 04 bounds are exclusive by a boolean.
+    /// Draft 04 and earlier, where `exclusiveMinimum` and `exclusiveMaximum` are booleans.
     Draft4,
-    /// It has no `if`.
+    /// Draft 06, which has no `if`.
     Draft6,
-    /// Until 07 a `$ref` is all that counts of its schema.
+    /// Draft 07, where all keywords beside a `$ref` are ignored, as in earlier drafts.
     Draft7,
-    /// Until 2019-09 `items` may be a list.
+    /// Draft 2019-09, where `items` may be a list, as in earlier drafts.
     Draft2019,
-    /// The protocol's own if nothing else is said (MCP specification 2025-11-25, "JSON Schema Usage").
+    /// Draft 2020-12, which is the default of MCP for a schema without `$schema` (MCP specification 2025-11-25, "JSON
+    /// Schema Usage").
     Draft2020,
 }
 
 impl Dialect {
+    /// Returns the dialect that `$schema` names. Default: 2020-12.
     fn of(schema: &Object) -> Self {
         let name = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let says = |dialect: &str| name.contains(dialect);
@@ -120,7 +125,7 @@ impl Dialect {
     }
 }
 
-/// Keywords whose value is one schema.
+/// Keywords whose value is a single schema.
 const ONE: [&str; 11] = [
     "additionalItems",
     "additionalProperties",
@@ -134,16 +139,17 @@ const ONE: [&str; 11] = [
     "unevaluatedItems",
     "unevaluatedProperties",
 ];
-/// Keywords whose value is a list of schemas. `items` may be one.
+/// Keywords whose value is a list of schemas. The value of `items` may also be a single schema.
 const LIST: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
-/// Keywords whose value is schemas by name. Those of `dependencies` may be lists of names.
+/// Keywords whose value is a map from names to schemas. A value in the map of `dependencies` may also be a list of
+/// names.
 const NAMED: [&str; 6] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
-/// Keywords of [`ONE`] in which vendors know booleans.
+/// Keywords of [`ONE`] for which vendors accept a boolean.
 const MAY_BE_BOOLEAN: [&str; 3] =
     ["additionalProperties", "unevaluatedItems", "unevaluatedProperties"];
 
-/// Keywords that are newer than a dialect and those before it.
+/// Keywords that a dialect and all earlier dialects do not define.
 const NEWER: [(Dialect, &[&str]); 4] = [
     (Dialect::Draft4, &["const", "contains", "propertyNames"]),
     (Dialect::Draft6, &["else", "if", "then"]),
@@ -161,15 +167,16 @@ const NEWER: [(Dialect, &[&str]); 4] = [
     (Dialect::Draft2019, &["$dynamicRef", "prefixItems"]),
 ];
 
-/// Writes a schema, and all in it, as JSON Schema 2020-12 without booleans in place of schemas.
+/// Converts a schema and all of its subschemas to JSON Schema 2020-12. Replaces booleans by schemas, except in
+/// [`MAY_BE_BOOLEAN`].
 fn clean(schema: &mut Object, dialect: Dialect) {
-    // Some languages write an empty list so.
+    // Some libraries write `null` for an empty list or map.
     for keyword in ["required", "properties"] {
         if schema.get(keyword) == Some(&Value::Null) {
             schema.shift_remove(keyword);
         }
     }
-    // What a dialect does not know says nothing in it.
+    // The dialect ignores keywords that it does not define, but 2020-12 would apply them.
     for (_, keywords) in NEWER.iter().filter(|(last, _)| dialect <= *last) {
         schema.retain(|keyword, _| !keywords.contains(&keyword.as_str()));
     }
@@ -199,6 +206,7 @@ fn clean(schema: &mut Object, dialect: Dialect) {
     }
 }
 
+/// Converts a subschema, which may be a boolean.
 fn clean_value(schema: &mut Value, dialect: Dialect) {
     match schema {
         Value::Bool(true) => *schema = json!({}),
@@ -208,11 +216,12 @@ fn clean_value(schema: &mut Value, dialect: Dialect) {
     }
 }
 
-/// Keywords beside a `$ref` that are not ignored until draft 07, or that do not restrict the valid values.
+/// Keywords that are kept beside a `$ref` of draft 07 and earlier, where all keywords beside a `$ref` are ignored. The
+/// kept keywords do not restrict the valid values.
 const STAYS_BESIDE_REF: [&str; 8] =
     ["$comment", "$defs", "$id", "$ref", "$schema", "definitions", "description", "title"];
 
-/// Until draft 04 a boolean says that a bound is exclusive.
+/// Converts a boolean `exclusiveMinimum` or `exclusiveMaximum` of draft 04 to the number of 2020-12.
 fn exclusive_bound(schema: &mut Object, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = schema.get(exclusive) else { return };
     let limit = if *is_exclusive { schema.shift_remove(bound) } else { None };
@@ -222,13 +231,14 @@ fn exclusive_bound(schema: &mut Object, exclusive: &str, bound: &str) {
     };
 }
 
-/// Until 2019-09 `items` may be a list, and `additionalItems` is what follows.
+/// Converts a list in `items` to `prefixItems`, and `additionalItems` to `items`. Until 2019-09, `additionalItems` is
+/// the schema of the items after the list.
 fn list_of_items(schema: &mut Object, dialect: Dialect) {
     if dialect < Dialect::Draft2020 || matches!(schema.get("items"), Some(Value::Array(_))) {
         let additional = schema.shift_remove("additionalItems");
         if let Some(Value::Array(_)) = schema.get("items") {
             let first = schema.shift_remove("items").unwrap_or_default();
-            // An empty list, which 2020-12 does not allow, says nothing.
+            // An empty list has no effect. 2020-12 does not allow it.
             if first.as_array().is_some_and(|first| !first.is_empty()) {
                 schema.insert("prefixItems".to_owned(), first);
             }
@@ -239,7 +249,8 @@ fn list_of_items(schema: &mut Object, dialect: Dialect) {
     }
 }
 
-/// Until draft 07 there is one keyword for names and for schemas that others depend on.
+/// Splits `dependencies` into `dependentRequired` and `dependentSchemas`. Until draft 07, one keyword contains both
+/// lists of names and schemas.
 fn dependencies(schema: &mut Object) {
     let Some(Value::Object(dependencies)) = schema.shift_remove("dependencies") else { return };
     let (names, schemas): (Object, Object) =
@@ -251,7 +262,7 @@ fn dependencies(schema: &mut Object) {
     }
 }
 
-/// Converts a `$id` that is only a fragment, which until draft 07 had the meaning of `$anchor`.
+/// Converts an `$id` that is only a fragment to `$anchor`. Until draft 07, such an `$id` has the meaning of `$anchor`.
 fn anchor(schema: &mut Object) {
     let id = schema.get("$id").and_then(Value::as_str);
     if let Some(anchor) = id.and_then(|id| id.strip_prefix('#')).map(str::to_owned) {
@@ -260,19 +271,20 @@ fn anchor(schema: &mut Object) {
     }
 }
 
-/// Returns `true` if a schema refers to itself by its own URI, or to another document.
+/// Returns `true` if a reference in this object is a URI, and not only a fragment such as `#/$defs/a`.
 fn refers_elsewhere(schema: &Object) -> bool {
     let addresses = ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| schema.get(keyword));
     let mut addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
     addresses.any(|address| !address.starts_with('#'))
 }
 
-/// Returns `true` if `holds` is true for an object anywhere in a schema. Objects that are data count too, so that a
-/// schema may be converted less than possible.
+/// Returns `true` if `holds` returns `true` for any object in a schema. Objects that are data, such as a `default`, are
+/// included. So a schema may be left unconverted unnecessarily.
 fn anywhere(schema: &Object, holds: &mut impl FnMut(&Object) -> bool) -> bool {
     holds(schema) || schema.values().any(|value| anywhere_in(value, holds))
 }
 
+/// The same as [`anywhere`], for a value that may also be a list.
 fn anywhere_in<F: FnMut(&Object) -> bool>(value: &Value, holds: &mut F) -> bool {
     match value {
         Value::Object(object) => anywhere(object, holds),

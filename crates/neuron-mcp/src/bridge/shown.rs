@@ -1,9 +1,10 @@
-//! The texts of a server's definition, as a model and a person are shown them.
+//! Removal of hidden characters from a tool's definition, for the model and for people who review the tool.
 
 use neuron_types::ToolDefinition;
 use serde_json::Value;
 
-/// Removes the characters that hide or reorder text from the title, the description and the texts of the schemas.
+/// Removes the characters that hide or reorder text from the title, the description and the texts in the schemas. The
+/// name is not changed.
 pub(super) fn cleaned(mut definition: ToolDefinition) -> ToolDefinition {
     definition.title = definition.title.map(clean);
     definition.description = clean(definition.description);
@@ -12,12 +13,14 @@ pub(super) fn cleaned(mut definition: ToolDefinition) -> ToolDefinition {
     definition
 }
 
+/// Removes hidden characters from all titles and descriptions in a schema. Values such as `enum` and `default` are
+/// kept, because they are data.
 fn clean_schema(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
             for (name, value) in members {
                 match value {
-                    // A property of this name has a schema in this place.
+                    // A schema may have a property named `title`. Then the value is a schema, not a text.
                     Value::String(text) if matches!(name.as_str(), "title" | "description") => {
                         *text = clean(std::mem::take(text));
                     }
@@ -37,8 +40,10 @@ fn clean(text: String) -> String {
     }
 }
 
-/// Returns `true` for control characters except line breaks and tabs, for direction marks, for zero-width
-/// characters that join no letters, and for the invisible tags of Unicode.
+/// Returns `true` if a character hides or reorders text.
+///
+/// These are control characters except line breaks and tabs, direction marks, Unicode tags, and zero-width characters
+/// other than joiners.
 fn is_hidden(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\r' | '\t')
         || matches!(
@@ -61,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn characters_that_hide_or_reorder_text_are_removed_and_values_stay() {
+    fn cleaned_removes_hidden_characters_but_keeps_values() {
         let hidden = "a\u{202E}b\u{0}c\u{E0041}d\u{200B}\n\te\u{200D}é🦀";
         let shown = "abcd\n\te\u{200D}é🦀";
         let definition = ToolDefinition {

@@ -1,4 +1,4 @@
-//! A registry that is kept in step with a server.
+//! A registry that is kept in sync with the tools of a server.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use neuron_types::{McpError, ToolDyn};
 use super::{BridgeOptions, McpToolBridge, bridges};
 use crate::{McpClient, McpEvent, McpEvents};
 
-/// Keeps a registry in step with a server whose tools change.
+/// Keeps a registry in sync with a server whose tools change.
 ///
-/// It adds, replaces and removes only what it added itself; other tools stay, also those of another server's
-/// toolset. However often the server says that its tools changed, they are listed once, by the next
-/// [`sync`](Self::sync).
+/// The toolset changes and removes only tools that it added. Other tools are kept, including the tools of another
+/// server's toolset. The toolset lists the tools only in [`sync`](Self::sync), however many changes the server reports
+/// before.
 ///
-/// # Example: an agent, between its runs
+/// # Example: sync between the runs of an agent
 ///
 /// ```no_run
 /// use std::sync::Arc;
@@ -44,15 +44,16 @@ pub struct McpToolset {
     client: Arc<McpClient>,
     options: BridgeOptions,
     events: McpEvents,
-    /// True if the server may have other tools than at the last `sync`.
+    /// `true` if the tools of the server may have changed since the last `sync`.
     has_changed: bool,
+    /// Tools that this toolset added to the registry, in the order of the server.
     added: Vec<Added>,
 }
 
 /// A tool that was added to a registry.
 struct Added {
     bridge: McpToolBridge,
-    /// The same, as the registry has it.
+    /// The bridge, in the allocation that the registry holds. Identifies the tool by its pointer.
     tool: Arc<dyn ToolDyn>,
 }
 
@@ -71,11 +72,12 @@ impl Added {
         &self.bridge.definition.name
     }
 
-    /// Returns `true` if the registry still has exactly this tool.
+    /// Returns `true` if the registry still contains this tool, and not another tool of the same name.
     fn is_in(&self, registry: &ToolRegistry) -> bool {
         registry.get(self.name()).is_some_and(|tool| Arc::ptr_eq(&tool, &self.tool))
     }
 
+    /// Returns `true` if the tool does not differ from `bridge`.
     fn is_as(&self, bridge: &McpToolBridge) -> bool {
         self.bridge.name == bridge.name
             && self.bridge.definition == bridge.definition
@@ -84,16 +86,17 @@ impl Added {
 }
 
 impl McpToolset {
-    /// The tools of a server. The registry gets them from the first [`sync`](Self::sync).
+    /// Creates a toolset. No tool is registered before the first [`sync`](Self::sync).
     #[must_use]
     pub fn new(client: Arc<McpClient>, options: BridgeOptions) -> Self {
         let events = client.events();
         Self { client, options, events, has_changed: true, added: Vec::new() }
     }
 
-    /// Returns `true` if the server may have other tools than at the last [`sync`](Self::sync), because it
-    /// reported a change, the connection was restored, or events were lost. True before the first `sync`. Never
-    /// waits.
+    /// Returns `true` if the tools of the server may have changed since the last [`sync`](Self::sync).
+    ///
+    /// The tools may have changed if the server reported a change, the connection was restored, or events were lost.
+    /// Returns `true` before the first `sync`. Does not wait.
     pub fn has_changed(&mut self) -> bool {
         while let Some(Some(event)) = self.events.next().now_or_never() {
             self.note(&event);
@@ -101,13 +104,15 @@ impl McpToolset {
         self.has_changed
     }
 
-    /// Waits until [`has_changed`](Self::has_changed) is true, which it never is after the client is closed. A
-    /// lost connection is a change only when a request restores it (see
-    /// [`McpEvent::Disconnected`](crate::McpEvent::Disconnected)).
+    /// Waits until [`has_changed`](Self::has_changed) returns `true`.
+    ///
+    /// A lost connection counts as a change only once a request restores it (see
+    /// [`McpEvent::Disconnected`](crate::McpEvent::Disconnected)). If the client is closed and no change is pending,
+    /// the future never completes.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped.
+    /// No change is lost if the future is dropped.
     pub async fn changed(&mut self) {
         while !self.has_changed() {
             match self.events.next().await {
@@ -117,6 +122,7 @@ impl McpToolset {
         }
     }
 
+    /// Records whether an event means that the tools may have changed.
     fn note(&mut self, event: &McpEvent) {
         self.has_changed |= matches!(
             event,
@@ -124,22 +130,25 @@ impl McpToolset {
         );
     }
 
-    /// Gives the registry the tools that the server has now, in the server's order, and says what changed.
+    /// Lists the tools of the server, updates the registry, and returns the changes.
     ///
-    /// Tools keep their place up to the first that is new or told otherwise; those from there on stand behind
-    /// all others. A tool that somebody else put in the place of one of these is theirs. Use one
-    /// registry with one toolset: another one gets all tools as if they were new.
+    /// The registry contains the tools in the order of the server. Tools before the first new or changed tool keep
+    /// their position in the registry. That tool and all later tools of the server move to the end of the registry.
+    ///
+    /// If other code replaced a tool of this toolset in the registry, the replacement is kept. Always pass the same
+    /// registry. A different registry receives all tools, and the result lists them as added.
     ///
     /// # Errors
     ///
-    /// As [`McpClient::list_all_tools`], and [`McpError::Other`] with [`McpNameTaken`]. The registry is then as
-    /// it was, and [`has_changed`](Self::has_changed).
+    /// The same as [`McpClient::list_all_tools`], and [`McpError::Other`] with [`McpNameTaken`]. The registry is not
+    /// changed, and [`has_changed`](Self::has_changed) then returns `true`.
     ///
     /// # Cancel safety
     ///
-    /// As after an error.
+    /// If the future is dropped, the registry is not changed, and [`has_changed`](Self::has_changed) then returns
+    /// `true`.
     pub async fn sync(&mut self, registry: &mut ToolRegistry) -> Result<McpToolChanges, McpError> {
-        // What is told from here on may be missing in the list.
+        // Discards the events so far. A change that is reported from here on may be missing in the list.
         self.has_changed();
         self.has_changed = true;
         let (bridges, left_out) = bridges(&self.client, &self.options).await?;
@@ -152,7 +161,7 @@ impl McpToolset {
         Ok(changes)
     }
 
-    /// Removes this server's tools from the registry.
+    /// Removes the tools of this toolset from the registry.
     pub fn remove_from(&mut self, registry: &mut ToolRegistry) {
         for added in self.added.drain(..) {
             if added.is_in(registry) {
@@ -162,6 +171,7 @@ impl McpToolset {
         self.has_changed = true;
     }
 
+    /// Returns an error if a tool that is not of this toolset has the name of `bridge`.
     fn check_name(&self, bridge: &McpToolBridge, registry: &ToolRegistry) -> Result<(), McpError> {
         let name = &bridge.definition.name;
         if registry.get(name).is_none() || self.added.iter().any(|added| added.name() == name) {
@@ -174,6 +184,7 @@ impl McpToolset {
         })))
     }
 
+    /// Replaces the tools of this toolset in the registry by `bridges`.
     fn apply(
         &mut self,
         bridges: Vec<McpToolBridge>,
@@ -186,7 +197,7 @@ impl McpToolset {
             registry.remove(gone.name());
             changes.removed.push(gone.name().to_owned());
         }
-        // Those that stay, as long as the server's order is the registry's.
+        // The unchanged tools at the start of the server's list keep their position in the registry.
         let same = before.iter().zip(&bridges).take_while(|(added, bridge)| added.is_as(bridge));
         let same = same.count();
         let moved = before.split_off(same);
@@ -209,46 +220,48 @@ impl McpToolset {
     }
 }
 
-/// The changes of a registry, with the names for the model in the server's order.
+/// Changes of a registry. Tools are named as the model sees them, in the order of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpToolChanges {
-    /// New tools.
+    /// Names of new tools.
     pub added: Vec<String>,
-    /// Tools that are told otherwise now.
+    /// Names of tools whose definition or effect changed.
     pub replaced: Vec<String>,
-    /// Tools that are gone, in the order that they had.
+    /// Names of removed tools, in their earlier order.
     pub removed: Vec<String>,
-    /// Tools that the [options](BridgeOptions) leave out, because they are too many or too long.
+    /// Tools that are skipped because they exceed a limit of the [options](BridgeOptions), or because their name is
+    /// listed twice.
     pub left_out: Vec<McpLeftOut>,
 }
 
-/// A tool of a server that is left out.
+/// A tool of a server that is not offered to the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpLeftOut {
-    /// The name that the server gives the tool.
+    /// Name of the tool at the server.
     pub tool: String,
-    /// Text that says why it is left out.
+    /// Reason why the tool is skipped.
     pub reason: String,
 }
 
 impl McpLeftOut {
+    /// Creates the entry and logs a warning.
     pub(crate) fn new(tool: String, reason: String) -> Self {
-        tracing::warn!(tool, reason, "a tool of a server is left out");
+        tracing::warn!(tool, reason, "skipped a tool of the server");
         Self { tool, reason }
     }
 }
 
 impl McpToolChanges {
-    /// Returns `true` if at most the order changed.
+    /// Returns `true` if no tool was added, replaced or removed. The order of the tools may have changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.replaced.is_empty() && self.removed.is_empty()
     }
 }
 
-/// A tool of a server cannot be added, because the registry has another of its name. Inside
+/// The error if a tool of a server cannot be added, because another tool in the registry has its name. Contained in
 /// [`McpError::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -257,7 +270,7 @@ impl McpToolChanges {
 )]
 #[non_exhaustive]
 pub struct McpNameTaken {
-    /// The name in the registry.
+    /// Name of the tool in the registry.
     pub name: String,
     /// Name of the tool at the server.
     pub tool: String,

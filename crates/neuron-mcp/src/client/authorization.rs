@@ -1,4 +1,4 @@
-//! The authorization of requests, which requires the feature `oauth`.
+//! Authorization of HTTP requests. Does nothing without the feature `oauth`.
 
 use std::error::Error;
 use std::future::Future;
@@ -11,7 +11,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 #[cfg(feature = "oauth")]
 use super::oauth::{self, OAuth};
 
-/// The optional authorization of a client, shared by all of its connections.
+/// The authorization of a client, if it is configured. All connections of the client share it.
 #[derive(Clone, Default)]
 pub(super) struct Authorization {
     #[cfg(feature = "oauth")]
@@ -19,6 +19,7 @@ pub(super) struct Authorization {
 }
 
 impl Authorization {
+    /// Creates an authorization with OAuth.
     #[cfg(feature = "oauth")]
     pub(super) fn by(oauth: Arc<OAuth>) -> Self {
         Self { oauth: Some(oauth) }
@@ -55,7 +56,7 @@ impl Authorization {
     }
 }
 
-/// A request that may be sent again after an authorization.
+/// A request that may be sent again after the client has been authorized.
 pub(super) struct Attempt<'a> {
     #[cfg(feature = "oauth")]
     oauth: Option<oauth::Attempt<'a>>,
@@ -64,8 +65,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Obtains the authorization that the server requires in an error. Returns `true` if the request may be
-    /// sent again.
+    /// Obtains the authorization that the server requires in `error`. Returns `true` if the request may be sent again.
+    /// Returns `false` if the client has no OAuth, or if `error` does not require an authorization.
     #[cfg(feature = "oauth")]
     pub(super) async fn answer(
         &mut self,

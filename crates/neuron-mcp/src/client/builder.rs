@@ -1,4 +1,4 @@
-//! The builder of a client.
+//! The builder of a client, with its settings and handlers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -67,14 +67,16 @@ impl McpClientBuilder {
 
     /// Sets the maximum time until a server responds to a request. Progress restarts the time. Default: 60 seconds.
     ///
-    /// The time is paused while the server waits for this client, for example for a person who fills in a form.
+    /// The time does not run while this client handles a request of the server, for example while a user fills in a
+    /// form.
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.settings.request_timeout = limit;
         self
     }
 
-    /// Sets the maximum time of a request, regardless of progress. Default: 10 minutes. The time is paused while the
-    /// server waits for this client.
+    /// Sets the maximum duration of a request, regardless of progress. Default: 10 minutes.
+    ///
+    /// The time does not run while this client handles a request of the server.
     pub fn max_request_time(mut self, limit: Duration) -> Self {
         self.settings.max_request_time = limit;
         self
@@ -83,21 +85,22 @@ impl McpClientBuilder {
     /// Sets the maximum time to connect, from the start of the program to the end of the handshake. Default: 30
     /// seconds.
     ///
-    /// After that, the client waits up to 5 seconds until the server confirms the log level, the subscriptions and the
-    /// stream of changes. Whatever is not confirmed by then continues in the background.
+    /// After the handshake, the client sends the log level and the subscriptions to the server, and waits up to 5
+    /// seconds for the confirmation. Without it the client is usable, and the server may confirm later.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.settings.connect_timeout = limit;
         self
     }
 
-    /// Sets the maximum size of a message of the server in bytes. Default: 16 MiB. Over HTTP, the limit of a JSON
-    /// response is always 16 MiB.
+    /// Sets the maximum size of a message that the server sends, in bytes. Default: 16 MiB. A JSON response over HTTP
+    /// has a fixed limit of 16 MiB.
     pub fn max_message_bytes(mut self, limit: usize) -> Self {
         self.settings.max_message_bytes = limit;
         self
     }
 
-    /// Sets how often a server may require input for one request (MCP 2026-07-28). Default: 10.
+    /// Sets the maximum number of times that a server may require input for one request (MCP since 2026-07-28).
+    /// Default: 10.
     pub fn max_input_rounds(mut self, limit: usize) -> Self {
         self.settings.max_input_rounds = limit;
         self
@@ -117,20 +120,22 @@ impl McpClientBuilder {
         self
     }
 
-    /// Allows servers to use a model through this handler. Default: not allowed.
+    /// Sets the handler through which servers may use a model. By default servers may not use a model.
     pub fn sampling(mut self, handler: impl SamplingHandler + 'static) -> Self {
         self.handlers.set_sampling(handler);
         self
     }
 
-    /// Allows servers to ask the user through this handler. Default: not allowed.
+    /// Sets the handler through which servers may ask the user. By default servers may not ask the user.
     pub fn elicitation(mut self, handler: impl ElicitationHandler + 'static) -> Self {
         self.handlers.set_elicitation(handler);
         self
     }
 
-    /// Declares the roots, which are the folders in which servers may work. Default: no declaration of roots. An empty
-    /// list can be [replaced](McpClient::set_roots) later.
+    /// Sets the roots, which are the folders in which servers may work. By default the client declares no roots to
+    /// servers.
+    ///
+    /// An empty list declares support for roots too. [`McpClient::set_roots`] can then add roots later.
     pub fn roots(mut self, roots: Vec<McpRoot>) -> Self {
         self.handlers.declare_roots(roots);
         self
@@ -143,15 +148,15 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets whether the next request restores a lost connection. Default: `true`.
+    /// Enables or disables reconnecting. If enabled, the next request restores a lost connection. Default: `true`.
     pub fn reconnect(mut self, reconnect: bool) -> Self {
         self.settings.reconnect = reconnect;
         self
     }
 
-    /// Sets the function that returns the trace context of the current span. It is used for requests without a
-    /// [`TraceContext`] in their [`ToolContext`](neuron_types::ToolContext), and called inside the span of each
-    /// request. By default these requests carry no trace context.
+    /// Sets the function that returns the trace context of the current span. The client calls it inside the span of
+    /// each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default these requests
+    /// carry no trace context.
     ///
     /// With the crate `neuron-otel`, pass its `current_trace_context`.
     pub fn trace_context(
@@ -162,8 +167,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that makes a span a child of a span of the server. It is called with the span of each server
-    /// request that has a [`TraceContext`], before the span is entered. By default these spans are roots.
+    /// Sets the function that makes a span a child of a span of the server. The client calls it with the span of each
+    /// server request that has a [`TraceContext`], before the span is entered. By default these spans start a new
+    /// trace.
     ///
     /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     pub fn trace_parent(
@@ -174,21 +180,23 @@ impl McpClientBuilder {
         self
     }
 
-    /// Adds environment variables of this process that a child process server inherits. By default it inherits only a
-    /// short list of harmless variables, such as `PATH` and `HOME`.
+    /// Adds environment variables of this process that a server in a child process inherits. By default the child
+    /// process inherits only a short list of harmless variables, such as `PATH` and `HOME`.
     pub fn inherit_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.inherit_env.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// Sets the working directory of a child process server. Default: the working directory of this process.
+    /// Sets the working directory of a server in a child process. Default: the working directory of this process.
     pub fn cwd(mut self, path: impl Into<PathBuf>) -> Self {
         self.cwd = Some(path.into());
         self
     }
 
-    /// Enables OAuth 2.1 authorization by the user for HTTP servers that require it. By default the connection to such
-    /// a server fails. The time of the authorization does not count towards any limit of this builder.
+    /// Enables OAuth 2.1 authorization for HTTP servers that require it. By default a connection to such a server
+    /// fails.
+    ///
+    /// The limits of this builder do not include the time of the authorization.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, config: OAuthConfig) -> Self {
         self.oauth = Some(config);
@@ -244,9 +252,9 @@ impl McpClientBuilder {
     ///
     /// Each line is a message, as over standard input and output. A lost connection of this kind cannot be restored.
     ///
-    /// A message of more than [`max_message_bytes`](Self::max_message_bytes) is discarded. Its request fails with
-    /// [`McpLimitExceeded`](crate::McpLimitExceeded) if the request id is in the first or last 512 bytes of the
-    /// message. Otherwise the request waits until its time limit.
+    /// A message of more than [`max_message_bytes`](Self::max_message_bytes) is discarded. The client looks for the id
+    /// of the request in the first and last 512 bytes of the message. If the id is found, the request fails with
+    /// [`McpLimitExceeded`](crate::McpLimitExceeded). Otherwise the request fails with a timeout.
     ///
     /// # Errors
     ///

@@ -18,8 +18,8 @@ use crate::propagation::Propagation;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire::{self, error::handler_failed};
 
-/// The handler of the server's requests. [`Watch`] handles the notifications earlier, in the order in which they
-/// arrive.
+/// The handler of the server's requests. [`Watch`] handles the server's notifications before the SDK does, in the order
+/// of their arrival.
 #[derive(Debug)]
 pub(super) struct Callbacks {
     pub(super) config: ClientConfig,
@@ -29,7 +29,7 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Waits for a handler, unless the server cancels its request or the connection ends.
+    /// Runs the handler of a server request. Returns an error if the server cancels the request or the connection ends.
     async fn answer<T>(
         &self,
         method: &str,
@@ -42,7 +42,7 @@ impl Callbacks {
             tokio::select! {
                 biased;
                 () = context.ct.cancelled() => {
-                    let error = handler_failed("the server took its question back");
+                    let error = handler_failed("the server cancelled its request");
                     (Err(error), Some(Failure::CANCELLED))
                 }
                 () = self.watch.ended() => {
@@ -60,7 +60,8 @@ impl Callbacks {
         answer
     }
 
-    /// Creates the span of a server request. It is not a child of the span in which the connection was opened.
+    /// Creates the span of a server request. Its parent is the span in the request's trace context, and not the current
+    /// span, which belongs to the connection.
     fn span(&self, method: &str, context: &RequestContext<RoleClient>) -> RequestSpan {
         let server = context.peer.peer_info();
         let version =

@@ -1,24 +1,30 @@
-//! The time limits of a request.
+//! Time limits of a request.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The idle and the total time limit of a request. Both are paused while the server waits for this client.
+/// The two deadlines of a request. Neither runs while this client handles a request of the server.
 pub(super) struct Clock {
+    /// Maximum time without progress.
     idle: Duration,
+    /// Deadline for the next progress. `None` for no limit.
     idle_until: Option<Instant>,
+    /// Maximum duration of the request.
     total: Duration,
+    /// Deadline of the request. `None` for no limit.
     total_until: Option<Instant>,
+    /// Start of the current pause.
     paused_at: Option<Instant>,
 }
 
 impl Clock {
+    /// Starts the clock. `idle` is the maximum time without progress, and `total` the maximum duration.
     pub(super) fn start(idle: Duration, total: Duration) -> Self {
         let now = Instant::now();
         Self {
             idle,
-            // A limit beyond the range of `Instant` is no limit.
+            // `checked_add` returns `None` for a huge duration, which then is no limit.
             idle_until: now.checked_add(idle),
             total,
             total_until: now.checked_add(total),
@@ -26,11 +32,13 @@ impl Clock {
         }
     }
 
-    /// Restarts the idle limit after progress.
+    /// Restarts the time without progress. Called when the server reports progress.
     pub(super) fn restart(&mut self) {
         self.idle_until = Instant::now().checked_add(self.idle);
     }
 
+    /// Pauses or continues the clock. At the end of a pause, moves the total deadline by its duration, and restarts the
+    /// time without progress.
     pub(super) fn pause(&mut self, paused: bool) {
         match (paused, self.paused_at) {
             (true, None) => self.paused_at = Some(Instant::now()),
@@ -45,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// Waits until a limit is exceeded, and returns the limit.
+    /// Waits until a deadline has passed, and returns the exceeded limit. Never completes while the clock is paused.
     pub(super) async fn expired(&self) -> Duration {
         if self.paused_at.is_some() {
             return std::future::pending().await;

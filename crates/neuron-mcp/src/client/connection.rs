@@ -1,4 +1,4 @@
-//! A live connection and how it is opened.
+//! A single connection to a server, and how it is opened.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,28 +23,29 @@ use crate::erased::erased;
 use crate::route::Route;
 use crate::wire;
 
-/// Maximum wait for the response to `server/discover`. A server that does not respond is treated as older.
+/// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as a server of
+/// an older version, which does not know the method.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// Maximum time for closing a connection. The server is first asked to finish and then stopped.
+/// Maximum time for closing a connection. The server is first asked to end, and then killed.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// A connector that can open connections to a server repeatedly.
+/// Opens connections to one server. Can be used repeatedly.
 pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// The transport of messages.
     type Transport: Transport<RoleClient> + 'static;
 
-    /// Returns the command or the URL for errors.
+    /// Returns the command or the URL of the server, for error messages.
     fn name(&self) -> &str;
 
-    /// Returns the address of the proxy. `None` for a direct connection.
+    /// Returns the address of the proxy, for error messages. Returns `None` for a direct connection.
     fn proxy(&self) -> Option<&str> {
         None
     }
 
-    /// Opens a new connection without sending a message.
+    /// Opens a connection. Sends no message.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
 
-    /// Connects and negotiates the version within the time limit.
+    /// Opens a connection and negotiates the protocol version, within the time limit of the settings.
     fn connect(
         &self,
         shared: &Arc<Shared>,
@@ -53,11 +54,11 @@ pub(super) trait Connector: Sized + Send + Sync + 'static {
     }
 }
 
-/// An open connection without messages so far.
+/// A connection on which no message has been sent yet.
 pub(super) struct Opened<T> {
     pub(super) transport: T,
     pub(super) route: Route,
-    /// The report of the reason if the server fails.
+    /// Reports why the server ended, for error messages. `None` for a server that is not a child process.
     pub(super) exit_report: Option<ExitReport>,
 }
 
@@ -68,6 +69,7 @@ erased! {
     }
 }
 
+/// Opens a connection and negotiates the version. Repeats it after an authorization, if the server requires it.
 async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Connection, McpError> {
     let limit = shared.settings.connect_timeout;
     let mut access = shared.authorization.attempt();
@@ -78,7 +80,7 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
             Ok(Ok(connection)) => return Ok(connection),
             Ok(Err(Failure::Ours(error))) => error,
             Ok(Err(Failure::Sdk(error))) => {
-                // Outside of the time limit, because a user may take longer to authorize.
+                // The connect timeout does not include the authorization, because a user may need longer.
                 if access.answer(wire::error::cause_of_initialize(&error)).await? {
                     continue;
                 }
@@ -96,13 +98,14 @@ async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Con
     }
 }
 
-/// The reason why no connection was opened.
+/// The reason why a connection attempt failed.
 enum Failure {
     Sdk(Box<ClientInitializeError>),
     Ours(McpError),
 }
 
-/// Adds the exit status and the last output of the server to an error.
+/// Adds the exit status and the last output of the server to the text of an error. Returns the error unchanged if they
+/// are unknown.
 pub(super) async fn with_exit_report(
     error: McpError,
     exit_report: Option<&ExitReport>,
@@ -117,7 +120,7 @@ pub(super) async fn with_exit_report(
     }
 }
 
-/// Negotiates a version that both sides support.
+/// Opens a connection and negotiates a version that both sides support.
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -133,7 +136,8 @@ async fn negotiate<C: Connector>(
     let legacy_version = newest.map(wire::peer_info::version_to_sdk);
     let first = match (preferred_versions.is_empty(), newest) {
         (true, None) => {
-            let text = "no version of the protocol is wanted".to_owned();
+            let text =
+                "no protocol version is allowed: set `McpClientBuilder::versions`".to_owned();
             return Err(Failure::Ours(McpError::Initialization(text)));
         }
         (true, Some(_)) => ClientLifecycleMode::Initialize,
@@ -142,32 +146,33 @@ async fn negotiate<C: Connector>(
     };
     let may_fall_back = matches!(first, ClientLifecycleMode::Auto { .. });
     let connection = match serve(connector, shared, first, exit_report).await {
-        // An older program may exit on a request with an unknown method.
+        // An older server may end when it receives a request with an unknown method.
         Err(Failure::Sdk(error))
             if may_fall_back && wire::error::may_want_handshake(&error, wanted) =>
         {
-            tracing::debug!(target: "neuron_mcp", server = connector.name(), %error, "begins anew with a handshake");
+            tracing::debug!(target: "neuron_mcp", server = connector.name(), %error, "retrying the connection with an `initialize` handshake");
             serve(connector, shared, ClientLifecycleMode::Initialize, exit_report).await
         }
         first => first,
     };
     let connection = Connection::new(connector.name(), shared, connection?, exit_report.clone())
         .map_err(Failure::Ours)?;
-    // A cached list may be older than the last `list_changed` notification.
+    // The cache is disabled, because a cached list may be older than the last `list_changed` notification.
     let mut no_cache = ClientCacheConfig::default();
     no_cache.enabled = false;
     connection.peer.set_response_cache_config(no_cache).await;
     Ok(connection)
 }
 
-/// Returns the maximum wait for the response to `server/discover`.
+/// Returns the maximum wait for the response to `server/discover`. A third of the connect timeout leaves time for a
+/// second attempt.
 pub(super) fn patience(settings: &Settings) -> Duration {
     DISCOVERY.min(settings.connect_timeout / 3)
 }
 
 type Service = RunningService<RoleClient, Callbacks>;
 
-/// Opens a connection and sends its first requests.
+/// Opens a connection and negotiates the version in one of the SDK's modes.
 async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -185,17 +190,18 @@ async fn serve<C: Connector>(
         propagation: shared.settings.propagation.clone(),
     };
     let transport = Watched::new(opened.transport, watch, patience(&shared.settings));
-    // Detached, because the SDK holds the current span until the connection ends.
+    // Detached from the current span, because the SDK keeps the current span until the connection ends.
     let serving = Task::detached(serve_client_with_lifecycle(callbacks, transport, mode));
     match serving.result().await {
         Some(served) => served.map_err(|error| Failure::Sdk(Box::new(error))),
         None => {
-            let text = format!("{}: the connection was given up", connector.name());
+            let text = format!("{}: the connection attempt was aborted", connector.name());
             Err(Failure::Ours(McpError::Connection(text)))
         }
     }
 }
 
+/// Returns the identity, the capabilities and the version that the client sends in the handshake.
 fn client_config(shared: &Shared) -> ClientConfig {
     let capabilities = wire::capabilities::to_sdk(shared.handlers.abilities());
     let settings = &shared.settings;
@@ -208,20 +214,21 @@ fn client_config(shared: &Shared) -> ClientConfig {
     config
 }
 
-/// A live connection.
+/// A connection whose version is negotiated.
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) watch: Arc<Watch>,
     pub(super) version: McpVersion,
     pub(super) server: Arc<ServerPeerInfo>,
     pub(super) listener: Listener,
-    /// The report of the reason if the connection is lost.
+    /// Reports why the server ended. `None` for a server that is not a child process.
     pub(super) exit_report: Option<ExitReport>,
-    /// Ends the connection when it is dropped.
+    /// The SDK's connection. Dropping it ends the connection.
     service: Mutex<Option<Service>>,
 }
 
 impl Connection {
+    /// Checks the negotiated version and creates the connection.
     fn new(
         name: &str,
         shared: &Shared,
@@ -230,7 +237,7 @@ impl Connection {
     ) -> Result<Self, McpError> {
         let Some(server) = service.peer().peer_info() else {
             return Err(McpError::Initialization(format!(
-                "{name}: the server says nothing of itself"
+                "{name}: the server sent no information about itself"
             )));
         };
         let offered = &server.protocol_version;
@@ -238,7 +245,7 @@ impl Connection {
             .filter(|version| shared.settings.versions.contains(version));
         let Some(version) = version else {
             return Err(McpError::Initialization(format!(
-                "{name}: the server wants version {offered} of the protocol"
+                "{name}: the server requires protocol version {offered}, which this client does not allow"
             )));
         };
         let watch = Arc::clone(&service.service().watch);
@@ -255,7 +262,7 @@ impl Connection {
         })
     }
 
-    /// Ends the connection without waiting.
+    /// Ends the connection, and does not wait until it is closed.
     pub(super) fn abandon(&self) {
         self.watch.end();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -263,14 +270,14 @@ impl Connection {
 
     /// Closes the connection and waits until it is closed.
     pub(super) async fn close(&self) {
-        // Ended first, so that pending requests fail.
+        // Marked as ended first, so that pending requests fail immediately.
         self.watch.end();
         self.listener.stop();
         let service = self.service.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut service) = service
             && let Err(error) = service.close_with_timeout(CLOSING).await
         {
-            tracing::debug!(target: "neuron_mcp", %error, "the connection ended badly");
+            tracing::debug!(target: "neuron_mcp", %error, "closing the connection failed");
         }
     }
 }

@@ -7,9 +7,9 @@ use tokio::sync::broadcast;
 
 use crate::McpLogMessage;
 
-/// Maximum number of queued events for a slow reader. The oldest events are dropped beyond it.
+/// Maximum number of queued events for a slow reader. When the queue is full, the oldest event is dropped.
 const WAITING: usize = 256;
-/// Maximum memory of a text or value of an event in bytes, so that queued events stay small.
+/// Maximum memory of a text or a value in an event, in bytes, so that queued events stay small.
 const LONGEST: usize = 64 * 1024;
 
 /// A notification of a server, or a change of the connection.
@@ -27,17 +27,18 @@ pub enum McpEvent {
         /// The URI of the resource or its part.
         uri: String,
     },
-    /// A log message. Data of more than 64 KiB of memory are replaced by their JSON text, truncated to 64 KiB.
+    /// A log message of the server. If its data need more than 64 KiB of memory, they are replaced by their JSON text,
+    /// truncated to 64 KiB.
     Log(McpLogMessage),
-    /// The connection was lost without a call of [`close`](crate::McpClient::close). Sent once for each connection.
+    /// The connection was lost, and not closed with [`close`](crate::McpClient::close). Sent once for each connection.
     ///
-    /// The next request restores the connection, unless [reconnecting is off](crate::McpClientBuilder::reconnect). No
-    /// other event is sent before. A program that only waits for events can call [`ping`](crate::McpClient::ping)
+    /// The next request restores the connection, unless [reconnecting is off](crate::McpClientBuilder::reconnect).
+    /// Until then no other event is sent. A program that sends no requests can call [`ping`](crate::McpClient::ping)
     /// repeatedly until it succeeds.
     Disconnected,
     /// A request restored the lost connection.
     Reconnected,
-    /// The reader was too slow, and events before the next one were dropped.
+    /// The reader was too slow, and events between the previous and the next event were dropped.
     Lagged {
         /// Number of dropped events.
         missed: u64,
@@ -87,18 +88,20 @@ impl EventSender {
         }
     }
 
+    /// Returns a reader of the events from now on. The reader ends immediately if the sender is closed.
     pub(super) fn subscribe(&self) -> McpEvents {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         McpEvents(sender.as_ref().map(broadcast::Sender::subscribe))
     }
 
-    /// Ends every reader after its remaining events.
+    /// Ends the events. Each reader still receives the events in its queue.
     pub(super) fn close(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 }
 
-/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` if its URI is longer.
+/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` for a resource whose URI is longer, because the
+/// event is then dropped.
 fn bounded(event: McpEvent) -> Option<McpEvent> {
     match event {
         McpEvent::Log(mut message) => {
@@ -113,13 +116,17 @@ fn bounded(event: McpEvent) -> Option<McpEvent> {
         }
         // A truncated URI would name another resource.
         McpEvent::ResourceUpdated { uri } if uri.len() > LONGEST => {
-            tracing::debug!(length = uri.len(), "a server told the update of an endless address");
+            tracing::debug!(
+                length = uri.len(),
+                "dropped the update of a resource whose URI is too long"
+            );
             None
         }
         event => Some(event),
     }
 }
 
+/// Truncates a text to [`LONGEST`] bytes, or fewer if a character would be split.
 fn cut(mut text: String) -> String {
     let mut end = LONGEST.min(text.len());
     while !text.is_char_boundary(end) {
@@ -130,7 +137,7 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Returns an estimate of the memory of a value in bytes. A list of zeros needs many times the length of its JSON.
+/// Returns the approximate memory of a value in bytes. A list of zeros needs many times the length of its JSON text.
 fn memory(value: &Value) -> usize {
     let inside = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -163,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_message_is_small() {
+    fn large_log_data_becomes_truncated_json_text() {
         let small = json!({ "text": "x".repeat(1000), "list": [1, 2, { "deep": null }] });
         assert_eq!(kept(small.clone()), small);
         let text = Value::String("ü".repeat(LONGEST));

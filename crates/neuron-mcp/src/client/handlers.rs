@@ -1,4 +1,7 @@
-//! The handlers of a client for requests of a server.
+//! Handlers for sampling, elicitation and roots requests of the server.
+//!
+//! A question is a sampling or elicitation request of the server. Until 2025-11-25 it is a JSON-RPC request. Since
+//! 2026-07-28 it is part of a result that requires input.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use std::collections::VecDeque;
@@ -25,11 +28,10 @@ use crate::{
     SamplingRequest, SamplingResponse, TraceContext,
 };
 
-/// The window of the limit on questions per minute.
+/// The period of the limit on sampling and elicitation requests per minute.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// The handlers for questions of a server. A question is a request of the server, or part of a result that requires
-/// input, depending on the version of the protocol.
+/// The handlers of a client for requests of the server, and the limits on these requests.
 pub(super) struct Handlers {
     sampling: Option<Box<dyn Sampling>>,
     elicitation: Option<Box<dyn Elicitation>>,
@@ -38,17 +40,21 @@ pub(super) struct Handlers {
     questions: Mutex<Questions>,
 }
 
-/// Limits of the questions that reach a handler.
+/// Limits on the sampling and elicitation requests of a server. Further requests are refused.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QuestionLimits {
+    /// Maximum number of concurrent requests.
     pub(super) at_once: usize,
+    /// Maximum number of requests within any 60 seconds.
     pub(super) per_minute: usize,
 }
 
+/// The counters for the limits.
 #[derive(Debug, Default)]
 struct Questions {
+    /// Number of sampling and elicitation requests that a handler is answering.
     open: usize,
-    /// Arrival times of the last questions. Its length is at most the limit per minute.
+    /// Arrival times of the accepted requests in the last 60 seconds.
     came: VecDeque<Instant>,
 }
 
@@ -84,6 +90,7 @@ impl Handlers {
         self.elicitation = Some(Box::new(handler));
     }
 
+    /// Sets the roots. Without this call, the client does not support roots.
     pub(super) fn declare_roots(&mut self, roots: Vec<McpRoot>) {
         self.roots = Some(Mutex::new(roots));
     }
@@ -95,6 +102,7 @@ impl Handlers {
         true
     }
 
+    /// Returns the capabilities that the client reports to servers.
     pub(super) fn abilities(&self) -> Abilities {
         let elicitation = self.elicitation.as_ref();
         Abilities {
@@ -105,7 +113,8 @@ impl Handlers {
         }
     }
 
-    /// Answers a question of a result that requires input (MCP specification 2026-07-28, `input_required`).
+    /// Handles a server's request that is part of a result (MCP since 2026-07-28, `input_required`). Returns the
+    /// response as JSON.
     pub(super) async fn answer(&self, request: InputRequest) -> Result<Value, ErrorData> {
         let answer = match request {
             InputRequest::CreateMessage(request) => {
@@ -117,11 +126,12 @@ impl Handlers {
                 serde_json::to_value(self.elicit(request.params, trace).await?)
             }
             InputRequest::ListRoots(_) => serde_json::to_value(self.list_roots()?),
-            _ => return Err(ErrorData::invalid_params("a question that is not known", None)),
+            _ => return Err(ErrorData::invalid_params("unknown kind of input request", None)),
         };
         answer.map_err(handler_failed)
     }
 
+    /// Handles a sampling request of the server.
     pub(super) async fn sample(
         &self,
         request: CreateMessageRequestParams,
@@ -133,6 +143,7 @@ impl Handlers {
         Ok(wire::sampling::response_to_sdk(&response))
     }
 
+    /// Handles an elicitation request of the server.
     pub(super) async fn elicit(
         &self,
         request: ElicitRequestParams,
@@ -143,10 +154,16 @@ impl Handlers {
             .map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
         match request {
             ElicitationRequest::Form { .. } if !handler.supports_forms() => {
-                return Err(ErrorData::invalid_params("this client shows no forms", None));
+                return Err(ErrorData::invalid_params(
+                    "this client does not support elicitation with forms",
+                    None,
+                ));
             }
             ElicitationRequest::Url { .. } if !handler.supports_urls() => {
-                return Err(ErrorData::invalid_params("this client opens no pages", None));
+                return Err(ErrorData::invalid_params(
+                    "this client does not support elicitation with URLs",
+                    None,
+                ));
             }
             _ => {}
         }
@@ -154,34 +171,36 @@ impl Handlers {
         Ok(wire::elicitation::response_to_sdk(response))
     }
 
+    /// Returns the roots for the server.
     pub(super) fn list_roots(&self) -> Result<ListRootsResult, ErrorData> {
         let Some(roots) = &self.roots else { return Err(not_offered("roots")) };
         Ok(wire::root::to_sdk(&roots.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Notifies the handler that the user has finished on the page of an elicitation.
+    /// Notifies the handler that the user has finished on the web page of an elicitation.
     pub(super) fn elicitation_completed(&self, id: &str) {
         if let Some(handler) = &self.elicitation {
             survive("elicitation", || handler.completed(id));
         }
     }
 
-    /// Counts a new question. Returns an error if a limit is exceeded.
+    /// Counts a new sampling or elicitation request, until the returned value is dropped. Returns an error if a limit
+    /// is exceeded.
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
         let refused = |limit: String, setting: &str| {
-            tracing::warn!(target: "neuron_mcp", limit, setting, "refused a question of a server");
-            Err(handler_failed(format!("this client answers at most {limit}: ask again later")))
+            tracing::warn!(target: "neuron_mcp", limit, setting, "refused a request of the server");
+            Err(handler_failed(format!("this client handles at most {limit}: try again later")))
         };
         if questions.open >= at_once {
-            return refused(format!("{at_once} questions at once"), "max_questions_at_once");
+            return refused(format!("{at_once} requests concurrently"), "max_questions_at_once");
         }
         let now = Instant::now();
         questions.came.retain(|came| now.duration_since(*came) < MINUTE);
         if questions.came.len() >= per_minute {
             return refused(
-                format!("{per_minute} questions in a minute"),
+                format!("{per_minute} requests per minute"),
                 "max_questions_per_minute",
             );
         }
@@ -190,7 +209,7 @@ impl Handlers {
         Ok(Question(&self.questions))
     }
 
-    /// Runs a handler within the limits, and turns a panic into an error.
+    /// Runs a handler if the limits allow it. A panic of the handler becomes an error.
     async fn guarded<T>(
         &self,
         work: impl Future<Output = Result<T, McpError>>,
@@ -203,7 +222,7 @@ impl Handlers {
     }
 }
 
-/// A question that is being answered. Dropping it reduces the count.
+/// A sampling or elicitation request that a handler is answering. Dropping the value decrements [`Questions::open`].
 struct Question<'a>(&'a Mutex<Questions>);
 
 impl Drop for Question<'_> {
@@ -213,17 +232,18 @@ impl Drop for Question<'_> {
     }
 }
 
-/// Runs a callback of the user and logs a panic. The callback runs while messages are received, where a panic would end
-/// the connection.
+/// Runs a callback of the user and logs a panic. `what` names the callback. The callback runs in the task that receives
+/// messages, where a panic would end the connection.
 pub(super) fn survive(what: &'static str, work: impl FnOnce()) {
     if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
         tracing::error!(target: "neuron_mcp", what, "a handler of the client panicked");
     }
 }
 
+/// Returns the error for a capability that the client does not have.
 fn not_offered(what: &str) -> ErrorData {
     let code = rmcp::model::ErrorCode::METHOD_NOT_FOUND;
-    ErrorData::new(code, format!("this client offers no {what}"), None)
+    ErrorData::new(code, format!("this client does not support {what}"), None)
 }
 
 erased! {

@@ -1,4 +1,4 @@
-//! The connection to a server over Streamable HTTP, with its URL, headers and TLS.
+//! The connector for servers over Streamable HTTP, with URL, headers and TLS.
 
 mod legacy;
 pub(crate) mod proxy;
@@ -27,12 +27,12 @@ use super::settings::Settings;
 use crate::HttpConfig;
 use crate::route::Route;
 
-/// Maximum number of concurrent requests. It is high, because an agent may call many tools at once.
+/// Maximum number of concurrent requests. The value is high, because an agent may call many tools concurrently.
 const AT_ONCE: usize = 100;
-/// Maximum number of redirects to the same server for one request.
+/// Maximum number of redirects for one request.
 const REDIRECTS: usize = 5;
 
-/// Headers that the protocol sets, which a configuration must not contain.
+/// Headers that the protocol sets. A configuration must not contain them.
 const RESERVED: [&str; 11] = [
     "accept",
     "connection",
@@ -49,14 +49,16 @@ const RESERVED: [&str; 11] = [
 
 /// A connector for a server over Streamable HTTP.
 pub(super) struct HttpConnector {
+    /// The server's URL without secrets, for error messages.
     name: String,
     client: Client,
     transport: StreamableHttpClientTransportConfig,
     authorization: Authorization,
+    /// Maximum wait for the response to `server/discover`.
     patience: Duration,
-    /// The host and the port of the server.
+    /// Host and port of the server.
     server: Option<(Arc<str>, u16)>,
-    /// The host and the port of the proxy. `None` for a direct connection.
+    /// Host and port of the proxy. `None` for a direct connection.
     proxy: Option<String>,
 }
 
@@ -103,7 +105,7 @@ impl HttpConnector {
         })
     }
 
-    /// Sets up the authorization by OAuth.
+    /// Enables OAuth.
     ///
     /// # Errors
     ///
@@ -117,11 +119,11 @@ impl HttpConnector {
         oauth: OAuthConfig,
     ) -> Result<(), McpError> {
         if self.transport.custom_headers.contains_key(&header::AUTHORIZATION) {
-            let text = "there is an authorization header, and OAuth would set another".to_owned();
+            let text = "an authorization header is configured, but OAuth sets its own".to_owned();
             return Err(McpError::Connection(text));
         }
         let url = address(&config.url)?;
-        // The authorization server of a local MCP server may be remote, so it needs certificates.
+        // Even if the MCP server is local and needs no certificates, its authorization server may be remote.
         let builder = builder(&url, settings.connect_timeout, Trust::System)
             .map_err(|error| McpError::Connection(format!("{}: TLS: {error}", self.name)))?;
         let oauth = OAuth::new(oauth, url.as_str(), builder).await?;
@@ -129,6 +131,7 @@ impl HttpConnector {
         Ok(())
     }
 
+    /// Returns the authorization, which the client's requests share.
     pub(super) fn authorization(&self) -> Authorization {
         self.authorization.clone()
     }
@@ -145,7 +148,7 @@ impl Connector for HttpConnector {
         self.proxy.as_deref()
     }
 
-    /// Opens a connection. All its requests and streams end with it.
+    /// Opens a connection. All requests and streams of the connection are cancelled when it ends.
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let route = Route { server: self.server.clone(), ..Route::http() };
         let ended = CancellationToken::new();
@@ -165,11 +168,12 @@ impl Connector for HttpConnector {
     }
 }
 
+/// Parses the server's URL. Returns an error if the scheme is neither `http` nor `https`.
 fn address(text: &str) -> Result<Url, McpError> {
     let url = Url::parse(text)
-        .map_err(|error| McpError::Connection(format!("`url` is no address: {error}")))?;
+        .map_err(|error| McpError::Connection(format!("`url` is not a valid URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") {
-        let text = format!("`url` begins with {}: instead of http: or https:", url.scheme());
+        let text = format!("`url` has the scheme {}: use http or https", url.scheme());
         return Err(McpError::Connection(text));
     }
     Ok(url)
@@ -182,19 +186,19 @@ fn shown(url: &Url) -> String {
     format!("{}://{host}{port}{}", url.scheme(), url.path())
 }
 
-/// Returns all headers of the user. Errors contain the name of a header, never its value.
+/// Returns the headers of the configuration. Error messages contain the name of a header, but never its value.
 fn headers(config: &HttpConfig) -> Result<HashMap<HeaderName, HeaderValue>, McpError> {
     let mut headers = HashMap::new();
     for (name, value) in &config.headers {
         let parsed = HeaderName::try_from(name.as_str())
-            .map_err(|_| McpError::Connection(format!("`{name}` is no name of a header")))?;
+            .map_err(|_| McpError::Connection(format!("`{name}` is not a valid header name")))?;
         if RESERVED.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-param-") {
-            let text = format!("the header `{name}` belongs to the protocol: leave it out");
+            let text = format!("the header `{name}` is set by the protocol: remove it");
             return Err(McpError::Connection(text));
         }
         let value = header_value(name, value)?;
         if headers.insert(parsed, value).is_some() {
-            return Err(McpError::Connection(format!("the header `{name}` is there twice")));
+            return Err(McpError::Connection(format!("the header `{name}` is set twice")));
         }
     }
     if let Some(authorization) = &config.auth_header {
@@ -205,22 +209,26 @@ fn headers(config: &HttpConfig) -> Result<HashMap<HeaderName, HeaderValue>, McpE
         };
         let value = header_value("Authorization", &authorization)?;
         if headers.insert(header::AUTHORIZATION, value).is_some() {
-            let text = "the authorization is in `auth_header` and in `headers`".to_owned();
+            let text = "the authorization is set in both `auth_header` and `headers`".to_owned();
             return Err(McpError::Connection(text));
         }
     }
     Ok(headers)
 }
 
+/// Parses the value of a header, and marks it as sensitive so that it is not logged.
 fn header_value(name: &str, value: &str) -> Result<HeaderValue, McpError> {
     let mut value = HeaderValue::try_from(value).map_err(|_| {
-        McpError::Connection(format!("the value of the header `{name}` has characters it must not"))
+        McpError::Connection(format!(
+            "the value of the header `{name}` contains invalid characters"
+        ))
     })?;
     value.set_sensitive(true);
     Ok(value)
 }
 
-/// Returns a builder of an HTTP client for a URL, with the same TLS as the model providers.
+/// Returns a builder of the HTTP client for a URL. `connect` is the connect timeout. The TLS configuration is that of
+/// the model providers.
 fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, rustls::Error> {
     let builder = Client::builder()
         .connect_timeout(connect)
@@ -231,8 +239,8 @@ fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, 
     Ok(if is_loopback(url) { builder.no_proxy() } else { builder })
 }
 
-/// Returns a policy that follows a redirect to the same server with status 307 or 308, such as `/mcp` to `/mcp/`. Any
-/// other redirect would send the headers to another server or lose the body.
+/// Returns the redirect policy. Only a redirect with status 307 or 308 to the same server is followed, for example from
+/// `/mcp` to `/mcp/`. Any other redirect would send the headers to another server, or lose the request body.
 fn redirects() -> reqwest::redirect::Policy {
     reqwest::redirect::Policy::custom(|attempt| {
         let same_request = matches!(attempt.status().as_u16(), 307 | 308);
@@ -248,22 +256,23 @@ fn redirects() -> reqwest::redirect::Policy {
     })
 }
 
-/// The trusted certificates.
+/// The certificates that the client trusts.
 #[derive(Clone, Copy)]
 enum Trust {
-    /// The certificates of the operating system.
+    /// The certificates that the operating system trusts.
     System,
-    /// No certificates, because plain HTTP works on a machine without them.
+    /// No certificates. Plain HTTP then also works on a machine without certificates.
     Nobody,
 }
 
 impl Trust {
+    /// Returns the certificates that a URL needs.
     fn of(url: &Url) -> Self {
         if url.scheme() == "https" { Self::System } else { Self::Nobody }
     }
 }
 
-/// Returns a TLS configuration of rustls with ring.
+/// Returns a configuration of rustls with the crypto provider ring.
 fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -277,6 +286,7 @@ fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, rustls::Error> {
     Ok(builder.with_no_client_auth())
 }
 
+/// Returns `true` if a URL names this machine.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');

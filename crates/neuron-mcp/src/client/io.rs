@@ -1,4 +1,4 @@
-//! The connector for two streams that are already open.
+//! The connector for streams that the user has already opened.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use super::connection::{Connector, Opened};
 use super::line_transport::LineTransport;
 use crate::route::Route;
 
-/// A connector for streams that the user opened. It can connect once.
+/// A connector for two streams that the user has opened. It can open only one connection.
 pub(super) struct StreamConnector<R, W> {
     streams: Mutex<Option<(R, W)>>,
     max_message_bytes: usize,

@@ -1,4 +1,4 @@
-//! A transport of messages as lines on two streams.
+//! A message transport over two streams, with one message in each line.
 
 mod inbox;
 mod response_id;
@@ -15,27 +15,29 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use self::inbox::{Inbox, Incoming};
 use crate::lines::LineWriter;
 
-/// Maximum number of queued bytes for a server that does not read.
+/// Maximum number of queued bytes for a server that does not read its input.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// Number of messages after which the transport yields. The SDK spawns a task for each notification, and these tasks
-/// must be able to end during a flood.
+/// Number of messages after which `receive` yields to other tasks. The SDK spawns a task for each notification. During
+/// a flood of notifications, these tasks must get time to end.
 const MESSAGES_WITHOUT_PAUSE: u32 = 32;
 
-/// A transport over two streams. Dropping it closes both. Closing it closes the server's input and ends `receive`.
+/// A message transport over two streams. Dropping the transport closes both streams. Closing the transport closes the
+/// server's input and ends `receive`.
 #[derive(Debug)]
 pub(super) struct LineTransport<R> {
     inbox: Inbox<R>,
-    /// Messages that were read and not yet returned.
+    /// Messages that are parsed but not returned yet.
     ready: VecDeque<RxJsonRpcMessage<RoleClient>>,
-    /// Number of messages returned since the transport last yielded.
+    /// Number of messages that were returned since `receive` last yielded.
     without_pause: u32,
+    /// `true` once `receive` must return `None`.
     is_closed: bool,
     outbox: LineWriter,
 }
 
 impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
-    /// Creates a transport that reads messages of at most `max_message_bytes`. Requires a tokio runtime for the writer
-    /// task.
+    /// Creates a transport. A message of the server may have at most `max_message_bytes` bytes. Requires a tokio
+    /// runtime for the writer task.
     pub(super) fn new(
         reader: R,
         writer: impl AsyncWrite + Send + Unpin + 'static,
@@ -50,14 +52,15 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
         }
     }
 
-    /// Waits for the next line of the server and processes it. Cancel safe.
+    /// Reads the next line of the server and processes it. Cancel safe.
     async fn take_next(&mut self) {
         match self.inbox.next().await {
             Incoming::Messages(messages) => self.ready.extend(messages),
             Incoming::Refused(answer) => {
-                // A failure needs no error here. The next request to a server that does not read fails anyway.
+                // The server's request is not answered then. The next request to a server that does not read its input
+                // fails with an error.
                 if let Err(error) = self.outbox.push(&answer, WAITING_BYTES) {
-                    tracing::debug!(%error, "a request of the server cannot be refused");
+                    tracing::debug!(%error, "the error response to a request of the server could not be sent");
                 }
             }
             Incoming::Nothing => {}
@@ -70,7 +73,7 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
         self.outbox.finish();
     }
 
-    /// Closes the server's input at once.
+    /// Closes the server's input immediately. Queued messages are not written.
     pub(super) fn close_input(&mut self) {
         self.outbox.abandon();
     }
@@ -84,7 +87,8 @@ impl<R: AsyncRead + Unpin + Send> LineTransport<R> {
 impl<R: AsyncRead + Unpin + Send> Transport<RoleClient> for LineTransport<R> {
     type Error = io::Error;
 
-    /// Queues a message. It is written completely and in order, even if the future is dropped.
+    /// Queues a message and waits until it is written. The message is written completely and in order, even if the
+    /// future is dropped.
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,

@@ -1,4 +1,4 @@
-//! The connection of a client, which is restored after a loss.
+//! The connection of a client, which is restored after it was lost.
 
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
@@ -12,44 +12,54 @@ use super::settings::Shared;
 use super::subscriptions;
 use super::task::Task;
 
-/// The connection of a client.
+/// The current connection of a client, and the means to restore it.
 ///
-/// No lock is held across an `await`, so a future of the user that is not polled never blocks other requests.
+/// The lock is never held across an `await`. So a request that the user has stopped polling does not block other
+/// requests.
 pub(super) struct Link {
     shared: Arc<Shared>,
+    /// Opens new connections.
     connect: Arc<dyn Connect>,
+    /// Cancelled when the client is closed.
     closed: CancellationToken,
     state: Mutex<State>,
 }
 
+/// The state of a [`Link`].
 struct State {
+    /// The last connection that was opened. It may be lost.
     current: Arc<Connection>,
-    /// The task that sends the settings to a new connection.
+    /// The task that sends the log level and the subscriptions over the current connection.
     restoring: Option<Task>,
+    /// Sends the event of the loss of the current connection.
     loss: Loss,
-    /// The last attempt to restore the connection.
+    /// The last attempt to restore the connection, which may still be running.
     attempt: Option<Attempt>,
 }
 
-/// Sends [`McpEvent::Disconnected`] once when a connection is lost.
+/// Sends [`McpEvent::Disconnected`] once, when the connection is lost.
 struct Loss {
+    /// Shared with the task that waits for the loss.
     teller: Arc<Teller>,
     _waiting: Task,
 }
 
+/// The sender of [`McpEvent::Disconnected`].
 struct Teller {
     events: Arc<EventSender>,
-    /// Completed once the event was sent or is not needed. Concurrent callers wait until it is sent.
+    /// Completed once the event was sent or suppressed. Concurrent callers wait until the event was sent.
     told: Once,
 }
 
 impl Teller {
+    /// Sends the event, unless it was sent or suppressed before.
     fn tell(&self) {
         self.told.call_once(|| self.events.send(McpEvent::Disconnected));
     }
 }
 
 impl Loss {
+    /// Starts a task that sends [`McpEvent::Disconnected`] when the connection is lost.
     fn of(connection: &Connection, shared: &Shared) -> Self {
         let teller = Teller { events: Arc::clone(&shared.events), told: Once::new() };
         let teller = Arc::new(teller);
@@ -62,28 +72,30 @@ impl Loss {
         Self { teller, _waiting: waiting }
     }
 
-    /// Prevents the event, because the client closes the connection itself.
+    /// Suppresses the event. Called when the client closes the connection itself.
     fn forgo(&self) {
         self.teller.told.call_once(|| ());
     }
 }
 
-/// An attempt to restore the connection. It continues even if no caller waits for it.
+/// An attempt to restore the connection. It continues even if the request that started it is dropped.
 struct Attempt {
+    /// The result of the attempt. `None` while it runs.
     outcome: watch::Receiver<Option<Outcome>>,
     task: Task,
 }
 
 impl Attempt {
     fn is_over(&self) -> bool {
-        // The sender was dropped if the runtime of the task has ended.
+        // An error means that the sender was dropped, because the task's runtime has ended.
         self.outcome.borrow().is_some() || self.outcome.has_changed().is_err()
     }
 }
 
 type Outcome = Result<Arc<Connection>, Failure>;
 
-/// The error of an attempt. The first caller gets the error itself. Other callers get an error with the same text.
+/// The error of an attempt to reconnect, which several requests receive. The first gets the original error, and the
+/// others get a connection error with the same text.
 #[derive(Clone)]
 struct Failure(Arc<Mutex<(Option<McpError>, String)>>);
 
@@ -96,6 +108,7 @@ impl Failure {
         Self(Arc::new(Mutex::new((Some(error), text))))
     }
 
+    /// Returns the error for a request.
     fn error(&self) -> McpError {
         let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (error, text) = &mut *failure;
@@ -104,7 +117,7 @@ impl Failure {
 }
 
 impl Link {
-    /// Opens the first connection.
+    /// Opens the first connection, and sends the log level to the server.
     pub(super) async fn open(
         connect: impl Connect + 'static,
         shared: Arc<Shared>,
@@ -125,7 +138,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current connection, which may be lost.
+    /// Returns the current connection. It may be lost.
     pub(super) fn current(&self) -> Arc<Connection> {
         Arc::clone(&self.lock().current)
     }
@@ -134,7 +147,8 @@ impl Link {
         self.closed.is_cancelled() || !self.current().watch.takes_requests()
     }
 
-    /// Returns the connection, after restoring it if it was lost. Concurrent callers share one attempt and its result.
+    /// Returns a connection that accepts requests. Restores a lost connection first. Concurrent callers share one
+    /// attempt and its result.
     pub(super) async fn live(self: &Arc<Self>) -> Result<Arc<Connection>, McpError> {
         loop {
             let mut outcome = {
@@ -148,7 +162,7 @@ impl Link {
                 if !self.shared.settings.reconnect {
                     return Err(McpError::Transport("the connection was lost".to_owned()));
                 }
-                // Sent before any event of the next connection.
+                // Sent here, so that the event comes before the events of the new connection.
                 state.loss.teller.tell();
                 let running = state.attempt.take().filter(|attempt| !attempt.is_over());
                 let attempt = running.unwrap_or_else(|| self.attempt(&state.current));
@@ -159,14 +173,15 @@ impl Link {
                 () = self.closed.cancelled() => return Err(closed()),
                 outcome = outcome.wait_for(Option::is_some) => outcome,
             };
-            // Without an outcome, the runtime of the attempt has ended. The next attempt starts in this runtime.
+            // No result means that the runtime of the attempt has ended. The loop starts another attempt in the current
+            // runtime.
             if let Ok(Some(outcome)) = outcome.as_deref() {
                 return outcome.clone().map_err(|failure| failure.error());
             }
         }
     }
 
-    /// Starts an attempt to restore the connection.
+    /// Starts a task that opens a new connection.
     fn attempt(self: &Arc<Self>, lost: &Arc<Connection>) -> Attempt {
         let (sender, outcome) = watch::channel(None);
         let link = Arc::downgrade(self);
@@ -174,7 +189,7 @@ impl Link {
         let shared = Arc::clone(&self.shared);
         let lost = Arc::clone(lost);
         let task = Task::detached(async move {
-            // Pending requests on a retired connection may still get a response.
+            // On a retired connection, pending requests may still receive a response.
             if !lost.watch.is_retired() {
                 lost.abandon();
             }
@@ -196,13 +211,15 @@ impl Link {
         Attempt { outcome, task }
     }
 
-    /// Replaces the current connection. Returns `false` if the client was closed or dropped.
+    /// Makes a new connection the current one and sends its events. Returns `false` if the client was closed or
+    /// dropped.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();
         if link.closed.is_cancelled() {
             return false;
         }
+        // The lists may have changed while the connection was lost.
         for event in [
             McpEvent::Reconnected,
             McpEvent::ToolsChanged,
@@ -217,7 +234,8 @@ impl Link {
         true
     }
 
-    /// Waits until the client is closed. Ends a request on a retired connection, which closing the client does not end.
+    /// Waits until the client is closed, and returns the error for a request on `connection`. Never completes unless
+    /// `connection` is retired. Closing the client ends requests on the current connection, but not on a retired one.
     pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
         self.closed.cancelled().await;
         if !connection.watch.is_retired() {
@@ -226,7 +244,7 @@ impl Link {
         closed()
     }
 
-    /// Closes the connection permanently.
+    /// Closes the connection permanently, and stops an attempt to restore it.
     pub(super) async fn close(&self) {
         self.closed.cancel();
         let (current, attempt) = {
@@ -242,7 +260,7 @@ impl Link {
     }
 }
 
-/// Ends the connection at once, even if other code still holds it.
+/// Ends the connection immediately, even if other code still holds it.
 impl Drop for Link {
     fn drop(&mut self) {
         let state = self.lock();
@@ -251,6 +269,7 @@ impl Drop for Link {
     }
 }
 
+/// Returns the error for requests after the client was closed.
 fn closed() -> McpError {
     McpError::Transport("the client is closed".to_owned())
 }

@@ -16,26 +16,30 @@ use super::task::Task;
 use super::watch::Watch;
 use crate::McpNotSubscribed;
 
-/// Delay before a stream that ended is opened again. Doubles up to [`LONGEST_PAUSE`].
+/// Delay before a stream that has ended is opened again. The delay doubles with each attempt, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Maximum delay. A stream that was open for longer resets the delay to [`FIRST_PAUSE`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The subscriptions of a connection and its notification stream, if any.
+/// The confirmed subscriptions of a connection, and its notification stream if the server has one.
 pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
     server: Arc<ServerPeerInfo>,
+    /// The task that keeps the stream open.
     slot: Mutex<Slot>,
     resources: Arc<Resources>,
 }
 
+/// The place of the task that keeps the stream open.
 #[derive(Debug, Default)]
 struct Slot {
     task: Option<Task>,
+    /// `true` once no new stream may be opened.
     stopped: bool,
 }
 
-/// The resources whose subscription the server confirmed.
+/// URIs of the resources whose subscription the server has confirmed.
 #[derive(Debug, Default)]
 struct Resources(Mutex<BTreeSet<String>>);
 
@@ -44,6 +48,7 @@ impl Resources {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Replaces the URIs by the resources that the server confirmed in the response to `subscriptions/listen`.
     fn replace(&self, subscription: &Subscription) {
         let uris = subscription.acknowledged().resource_subscriptions.iter().flatten();
         *self.lock() = uris.cloned().collect();
@@ -59,23 +64,23 @@ impl Listener {
         Self { peer, watch, server, slot: Mutex::default(), resources: Arc::default() }
     }
 
-    /// Returns `true` if the server confirmed the subscription to this resource.
+    /// Returns `true` if the server has confirmed the subscription to this resource.
     pub(super) fn hears_of(&self, uri: &str) -> bool {
         self.resources.lock().contains(uri)
     }
 
-    /// Adds a resource whose subscription the server confirmed.
+    /// Marks the subscription to a resource as confirmed by the server.
     pub(super) fn hear_of(&self, uri: &str) {
         self.resources.lock().insert(uri.to_owned());
     }
 
-    /// Removes a resource whose subscription has ended.
+    /// Marks the subscription to a resource as ended.
     pub(super) fn forget(&self, uri: &str) {
         self.resources.lock().remove(uri);
     }
 
-    /// Starts to open the stream of a new connection, and retries until the server accepts it. The receiver completes
-    /// after the first attempt. Returns `None` if there is nothing to subscribe to.
+    /// Starts a task that opens the stream of a new connection, and retries until the server accepts it. The receiver
+    /// completes after the first attempt. Returns `None` if the stream would report no changes, and is not needed.
     pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
@@ -83,12 +88,13 @@ impl Listener {
         Some(opened)
     }
 
-    /// Opens a stream for the lists and these resources, and then closes the previous stream.
+    /// Opens a stream for the lists and for the resources with these URIs, and then closes the previous stream. If
+    /// there is nothing to subscribe to, closes the previous stream and opens no new one.
     ///
     /// # Errors
     ///
-    /// [`McpNotSubscribed`] if the server does not confirm the `needed` resource. The previous stream stays open after
-    /// every error.
+    /// Returns [`McpNotSubscribed`] if the server does not confirm the resource `needed`. After an error, the previous
+    /// stream stays open.
     pub(super) async fn renew(
         &self,
         shared: &Shared,
@@ -112,13 +118,15 @@ impl Listener {
         Ok(())
     }
 
-    /// Closes the stream. Later streams are closed at once.
+    /// Closes the stream, and prevents new streams.
     pub(super) fn stop(&self) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.stopped = true;
         slot.task = None;
     }
 
+    /// Replaces the task that keeps the stream open. The previous task is aborted, which closes its stream. After
+    /// [`stop`](Self::stop), the new task is aborted.
     fn replace(&self, task: Option<Task>) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if !slot.stopped {
@@ -126,8 +134,8 @@ impl Listener {
         }
     }
 
-    /// Creates a stream for the lists and these resources without opening it. `None` if there is nothing to subscribe
-    /// to.
+    /// Creates a stream for the lists and for the resources with these URIs, without opening it. Returns `None` if the
+    /// stream would report no changes.
     fn stream(&self, shared: &Shared, uris: Vec<String>) -> Option<Stream> {
         let wanted = wanted(&self.server.capabilities, uris);
         (wanted != SubscriptionFilter::default()).then(|| Stream {
@@ -141,7 +149,7 @@ impl Listener {
     }
 }
 
-/// Returns the filter for these resources and for all lists whose changes the server announces.
+/// Returns the subscription filter for these resources, and for all lists whose changes the server can report.
 fn wanted(server: &ServerCapabilities, uris: Vec<String>) -> SubscriptionFilter {
     let mut filter = SubscriptionFilter::new();
     let tools = server.tools.as_ref().and_then(|tools| tools.list_changed);
@@ -154,41 +162,46 @@ fn wanted(server: &ServerCapabilities, uris: Vec<String>) -> SubscriptionFilter 
     filter
 }
 
-/// A notification stream that is reopened when it ends.
+/// A notification stream that is opened again when it ends.
 struct Stream {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
     events: Arc<EventSender>,
     resources: Arc<Resources>,
+    /// The changes that the server should report.
     wanted: SubscriptionFilter,
+    /// Maximum wait for the server's response to `subscriptions/listen`.
     limit: Duration,
 }
 
 impl Stream {
+    /// Opens the stream once.
     async fn open(&self) -> Result<Subscription, McpError> {
         const METHOD: &str = "subscriptions/listen";
         self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
     }
 
-    /// Makes this subscription the current one.
+    /// Marks a subscription as the current one, and its resources as confirmed.
     fn take(&self, subscription: &Subscription) {
         self.watch.own_subscription(Some(subscription.id().clone()));
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream for the first time, with retries, and keeps it open.
+    /// Opens the stream, with retries, and then keeps it open. `opened` receives a value after a successful first
+    /// attempt, and is dropped after a failed one.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {
                 self.take(&subscription);
-                // A caller that stopped waiting may have requested lists before the stream was open.
+                // The caller has stopped waiting. It may have read the lists before the stream was open, so changes may
+                // be missed.
                 if opened.send(()).is_err() {
                     self.tell_all_changed();
                 }
                 subscription
             }
             Err(error) => {
-                tracing::warn!(target: "neuron_mcp", %error, "the server tells no changes now");
+                tracing::warn!(target: "neuron_mcp", %error, "the notification stream could not be opened");
                 drop(opened);
                 let Some(subscription) = self.reopen(&mut FIRST_PAUSE.clone()).await else {
                     return;
@@ -199,12 +212,13 @@ impl Stream {
         self.keep(subscription).await;
     }
 
-    /// Reopens the stream whenever it ends, until the connection ends.
+    /// Reads the stream, and opens it again whenever it ends. Returns when the connection ends.
     async fn keep(self, mut subscription: Subscription) {
         let mut pause = FIRST_PAUSE;
         loop {
             let opened = Instant::now();
-            // `Watch` has already handled these notifications, in the order of all messages.
+            // Reads only to notice the end of the stream. `Watch` has already handled these notifications, in order
+            // with all other messages.
             while let Ok(Some(_)) = subscription.next().await {}
             if opened.elapsed() > LONGEST_PAUSE {
                 pause = FIRST_PAUSE;
@@ -216,7 +230,8 @@ impl Stream {
         }
     }
 
-    /// Reopens the stream, and retries until the server accepts it. Returns `None` once the connection has ended.
+    /// Opens the stream again after a pause, and retries until the server accepts it. Returns `None` when the
+    /// connection ends.
     async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
         loop {
             tokio::select! {
@@ -232,13 +247,14 @@ impl Stream {
                     return Some(subscription);
                 }
                 Err(error) => {
-                    tracing::debug!(target: "neuron_mcp", %error, "the server tells no changes now");
+                    tracing::debug!(target: "neuron_mcp", %error, "the notification stream could not be opened again");
                 }
             }
         }
     }
 
-    /// Reports that everything may have changed while the stream was closed.
+    /// Sends the event of every change that the stream reports, because changes may have been missed while the stream
+    /// was closed.
     fn tell_all_changed(&self) {
         if self.wanted.tools_list_changed.is_some() {
             self.events.send(McpEvent::ToolsChanged);

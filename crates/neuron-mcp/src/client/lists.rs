@@ -1,4 +1,4 @@
-//! Lists of a server, page by page or complete.
+//! Methods that list tools, resources, resource templates and prompts, as single pages or as complete lists.
 
 use std::collections::HashSet;
 
@@ -14,19 +14,19 @@ use crate::{
     McpLimitExceeded, McpPrompt, McpResource, McpResourceTemplate, McpTimeout, PaginatedList,
 };
 
-/// Maximum number of pages of a list. A longer list is taken for endless.
+/// Maximum number of pages of a complete list. A server could return an endless list.
 const MOST_PAGES: usize = 2_000;
-/// Maximum number of items of a list, to bound its memory.
+/// Maximum number of items of a complete list, to limit its memory.
 const MOST_ITEMS: usize = 1_000_000;
-/// Maximum size of a list, as a multiple of the maximum message size.
+/// Maximum size of a complete list, as a multiple of the maximum message size.
 const MOST_MESSAGES_LONG: usize = 4;
 
-/// A function that converts a result to a page of a list.
+/// Converts the result of a list request to a page.
 type Read<T> = fn(ServerResult) -> Result<PaginatedList<T>, McpError>;
 
 /// List methods.
 impl McpClient {
-    /// Returns the page of the tools at a cursor, or the first page without a cursor.
+    /// Lists one page of the tools. Without a cursor, lists the first page.
     ///
     /// # Errors
     ///
@@ -43,7 +43,7 @@ impl McpClient {
         tools(self.request(&Scope::default(), ask_tools(cursor)).await?)
     }
 
-    /// Returns all tools. The list is empty if the server declares no tools and does not know the method.
+    /// Lists all tools. Returns an empty list if the server neither declares tools nor knows the method.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl McpClient {
         self.all(offered, ask_tools, tools).await
     }
 
-    /// Returns the page of the resources at a cursor, or the first page without a cursor.
+    /// Lists one page of the resources. Without a cursor, lists the first page.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl McpClient {
         resources(self.request(&Scope::default(), ask_resources(cursor)).await?)
     }
 
-    /// Returns all resources. The list is empty if the server declares no resources and does not know the method.
+    /// Lists all resources. Returns an empty list if the server neither declares resources nor knows the method.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl McpClient {
         self.all(offered, ask_resources, resources).await
     }
 
-    /// Returns the page of the resource templates at a cursor, or the first page without a cursor.
+    /// Lists one page of the resource templates. Without a cursor, lists the first page.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl McpClient {
         templates(self.request(&Scope::default(), ask_templates(cursor)).await?)
     }
 
-    /// Returns all resource templates. The list is empty if the server does not know the method.
+    /// Lists all resource templates. Returns an empty list if the server does not know the method.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl McpClient {
         self.all(false, ask_templates, templates).await
     }
 
-    /// Returns the page of the prompts at a cursor, or the first page without a cursor.
+    /// Lists one page of the prompts. Without a cursor, lists the first page.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl McpClient {
         prompts(self.request(&Scope::default(), ask_prompts(cursor)).await?)
     }
 
-    /// Returns all prompts. The list is empty if the server declares no prompts and does not know the method.
+    /// Lists all prompts. Returns an empty list if the server neither declares prompts nor knows the method.
     ///
     /// # Errors
     ///
@@ -151,9 +151,10 @@ impl McpClient {
         self.all(offered, ask_prompts, prompts).await
     }
 
-    /// Requests all pages within the time limit of one request.
+    /// Requests all pages of a list, within the time limit of a single request.
     ///
-    /// Returns an empty list if `offered` is `false` and the server does not know the method.
+    /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
+    /// lists of this kind. If it is `false` and the server does not know the method, returns an empty list.
     async fn all<T>(
         &self,
         offered: bool,
@@ -167,6 +168,7 @@ impl McpClient {
         }
     }
 
+    /// Requests all pages of a list without a time limit. The parameters are those of [`all`](Self::all).
     async fn pages<T>(
         &self,
         offered: bool,
@@ -219,18 +221,21 @@ impl McpClient {
     }
 }
 
+/// Returns the parameters of a list request.
 fn page(cursor: Option<&str>) -> PaginatedRequestParams {
     PaginatedRequestParams::default().with_cursor(cursor.map(str::to_owned))
 }
 
+/// Creates a request for a page of the tools.
 fn ask_tools(cursor: Option<&str>) -> ClientRequest {
     ClientRequest::ListToolsRequest(model::ListToolsRequest::with_param(page(cursor)))
 }
 
+/// Converts the result of `tools/list` to a page.
 fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError> {
     let (tools, next_cursor) = match answer {
         ServerResult::ListToolsResult(result) => (result.tools, result.next_cursor),
-        // The SDK parses a list with an invalid tool as a custom result.
+        // The SDK parses a list that contains an invalid tool as a custom result.
         ServerResult::CustomResult(CustomResult(Value::Object(mut list))) => {
             let Some(Value::Array(tools)) = list.remove("tools") else {
                 return Err(unexpected("tools/list"));
@@ -244,19 +249,20 @@ fn tools(answer: ServerResult) -> Result<PaginatedList<ToolDefinition>, McpError
     Ok(PaginatedList { items, next_cursor })
 }
 
-/// Parses a tool of a list. An invalid tool is logged and skipped, so that the other tools stay usable.
+/// Parses a tool of a list. Logs an invalid tool and returns `None`, so that the other tools stay usable.
 fn tool(value: Value) -> Option<Tool> {
     let name = value.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
     match serde_json::from_value(value) {
         Ok(tool) => Some(tool),
         Err(error) => {
-            tracing::warn!(tool = name, %error, "a tool of a server cannot be read and is left out");
+            tracing::warn!(tool = name, %error, "skipped an invalid tool of the server");
             None
         }
     }
 }
 
-/// Defines the request and the reader of a kind of list.
+/// Defines two functions for a kind of list. The first creates the request of a page. The second converts the result to
+/// a page.
 macro_rules! list {
     ($ask:ident, $read:ident -> $Item:ty: $Request:ident,
         $Result:ident.$items:ident, $from_sdk:path) => {

@@ -1,8 +1,9 @@
-//! Authorization by OAuth 2.1 after a server has refused a request.
+//! OAuth 2.1 authorization of a client, after a server has rejected a request.
 //!
-//! The SDK knows the protocol; here is when it is used. The transport [sends](OAuth::send) its requests with
-//! the token, and a token that has expired is renewed. What takes a person comes out of that as an error, and
-//! whoever sent the request gives it to an [`Attempt`], which obtains a new token and says whether to try again.
+//! The SDK implements the protocol, and this module decides when to use it. The transport [sends](OAuth::send) its
+//! requests with the token, and renews an expired token. If only a user can authorize the client, the request fails.
+//! The sender of the request then passes the error to an [`Attempt`], which obtains a new token and decides whether to
+//! retry.
 
 mod addresses;
 mod callback;
@@ -35,28 +36,30 @@ pub use storage::{MemoryOAuthStorage, OAuthCredentials, OAuthStorage};
 use flow::Flow;
 use http::AuthorizationHttp;
 
-/// Maximum number of newly issued tokens of one request that the server may refuse.
+/// Maximum number of newly issued tokens that a server may reject for one request.
 const MAX_REFUSED_TOKENS: u32 = 1;
 
-/// The authorization of one client at one server, over all of its connections.
+/// The authorization of a client at one server, shared by all connections of the client.
 pub(crate) struct OAuth {
     flow: Flow,
-    /// Has the token. Replaced as a whole by an authorization, so that requests go on with the old one while a
-    /// person decides.
+    /// Contains the token. An authorization replaces the whole manager, so that requests can use the old token while a
+    /// user decides.
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// Number of authorizations. A request sees by it that its token was replaced since it was sent.
+    /// Number of completed authorizations. A request compares it to detect that its token was replaced since it was
+    /// sent.
     generation: AtomicU64,
-    /// Held by the request that is being authorized, so that a person sees one question at a time.
+    /// Held while a request is authorized, so that a user sees only one authorization page at a time.
     authorizing: Mutex<()>,
 }
 
 impl OAuth {
-    /// Starts with the stored credentials of earlier authorizations. `builder` makes clients with the
-    /// transport's TLS.
+    /// Loads the stored credentials of an earlier authorization. `builder` creates HTTP clients with the transport's
+    /// TLS.
     ///
     /// # Errors
     ///
-    /// The URL is not one, or what was kept cannot be used because the authorization server cannot be found.
+    /// Returns an error if the URL is invalid, or if the stored credentials cannot be used because the authorization
+    /// server is not found.
     pub(crate) async fn new(
         config: OAuthConfig,
         server: &str,
@@ -76,7 +79,7 @@ impl OAuth {
         })
     }
 
-    /// To be taken before a request is sent for the first time.
+    /// Starts an attempt. Must be called before the request is sent for the first time.
     pub(crate) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self, seen: self.generation(), refused_tokens: 0, step_ups: 0 }
     }
@@ -86,26 +89,28 @@ impl OAuth {
     }
 }
 
-/// A request with the number of its authorizations.
+/// A request with its authorizations so far.
 pub(crate) struct Attempt<'a> {
     oauth: &'a OAuth,
-    /// The generation of the token that the request carried.
+    /// The generation of the token that the request was sent with.
     seen: u64,
+    /// Number of new tokens after the server had rejected a token (401).
     refused_tokens: u32,
+    /// Number of new tokens after the server had required more scopes (403).
     step_ups: u32,
 }
 
 impl Attempt<'_> {
-    /// Obtains the authorization that the server requires in `error`. Returns `true` if the request may be sent
-    /// again, and `false` for any other error.
+    /// Obtains the authorization that the server requires in `error`. Returns `true` if the request may be sent again.
+    /// Returns `false` if `error` does not require an authorization.
     ///
     /// # Errors
     ///
-    /// No token was obtained, or the server is not content with it.
+    /// Returns an error if no token was obtained, or if the server has rejected too many new tokens.
     ///
     /// # Cancel safety
     ///
-    /// Dropped, the authorization does not come about, and nothing is changed.
+    /// If the future is dropped, the authorization is abandoned, and the previous token stays in use.
     pub(crate) async fn answer(
         &mut self,
         error: &(dyn Error + Send + Sync + 'static),
@@ -122,11 +127,12 @@ impl Attempt<'_> {
             *self.oauth.manager.lock().await = manager;
             self.oauth.generation.store(generation + 1, Ordering::Release);
         }
-        // Else another request was authorized while this one was on its way, or waited.
+        // Otherwise, another request was authorized in the meantime, and this request can use the new token.
         self.seen = self.oauth.generation();
         Ok(true)
     }
 
+    /// Counts an authorization. Returns an error if its limit is exceeded.
     fn count(&mut self, challenge: &Challenge) -> Result<(), OAuthError> {
         match &challenge.scope {
             Some(scope) => {
@@ -147,15 +153,16 @@ impl Attempt<'_> {
     }
 }
 
-/// The authorization that a server requires for a request.
+/// The authorization that a server requires for a request, from a response with status 401 or 403.
 struct Challenge {
-    /// `WWW-Authenticate`.
+    /// The value of the `WWW-Authenticate` header.
     header: String,
-    /// The missing scopes of the token (403). `None` if there is no valid token (401).
+    /// The scopes that the token lacks (403). `None` if there is no valid token (401).
     scope: Option<String>,
 }
 
 impl Challenge {
+    /// Searches an error and its causes for a challenge of the server.
     fn find(error: &(dyn Error + 'static), server: &Url) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -167,6 +174,7 @@ impl Challenge {
         None
     }
 
+    /// Returns the challenge in this error. Returns `None` if the error is not a challenge.
     fn of(error: &(dyn Error + 'static), server: &Url) -> Option<Self> {
         if let Some(required) = error.downcast_ref::<AuthRequiredError>() {
             return Some(Self { header: required.www_authenticate_header.clone(), scope: None });
@@ -174,11 +182,11 @@ impl Challenge {
         if let Some(insufficient) = error.downcast_ref::<InsufficientScopeError>() {
             let header = insufficient.www_authenticate_header.clone();
             let parameters = WWWAuthenticateParams::parse(&header, server);
-            // Any other 403 is a refusal that no scope would change (RFC 6750, section 3.1).
+            // A 403 with another error code is a refusal that no scope would change (RFC 6750, section 3.1).
             let scope = parameters.is_insufficient_scope().then_some(parameters.scope)?;
             return Some(Self { header, scope: Some(scope.unwrap_or_default()) });
         }
-        // A 401 without the header that RFC 9110 wants. The SDK has it as text only.
+        // A 401 without a `WWW-Authenticate` header, which RFC 9110 requires. The SDK reports it only as text.
         match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
             Some(StreamableHttpError::UnexpectedServerResponse(text))
                 if text.starts_with("HTTP 401") =>

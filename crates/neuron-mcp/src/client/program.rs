@@ -1,4 +1,4 @@
-//! The connector for a child process server. Every connection starts a new process.
+//! The connector for a server in a child process. Each connection starts a new process.
 
 use neuron_types::McpError;
 
@@ -7,7 +7,7 @@ use super::stdio::{StdioOptions, StdioTransport};
 use crate::StdioConfig;
 use crate::route::Route;
 
-/// A connector that starts a child process.
+/// A connector that starts a child process for each connection.
 #[derive(Debug)]
 pub(super) struct StdioConnector {
     config: StdioConfig,

@@ -1,4 +1,7 @@
-//! A request with its time limits, its cancellation and its rounds of required input.
+//! Sending of a request, with its timeouts, its cancellation and its rounds of required input.
+//!
+//! Since MCP 2026-07-28, a server can respond that a request requires input. The client then sends the request again
+//! with the input, which is a round.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -23,18 +26,18 @@ use crate::span::RequestSpan;
 use crate::wire;
 use crate::{McpCancelled, McpLimitExceeded, McpTimeout, TraceContext};
 
-/// The options of a request, which are its progress receiver, cancellation and trace context.
+/// The progress receiver, the cancellation token and the trace context of a request.
 #[derive(Clone, Default)]
 pub(super) struct Scope {
     pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
     pub(super) cancellation: Option<CancellationToken>,
     pub(super) trace: Option<TraceContext>,
-    /// True if the request is the whole tool call of a run, and not a part of a tool's work.
+    /// `true` if the request is the complete work of a tool call. `false` if the request is a part of a tool's work.
     pub(super) is_tool: bool,
 }
 
 impl Scope {
-    /// Returns the scope of a request that is part of a tool's work.
+    /// Creates the options of a request that is a part of a tool's work.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
             reporter: ctx.progress_reporter.clone(),
@@ -44,12 +47,12 @@ impl Scope {
         }
     }
 
-    /// Returns the scope of a request that is the whole tool call.
+    /// Creates the options of a request that is the complete work of a tool call.
     pub(super) fn of_tool(ctx: &ToolContext) -> Self {
         Self { is_tool: true, ..Self::of(ctx) }
     }
 
-    /// Waits until the caller cancels the request.
+    /// Waits until the caller cancels the request. Never completes without a cancellation token.
     pub(super) async fn cancelled(&self) {
         match &self.cancellation {
             Some(token) => token.cancelled().await,
@@ -60,8 +63,9 @@ impl Scope {
 
 /// The reason why a request has no result.
 pub(super) enum Unmet {
-    /// The server has forgotten the session, and did not act on the request.
+    /// The server has forgotten the session, and did not act on the request. The request may be retried.
     Forgotten(McpError),
+    /// Any other error. The request is not retried.
     Failed(McpError),
 }
 
@@ -78,7 +82,7 @@ impl From<Unmet> for McpError {
     }
 }
 
-/// Sends a request and waits for its result. Provides the input that the server requires meanwhile.
+/// Sends a request and waits for its result. If the server requires input, provides the input.
 ///
 /// # Cancel safety
 ///
@@ -92,7 +96,7 @@ pub(super) async fn request(
     attempt(connection, shared, scope, request).await.map_err(McpError::from)
 }
 
-/// Sends a request like [`request`]. The error distinguishes requests that may be retried.
+/// Sends a request like [`request`]. The error tells whether the request may be retried.
 pub(super) async fn attempt(
     connection: &Connection,
     shared: &Shared,
@@ -110,7 +114,8 @@ pub(super) async fn attempt(
     result
 }
 
-/// Creates the span of a request.
+/// Returns the span of a request. A request that is a complete tool call uses the existing span of the tool call, if
+/// there is one.
 fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> RequestSpan {
     let (version, route) = (connection.version, connection.watch.route());
     let outer = scope.is_tool.then(|| RequestSpan::of_tool_call(version, route)).flatten();
@@ -119,7 +124,8 @@ fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> Requ
     })
 }
 
-/// Repeats the request with the required input until the server returns a result.
+/// Sends a request in one or more rounds until the server returns a result. Also repeats the request after an
+/// authorization.
 async fn rounds(
     connection: &Connection,
     shared: &Shared,
@@ -153,8 +159,9 @@ async fn rounds(
                 if unless_over(connection, scope, &method, work).await? {
                     continue;
                 }
-                // The SDK sets headers from the schemas of the tools in lists that it has received. The server has not
-                // acted on the request (MCP specification 2026-07-28, `Mcp-Param`).
+                // The SDK sets `Mcp-Param` headers according to the schemas of the tools, which it takes from received
+                // lists. So list the tools once, and repeat the request. The server has not acted on the request (MCP
+                // specification 2026-07-28, `Mcp-Param`).
                 if wire::error::is_header_mismatch(&error) && !tools_are_known {
                     tools_are_known = true;
                     let limit = shared.settings.max_request_time;
@@ -168,7 +175,8 @@ async fn rounds(
                     return Err(Unmet::Forgotten(wire::error::from_service(&method, error)));
                 }
                 if wire::error::is_broken_stream(&error) {
-                    // The next request would fail too, if the end of the output is noticed later.
+                    // Retired, so that the next request opens a new connection even if the server's output is still
+                    // open.
                     connection.watch.retire();
                 }
                 if wire::error::is_lost_transport(&error) {
@@ -184,7 +192,7 @@ async fn rounds(
     }
 }
 
-/// Runs work for a request until the request is cancelled or the connection ends.
+/// Waits for `work`. Returns an error if the caller cancels the request or the connection ends before.
 async fn unless_over<T>(
     connection: &Connection,
     scope: &Scope,
@@ -194,7 +202,7 @@ async fn unless_over<T>(
     tokio::select! {
         biased;
         () = scope.cancelled() => Err(cancelled(method)),
-        // Polled before the end of the connection, so that a response just before it counts.
+        // Polled before the end of the connection, so that a result just before the end is returned.
         done = work => done,
         () = connection.watch.ended() => {
             Err(wire::error::from_service(method, ServiceError::TransportClosed))
@@ -202,6 +210,7 @@ async fn unless_over<T>(
     }
 }
 
+/// Returns the error for a server that requires input too often.
 fn too_many_rounds(method: &str, rounds: usize) -> McpError {
     McpError::Other(Box::new(McpLimitExceeded {
         method: method.to_owned(),
@@ -212,7 +221,7 @@ fn too_many_rounds(method: &str, rounds: usize) -> McpError {
     }))
 }
 
-/// Requests the list of tools, from which the SDK stores the schemas. Reads at most 100 pages.
+/// Lists the tools, so that the SDK stores their schemas. Requests at most 100 pages.
 async fn learn_tools(
     connection: &Connection,
     shared: &Shared,
@@ -239,7 +248,8 @@ async fn learn_tools(
     Ok(())
 }
 
-/// Waits before the next round if the server required no input, because it then expects the request again later.
+/// Waits before the next round if the last result required no input. The server then expects the same request again,
+/// later. The pause starts at 50 ms and doubles up to 1.6 s.
 async fn pause(silent_rounds: u32) {
     if silent_rounds > 0 {
         let times = 1 << silent_rounds.saturating_sub(1).min(5);
@@ -247,7 +257,7 @@ async fn pause(silent_rounds: u32) {
     }
 }
 
-/// Adds the input that the server requires to the request.
+/// Obtains the input that the server requires, and adds it to the request.
 async fn answer_input(
     shared: &Shared,
     request: &mut ClientRequest,
@@ -258,7 +268,11 @@ async fn answer_input(
         match shared.handlers.answer(question).await {
             Ok(answer) => Ok((key, answer)),
             Err(error) => Err(McpError::Other(
-                format!("the server wanted input `{key}`: {}", error.message).into(),
+                format!(
+                    "cannot provide the input `{key}` that the server requires: {}",
+                    error.message
+                )
+                .into(),
             )),
         }
     }))
@@ -275,9 +289,12 @@ async fn answer_input(
         ClientRequest::ReadResourceRequest(request) => {
             (&mut request.params.input_responses, &mut request.params.request_state)
         }
-        // MCP specification 2026-07-28: servers must not ask for input in any other method.
+        // MCP specification 2026-07-28: a server must not require input for any other method.
         request => {
-            let text = format!("the server wanted input for {}", request.method());
+            let text = format!(
+                "the server requires input for {}, which the protocol does not allow",
+                request.method()
+            );
             return Err(McpError::Transport(text));
         }
     };
@@ -286,13 +303,14 @@ async fn answer_input(
     Ok(())
 }
 
-/// The error of a round.
+/// The error of a round, either of the SDK or of this crate.
 enum Failure {
     Service(ServiceError),
     Ours(McpError),
 }
 
-/// Sends a request and waits for its response.
+/// Sends a request once, and waits for the response. Sends a cancellation to the server if the future is dropped, or if
+/// a timeout or the caller ends the wait.
 async fn round(
     connection: &Connection,
     shared: &Shared,
@@ -329,14 +347,14 @@ async fn round(
             () = progress.made() => clock.restart(),
             Ok(()) = questions.changed() => {}
             limit = clock.expired() => {
-                abandoned.because("it took too long");
+                abandoned.because("timeout");
                 return Err(Failure::Ours(McpTimeout::error(&method, limit)));
             }
         }
     }
 }
 
-/// Returns the metadata of a request.
+/// Returns the metadata of a request, which are the trace context and the log level.
 fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     if let Some(trace) = scope.trace.clone().or_else(|| shared.settings.propagation.current()) {
@@ -350,13 +368,16 @@ fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestM
     meta
 }
 
+/// Returns the error for a request that the caller cancelled.
 pub(super) fn cancelled(method: &str) -> McpError {
     McpError::Other(Box::new(McpCancelled { method: method.to_owned() }))
 }
 
-/// A guard that sends a cancellation to the server when it is dropped.
+/// A guard that sends `notifications/cancelled` for a request to the server when it is dropped.
 struct TellServer {
+    /// The request to cancel. `None` once the guard is disarmed.
     request: Option<(Peer<RoleClient>, RequestId)>,
+    /// The reason in the notification.
     reason: &'static str,
 }
 
@@ -365,6 +386,7 @@ impl TellServer {
         Self { request: Some((peer.clone(), id)), reason: "cancelled by the caller" }
     }
 
+    /// Prevents the notification. Called after the response.
     fn disarm(&mut self) {
         self.request = None;
     }
@@ -377,13 +399,13 @@ impl TellServer {
 impl Drop for TellServer {
     fn drop(&mut self) {
         let Some((peer, id)) = self.request.take() else { return };
-        // Without a runtime, the connection has ended too.
+        // Without a runtime, the connection has ended too, and there is nothing to cancel.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let params = CancelledNotificationParam::new(Some(id), Some(self.reason.to_owned()));
         runtime.spawn(async move {
             let notification = CancelledNotification::new(params);
             if let Err(error) = peer.send_notification(notification.into()).await {
-                tracing::debug!(target: "neuron_mcp", %error, "a server does not hear that a request is cancelled");
+                tracing::debug!(target: "neuron_mcp", %error, "the cancellation of a request could not be sent");
             }
         });
     }

@@ -1,77 +1,78 @@
-//! Errors of requests.
+//! Errors of a client's requests.
 
 use std::time::Duration;
 
 use neuron_types::McpError;
 use serde_json::Value;
 
-/// A JSON-RPC error response of a server. Inside [`McpError::Other`](crate::McpError::Other).
+/// The server's JSON-RPC error response to a request. Contained in [`McpError::Other`](crate::McpError::Other).
 ///
-/// A refused tool call is [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
+/// A tool call that the server refuses fails with [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the server refused {method}: {message} ({code})")]
 #[non_exhaustive]
 pub struct McpRequestError {
-    /// The method of the protocol, for example `prompts/get`.
+    /// Method of the request, for example `prompts/get`.
     pub method: String,
     /// The error code, for example `-32601` for an unknown method.
     pub code: i32,
     /// The error message of the server.
     pub message: String,
-    /// Additional data in a format of the server.
+    /// Additional data, in a format that the server defines.
     pub data: Option<Value>,
 }
 
-/// A request exceeded its time limit, and the server was told to stop. Inside
+/// The server did not respond to a request in time, and the request was cancelled at the server. Contained in
 /// [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server did not answer {method} within {limit:?}")]
 #[non_exhaustive]
 pub struct McpTimeout {
-    /// The method of the protocol, for example `tools/call`.
+    /// Method of the request, for example `tools/call`.
     pub method: String,
-    /// The exceeded limit, either the time without progress or the time of the whole request.
+    /// The exceeded limit. Either the maximum time without progress, or the maximum duration of the request.
     pub limit: Duration,
 }
 
 impl McpTimeout {
+    /// Creates the error as an [`McpError`].
     pub(super) fn error(method: &str, limit: Duration) -> McpError {
         McpError::Other(Box::new(Self { method: method.to_owned(), limit }))
     }
 }
 
-/// A response, a list or an exchange of input is larger than a limit of this client. Inside
+/// A response, a list or the number of input rounds exceeds a limit of this client. Contained in
 /// [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{method}: {what} has more than {limit} {unit}, a limit of this client{}", .setting.map(|setting| format!(" (`{setting}`)")).unwrap_or_default())]
 #[non_exhaustive]
 pub struct McpLimitExceeded {
-    /// The method of the protocol, for example `tools/list`.
+    /// Method of the request, for example `tools/list`.
     pub method: String,
-    /// The thing that is too large, which is a response, a list of several pages, or an exchange of input.
+    /// Description of the thing that exceeds the limit, for example `the server's list`.
     pub what: &'static str,
-    /// Maximum number of units.
+    /// The limit, in the unit of `unit`.
     pub limit: usize,
-    /// Unit of the limit, which is bytes, items, pages or rounds.
+    /// Unit of the limit, which is `bytes`, `items`, `pages` or `rounds`.
     pub unit: &'static str,
-    /// The method of [`McpClientBuilder`](crate::McpClientBuilder) that changes the limit. `None` if it is fixed.
+    /// The method of [`McpClientBuilder`](crate::McpClientBuilder) that sets the limit. `None` for a fixed limit.
     pub setting: Option<&'static str>,
 }
 
-/// A request was cancelled by its caller, and the server was told to stop. Inside
+/// The caller cancelled a request, and the request was cancelled at the server. Contained in
 /// [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{method} was cancelled")]
 #[non_exhaustive]
 pub struct McpCancelled {
-    /// The method of the protocol, for example `tools/call`.
+    /// Method of the request, for example `tools/call`.
     pub method: String,
 }
 
-/// A server of MCP 2026-07-28 accepted a subscription, but does not send updates of the resource. Inside
-/// [`McpError::Other`](crate::McpError::Other).
+/// A server of MCP 2026-07-28 responded to a subscription without confirming the resource, so it sends no updates.
+/// Contained in [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the server does not tell when {uri} changes")]
+#[error("the server does not send updates of {uri}")]
 #[non_exhaustive]
 pub struct McpNotSubscribed {
     /// The URI of the resource.

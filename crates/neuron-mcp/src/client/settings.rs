@@ -1,4 +1,4 @@
-//! The settings and the state that all connections of a client share.
+//! Settings and state that all connections of a client share.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,11 +12,11 @@ use super::handlers::Handlers;
 use crate::propagation::Propagation;
 use crate::{LogLevel, McpImplementation, McpVersion};
 
-/// The settings of a client.
+/// The settings of a client, from [`McpClientBuilder`](crate::McpClientBuilder).
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) implementation: McpImplementation,
-    /// Supported versions, newest first.
+    /// Versions that the client allows, newest first.
     pub(super) versions: Vec<McpVersion>,
     pub(super) request_timeout: Duration,
     pub(super) max_request_time: Duration,
@@ -47,22 +47,25 @@ impl Default for Settings {
     }
 }
 
-/// The state that every connection of a client uses.
+/// The settings and the state that all connections of a client share.
 pub(super) struct Shared {
     pub(super) settings: Settings,
     pub(super) handlers: Arc<Handlers>,
     pub(super) events: Arc<EventSender>,
     pub(super) authorization: Authorization,
-    /// Write-locked while a task changes a subscription, and read-locked while a new connection subscribes. A future of
-    /// the user never holds it, because it may not be polled again.
+    /// Write-locked by a task that changes a subscription. Read-locked while a new connection subscribes. Only tasks
+    /// hold this lock, because a future of the user may not be polled again and would block them.
     pub(super) changing: RwLock<()>,
+    /// The state that each new connection sends to the server.
     restored: Mutex<Restored>,
 }
 
-/// The settings that a new connection sends to the server again.
+/// The log level and the subscriptions that a client sends to the server over each new connection.
 #[derive(Debug, Default)]
 struct Restored {
+    /// `None` if the user has set no level.
     log_level: Option<LogLevel>,
+    /// URIs of the subscribed resources.
     subscriptions: BTreeSet<String>,
 }
 
@@ -86,6 +89,7 @@ impl Shared {
         self.restored.lock().unwrap_or_else(PoisonError::into_inner).log_level = Some(level);
     }
 
+    /// Returns the URIs of the subscribed resources.
     pub(super) fn subscriptions(&self) -> Vec<String> {
         let restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
         restored.subscriptions.iter().cloned().collect()
@@ -96,13 +100,13 @@ impl Shared {
         restored.subscriptions.contains(uri)
     }
 
-    /// Adds a subscription. Returns `false` if it already existed.
+    /// Adds a subscription. Returns `false` if the client already has the subscription.
     pub(super) fn add_subscription(&self, uri: &str) -> bool {
         let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
         restored.subscriptions.insert(uri.to_owned())
     }
 
-    /// Removes a subscription if it exists.
+    /// Removes a subscription. Does nothing if the client does not have it.
     pub(super) fn remove_subscription(&self, uri: &str) {
         let mut restored = self.restored.lock().unwrap_or_else(PoisonError::into_inner);
         restored.subscriptions.remove(uri);

@@ -1,4 +1,4 @@
-//! The transport to a child process over its standard input and output.
+//! The message transport to a server in a child process, over its standard input and output.
 
 mod environment;
 mod exit_report;
@@ -25,54 +25,54 @@ use self::process::{Life, Process};
 use super::line_transport::LineTransport;
 use crate::StdioConfig;
 
-/// Maximum wait for the end of a server after its input was closed, and again after a signal. The specification
-/// requires the two steps and sets no times. The official SDKs wait two and three seconds.
+/// Maximum wait for a server to end after its input was closed, and again after it was sent a signal. The specification
+/// requires the two steps without naming times. The official SDKs wait two and three seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Maximum wait for the end of killed processes.
+/// Maximum wait until killed processes have ended.
 const PATIENCE_AFTER_KILL: Duration = Duration::from_secs(5);
-/// Time without output after which the connection to an ended server is closed, if another process holds the output
-/// open.
+/// Maximum time without output after the server has ended. The transport then closes, although another process still
+/// holds the output open.
 const SILENCE_AFTER_END: Duration = Duration::from_secs(1);
-/// Time for a server that has closed its output to exit by itself, so that its exit status can be reported.
+/// Time for a server that has closed its output to exit by itself. Only then can its exit status be reported.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
-/// Options beside [`StdioConfig`].
+/// Options of a child process server, in addition to [`StdioConfig`].
 #[derive(Debug, Clone)]
 pub(crate) struct StdioOptions {
     /// Names of additional environment variables that the server inherits.
     pub(crate) inherit: Vec<String>,
-    /// Working directory of the server. `None` is the working directory of this process.
+    /// Working directory of the server. `None` for the working directory of this process.
     pub(crate) cwd: Option<PathBuf>,
-    /// Maximum size of a message of the server in bytes.
+    /// Maximum size of a message that the server sends, in bytes.
     pub(crate) max_message_bytes: usize,
 }
 
-/// The process of a server with its message transport.
+/// The process of a server and its message transport.
 ///
-/// On Unix, except OpenBSD and Redox, the server leads its own process group, so that processes that it starts end with
-/// it. Dropping the transport kills the group. [`close`](Transport::close) first asks it to end.
+/// On Unix, except OpenBSD and Redox, the server is the leader of a process group. So processes that the server starts
+/// end together with it. Dropping the transport kills the group. [`close`](Transport::close) first asks the server to
+/// end.
 #[derive(Debug)]
 pub(crate) struct StdioTransport {
     messages: LineTransport<ChildStdout>,
-    /// The server has closed its output.
+    /// `true` once the server has closed its output.
     is_output_closed: bool,
-    /// Time of the last output, or of the end of the process if it was later. Set if the process has ended while
-    /// another process holds its output open.
+    /// Start of the time without output. Set if the process has ended while another process holds its output open.
     silent_since: Option<Instant>,
     report: ExitReport,
     process: Process,
 }
 
 impl StdioTransport {
-    /// Starts the server.
+    /// Starts the process of the server.
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`], which names the invalid command, working directory or variable, or contains the error
-    /// of the operating system.
+    /// [`McpError::Connection`]. The text names an invalid command, working directory or variable, or contains the
+    /// error of the operating system.
     pub(crate) fn spawn(config: &StdioConfig, options: &StdioOptions) -> Result<Self, McpError> {
         if tokio::runtime::Handle::try_current().is_err() {
-            let text = "a server is started inside a tokio runtime only".to_owned();
+            let text = "a server can only be started inside a tokio runtime".to_owned();
             return Err(McpError::Connection(text));
         }
         let command = program::command(config, options)?;
@@ -89,14 +89,15 @@ impl StdioTransport {
         })
     }
 
-    /// Returns the report of the server's end for an error message. It outlives the transport.
+    /// Returns the report of the server's end, for error messages. The report can be used after the transport was
+    /// dropped.
     pub(crate) fn exit_report(&self) -> ExitReport {
         self.report.clone()
     }
 
-    /// Waits until the server has ended and its output is closed, for at most `patience`. Returns `false` after it.
+    /// Waits until the server has ended and closed its output. Returns `false` if it has not ended after `patience`.
     ///
-    /// Reads remaining output meanwhile, because a server that blocks on a full pipe could not end.
+    /// Reads and discards the output meanwhile, because a server that writes to a full pipe cannot end.
     async fn wait_for_end(&mut self, patience: Duration) -> bool {
         let mut life = self.process.life();
         let end = async {
@@ -107,32 +108,34 @@ impl StdioTransport {
         tokio::time::timeout(patience, end).await.is_ok()
     }
 
-    /// Ends the server. It is signalled `after_input` after its input was closed, and killed `after_signal` later.
+    /// Closes the server's input, and waits for the end of the server. If the server has not ended after `after_input`,
+    /// sends a signal. If it has not ended after `after_signal`, kills it.
     async fn close_within(&mut self, after_input: Duration, after_signal: Duration) {
         self.messages.finish_input();
         if !self.wait_for_end(after_input).await {
             self.messages.close_input();
             self.process.terminate();
             if !self.wait_for_end(after_signal).await {
-                tracing::debug!("a server does not end when it is asked to; it is killed");
+                tracing::debug!("the server does not end after a signal, so it is killed");
             }
         }
         self.process.kill();
         let mut life = self.process.life();
-        // A timeout is not an error, because the process is watched until it is gone.
+        // A timeout is not an error, because a thread watches the process until it has ended.
         let _ = tokio::time::timeout(PATIENCE_AFTER_KILL, life.wait_for(Life::is_gone)).await;
     }
 }
 
 impl Drop for StdioTransport {
     fn drop(&mut self) {
+        // The server has closed its output. With some time to exit by itself, its exit status can be reported.
         if self.is_output_closed {
             self.process.kill_after(LAST_MOMENTS);
         }
     }
 }
 
-/// Waits until there was no output for [`SILENCE_AFTER_END`]. Waits forever without a start time.
+/// Waits until there was no output for [`SILENCE_AFTER_END`] since this time. Never completes if `since` is `None`.
 async fn silence(since: Option<Instant>) {
     match since {
         Some(since) => sleep_until(since + SILENCE_AFTER_END).await,
@@ -143,7 +146,8 @@ async fn silence(since: Option<Instant>) {
 impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
-    /// Queues a message. It is written completely and in order, even if the future is dropped.
+    /// Queues a message and waits until it is written. The message is written completely and in order, even if the
+    /// future is dropped.
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
@@ -151,7 +155,8 @@ impl Transport<RoleClient> for StdioTransport {
         self.messages.send(message)
     }
 
-    /// Waits for the next message. Cancel safe.
+    /// Waits for the next message. Returns `None` once the output is closed, or the server has ended and its output is
+    /// silent. Cancel safe.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let mut life = self.process.life();
         while !self.is_output_closed {
@@ -165,7 +170,7 @@ impl Transport<RoleClient> for StdioTransport {
                     return message;
                 }
                 life = life.changed(), if runs => {
-                    // An error means that the watcher has ended, because the runtime shuts down.
+                    // An error means that the watcher was stopped, because the runtime shuts down.
                     life.ok()?;
                 }
                 () = silence(ended_since), if !runs => return None,
@@ -174,8 +179,8 @@ impl Transport<RoleClient> for StdioTransport {
         None
     }
 
-    /// Closes the server's input, waits, sends a signal, waits, and kills it (MCP specification, "Lifecycle", shutdown
-    /// over stdio). Dropping the transport meanwhile kills it at once.
+    /// Closes the server's input and waits. Then sends a signal and waits. Then kills the server (MCP specification,
+    /// "Lifecycle", "Shutdown", stdio). If the transport is dropped meanwhile, the server is killed immediately.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.close_within(PATIENCE, PATIENCE).await;
         Ok(())

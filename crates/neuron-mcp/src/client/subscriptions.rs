@@ -1,4 +1,4 @@
-//! The log level and the subscriptions of a client, which are sent again on a new connection.
+//! Sending of the log level and the subscriptions to the server, for the first time and over each new connection.
 #![expect(
     deprecated,
     reason = "from 2026-07-28 on, `subscriptions/listen` and the metadata of requests say it"
@@ -21,13 +21,19 @@ use super::settings::Shared;
 use super::task::Task;
 use crate::{LogLevel, McpRequestError, wire};
 
-/// Maximum wait for a new server to confirm them. After it the connection is used, and the rest is confirmed later.
+/// Maximum wait for a server to confirm the log level and the subscriptions over a new connection. After that, the
+/// connection is used, and the server can confirm later.
 const RESTORING: Duration = Duration::from_secs(5);
-/// Maximum number of concurrent subscribe requests on a new connection.
+/// Maximum number of concurrent `resources/subscribe` requests over a new connection.
 const AT_ONCE: usize = 8;
 
-/// Sends the log level and the subscriptions to a new server. Refusals are logged and ignored. The returned task sends
-/// the settings that the server did not confirm in time.
+/// Sends the log level and the subscriptions over a new connection. Errors of the server are logged and ignored.
+///
+/// Waits for the server's confirmation, for at most [`RESTORING`]. The returned task continues to send what the server
+/// has not confirmed by then. Since MCP 2026-07-28 there is no such task, because the connection's [`Listener`] opens
+/// the notification stream in its own task. Then returns `None`.
+///
+/// [`Listener`]: super::listen::Listener
 pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) -> Option<Task> {
     let (task, confirmed) = match connection.version.has_handshake() {
         true => {
@@ -42,12 +48,12 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
         false => (None, connection.listener.start(shared)?),
     };
     if tokio::time::timeout(RESTORING, confirmed).await.is_err() {
-        tracing::warn!(target: "neuron_mcp", "the server does not say whether it will tell what changes");
+        tracing::warn!(target: "neuron_mcp", "the server has not yet confirmed the log level and the subscriptions");
     }
     task
 }
 
-/// Sends the log level and the subscriptions to a server of a version that has requests for them.
+/// Sends the log level and the subscriptions as separate requests (MCP until 2025-11-25).
 async fn repeat(connection: Arc<Connection>, shared: Arc<Shared>) {
     let level = repeat_log_level(&connection, &shared);
     let subscriptions = stream::iter(shared.subscriptions()).for_each_concurrent(AT_ONCE, |uri| {
@@ -56,15 +62,17 @@ async fn repeat(connection: Arc<Connection>, shared: Arc<Shared>) {
     futures_util::future::join(level, subscriptions).await;
 }
 
+/// Sends the log level, if the user has set it and the server supports logging.
 async fn repeat_log_level(connection: &Connection, shared: &Shared) {
     if let Some(level) = shared.log_level()
         && connection.server.capabilities.logging.is_some()
         && let Err(error) = log_level(connection, shared, level).await
     {
-        tracing::warn!(target: "neuron_mcp", %error, "the server refused a log level");
+        tracing::warn!(target: "neuron_mcp", %error, "the server refused the log level");
     }
 }
 
+/// Subscribes to a resource over a new connection, unless the subscription has been removed or confirmed meanwhile.
 async fn repeat_subscription(connection: Arc<Connection>, shared: Arc<Shared>, uri: String) {
     let _unchanged = shared.changing.read().await;
     if shared.has_subscription(&uri)
@@ -75,7 +83,7 @@ async fn repeat_subscription(connection: Arc<Connection>, shared: Arc<Shared>, u
     }
 }
 
-/// Sets the log level. Does nothing from 2026-07-28 on, where every request carries the level.
+/// Sends the log level. Does nothing since MCP 2026-07-28, because every request then carries the log level.
 pub(super) async fn log_level(
     connection: &Connection,
     shared: &Shared,
@@ -89,7 +97,8 @@ pub(super) async fn log_level(
     Ok(())
 }
 
-/// Subscribes to a resource. Works in a task, so that a caller's future that is not polled never holds the lock.
+/// Subscribes to a resource. The work is done in a task, so that the lock is never held by a future that the caller has
+/// stopped polling.
 pub(super) async fn subscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,
@@ -100,7 +109,7 @@ pub(super) async fn subscribe(
         if shared.has_subscription(&uri) && connection.listener.hears_of(&uri) {
             return Ok(());
         }
-        // Added before the request, so that a connection that is opened meanwhile subscribes too.
+        // Added before the request. If the connection is lost meanwhile, the new connection then subscribes too.
         let wish = Wish::new(&shared, &uri);
         match connection.version.has_handshake() {
             true => ask_to_subscribe(&connection, &shared, &uri).await?,
@@ -115,7 +124,8 @@ pub(super) async fn subscribe(
     change.result().await.unwrap_or_else(no_result)
 }
 
-/// Ends a subscription. It is removed once the server confirms its end or refuses the request.
+/// Ends the subscription to a resource. The subscription is removed once the server confirms its end. Until 2025-11-25
+/// it is also removed if the server refuses the request.
 pub(super) async fn unsubscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,
@@ -145,7 +155,7 @@ pub(super) async fn unsubscribe(
     change.result().await.unwrap_or_else(no_result)
 }
 
-/// Sends a subscribe request, in the versions that have it.
+/// Sends a `resources/subscribe` request (MCP until 2025-11-25), and marks the subscription as confirmed.
 async fn ask_to_subscribe(
     connection: &Connection,
     shared: &Shared,
@@ -157,16 +167,18 @@ async fn ask_to_subscribe(
     Ok(())
 }
 
+/// Returns `true` if the error is the server's error response.
 fn is_refusal(error: &McpError) -> bool {
     matches!(error, McpError::Other(error) if error.is::<McpRequestError>())
 }
 
-/// Returns the error of a change whose runtime has ended.
+/// Returns the error of a task that has no result, because its runtime has ended.
 fn no_result() -> Result<(), McpError> {
     Err(McpError::Transport("the connection was lost".to_owned()))
 }
 
-/// A new subscription, which is removed on drop unless it was granted.
+/// A new subscription that is not yet confirmed. Dropping the value removes the subscription, unless
+/// [`grant`](Self::grant) was called.
 struct Wish<'a> {
     shared: &'a Shared,
     uri: &'a str,
@@ -174,12 +186,14 @@ struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
+    /// Adds the subscription to the client's subscriptions.
     fn new(shared: &'a Shared, uri: &'a str) -> Self {
-        // A subscription that existed before is not removed.
+        // A subscription that already existed stays if the request fails.
         let is_granted = !shared.add_subscription(uri);
         Self { shared, uri, is_granted }
     }
 
+    /// Keeps the subscription, because the server has confirmed it.
     fn grant(mut self) {
         self.is_granted = true;
     }
@@ -193,8 +207,8 @@ impl Drop for Wish<'_> {
     }
 }
 
-/// Notifies the server of changed roots. Does nothing from 2026-07-28 on, where a server requests the roots when it
-/// needs them.
+/// Notifies the server that the roots have changed. Does nothing since MCP 2026-07-28, because a server then requests
+/// the roots whenever it needs them.
 pub(super) async fn roots_changed(
     connection: &Connection,
     shared: &Shared,
@@ -204,7 +218,7 @@ pub(super) async fn roots_changed(
         return Ok(());
     }
     let limit = shared.settings.request_timeout;
-    // The SDK waits until the notification is sent, which never happens if the server does not read.
+    // The SDK waits until the notification is written. A server that does not read its input would block it forever.
     let told = connection.peer.notify_roots_list_changed();
     connection.watch.within(limit, METHOD, told).await
 }

@@ -1,25 +1,27 @@
-//! Tasks that run even if nothing waits for their result.
+//! Tasks that run independently of their callers.
 
 use std::future::Future;
 
 use tokio::task::JoinHandle;
 use tracing::Instrument;
 
-/// A task that is aborted on drop.
+/// A spawned task. Dropping the value aborts the task.
 #[derive(Debug)]
 pub(super) struct Task<T = ()>(JoinHandle<T>);
 
 impl<T: Send + 'static> Task<T> {
+    /// Spawns a task inside the current span.
     pub(super) fn spawn(work: impl Future<Output = T> + Send + 'static) -> Self {
         Self(tokio::spawn(work.in_current_span()))
     }
 
-    /// Spawns a task outside of the current span, because its own spans may live longer.
+    /// Spawns a task outside of the current span. The task may live longer than the span, and would otherwise keep it
+    /// open.
     pub(super) fn detached(work: impl Future<Output = T> + Send + 'static) -> Self {
         Self(tokio::spawn(work))
     }
 
-    /// Waits for the result. `None` if the task panicked or its runtime ended.
+    /// Waits for the result of the task. Returns `None` if the task panicked or its runtime ended.
     pub(super) async fn result(mut self) -> Option<T> {
         (&mut self.0).await.ok()
     }

@@ -1,4 +1,4 @@
-//! Tests of connections that are lost and restored.
+//! Tests of lost and restored connections.
 
 use std::fmt::Debug;
 use std::pin::{Pin, pin};
@@ -22,13 +22,13 @@ use crate::route::Route;
 use crate::{LogLevel, McpCancelled, McpEvent, McpRoot};
 
 #[path = "../../tests/it/script.rs"]
-#[expect(dead_code, reason = "what only the other tests need")]
+#[expect(dead_code, reason = "some functions are used only by the integration tests")]
 mod script;
 
-/// Maximum duration of a test step on a busy machine.
+/// Maximum duration of a test step. Long enough for a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A connector that opens a connection to a new scripted server each time, and sends the server to the test.
+/// A connector to scripted servers. Each connection has a new server, which the connector sends to the test.
 struct Doors {
     servers: mpsc::UnboundedSender<Script>,
     state: Arc<State>,
@@ -36,7 +36,9 @@ struct Doors {
 
 #[derive(Default)]
 struct State {
+    /// Number of connection attempts.
     opened: AtomicUsize,
+    /// `true` if connection attempts fail.
     shut: AtomicBool,
 }
 
@@ -60,13 +62,16 @@ impl Connector for Doors {
     }
 }
 
+/// A client with its first server.
 struct Street {
     client: McpClient,
     server: Script,
+    /// Receives the server of each later connection.
     servers: mpsc::UnboundedReceiver<Script>,
     state: Arc<State>,
 }
 
+/// Connects a client, which has a root, to its first server.
 async fn street(settings: Settings) -> Street {
     let (sender, mut servers) = mpsc::unbounded_channel();
     let state = Arc::new(State::default());
@@ -79,20 +84,21 @@ async fn street(settings: Settings) -> Street {
     Street { client: client.unwrap(), server, servers, state }
 }
 
-/// Returns the next server after its handshake with the client.
+/// Waits for the server of the next connection, and completes its handshake with the client.
 async fn next(servers: &mut mpsc::UnboundedReceiver<Script>) -> Script {
     let mut server = servers.recv().await.unwrap();
     server.shake_hands("2025-11-25", json!({ "tools": {}, "logging": {} })).await;
     server
 }
 
+/// Waits for a request of this method, and responds with `result`. Returns the request.
 async fn answer(server: &mut Script, method: &str, result: Value) -> Value {
     let request = server.expect(method).await;
     server.reply(&request, result).await;
     request
 }
 
-/// Closes the connection, and waits until the client notices it.
+/// Drops the server, and waits until the client notices the loss of the connection.
 async fn lose(client: &McpClient, server: Script) {
     drop(server);
     client.current().watch.ended().await;
@@ -100,7 +106,7 @@ async fn lose(client: &McpClient, server: Script) {
 }
 
 #[tokio::test]
-async fn the_next_request_makes_the_connection_anew_with_all_that_was_wished() {
+async fn reconnecting_restores_log_level_and_subscriptions() {
     let Street { client, mut server, mut servers, .. } = street(Settings::default()).await;
     let wishing = async {
         client.set_log_level(LogLevel::Error).await.unwrap();
@@ -136,7 +142,7 @@ async fn the_next_request_makes_the_connection_anew_with_all_that_was_wished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_server_that_does_not_confirm_wishes_can_be_used() {
+async fn restored_connection_is_usable_before_subscriptions_are_confirmed() {
     const MANY: usize = 20;
     let settings = Settings { connect_timeout: Duration::from_secs(3), ..Settings::default() };
     let Street { client, mut server, mut servers, .. } = street(settings).await;
@@ -171,7 +177,7 @@ async fn a_new_server_that_does_not_confirm_wishes_can_be_used() {
     };
     let (alive, (mut server, mut asked)) = tokio::join!(client.ping(), serving);
     alive.unwrap();
-    // The server responds late, and then gets the remaining subscriptions.
+    // The server responds late. Only then does the client send the remaining subscriptions.
     let mut told = Vec::new();
     while told.len() < MANY {
         let request = match asked.pop() {
@@ -188,7 +194,7 @@ async fn a_new_server_that_does_not_confirm_wishes_can_be_used() {
 }
 
 #[tokio::test]
-async fn a_subscription_that_a_new_server_refused_is_asked_for_again() {
+async fn subscription_refused_after_reconnect_can_be_requested_again() {
     let Street { client, mut server, mut servers, .. } = street(Settings::default()).await;
     let serving = answer(&mut server, "resources/subscribe", json!({}));
     let (done, _) = tokio::join!(client.subscribe("file:///a"), serving);
@@ -207,7 +213,7 @@ async fn a_subscription_that_a_new_server_refused_is_asked_for_again() {
 }
 
 #[tokio::test]
-async fn a_call_on_its_way_is_not_repeated() {
+async fn pending_call_is_not_retried_after_connection_loss() {
     let Street { client, mut server, mut servers, .. } = street(Settings::default()).await;
     let serving = async {
         server.expect("tools/call").await;
@@ -224,7 +230,7 @@ async fn a_call_on_its_way_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn requests_share_an_attempt() {
+async fn concurrent_requests_share_one_reconnect() {
     let Street { client, server, mut servers, state } = street(Settings::default()).await;
     lose(&client, server).await;
     let asking = futures_util::future::join_all((0..10).map(|_| client.list_tools(None)));
@@ -241,7 +247,7 @@ async fn requests_share_an_attempt() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_share_an_attempt_that_fails_and_later_ones_try_again() {
+async fn failed_reconnect_is_shared_and_the_next_request_retries() {
     let Street { client, server, mut servers, state } = street(Settings::default()).await;
     lose(&client, server).await;
     state.shut.store(true, Ordering::SeqCst);
@@ -262,7 +268,7 @@ async fn requests_share_an_attempt_that_fails_and_later_ones_try_again() {
 }
 
 #[tokio::test]
-async fn without_reconnecting_a_lost_connection_stays_lost() {
+async fn lost_connection_is_not_restored_without_reconnecting() {
     let settings = Settings { reconnect: false, ..Settings::default() };
     let Street { client, server, state, .. } = street(settings).await;
     lose(&client, server).await;
@@ -272,7 +278,7 @@ async fn without_reconnecting_a_lost_connection_stays_lost() {
 }
 
 #[tokio::test]
-async fn a_loss_is_told_once_and_without_a_request() {
+async fn disconnected_event_is_sent_once_and_without_a_request() {
     let settings = Settings { reconnect: false, ..Settings::default() };
     let Street { client, server, .. } = street(settings).await;
     let mut events = client.events();
@@ -284,7 +290,7 @@ async fn a_loss_is_told_once_and_without_a_request() {
 }
 
 #[tokio::test]
-async fn what_ends_on_purpose_is_not_lost() {
+async fn close_and_drop_send_no_disconnected_event() {
     let Street { client, server, .. } = street(Settings::default()).await;
     let mut events = client.events();
     client.close().await;
@@ -299,7 +305,7 @@ async fn what_ends_on_purpose_is_not_lost() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_of_a_question_it_does_not_know_is_started_anew() {
+async fn server_that_ends_on_discover_is_retried_with_a_handshake() {
     let (sender, mut servers) = mpsc::unbounded_channel();
     let doors = Doors { servers: sender, state: Arc::default() };
     let shared = Shared::new(Settings::default(), Handlers::default(), None);
@@ -317,7 +323,7 @@ async fn a_server_that_dies_of_a_question_it_does_not_know_is_started_anew() {
 }
 
 #[tokio::test]
-async fn a_server_that_discovers_only_older_versions_gets_a_handshake() {
+async fn server_with_only_older_versions_gets_a_handshake() {
     let (sender, mut servers) = mpsc::unbounded_channel();
     let doors = Doors { servers: sender, state: Arc::default() };
     let shared = Shared::new(Settings::default(), Handlers::default(), None);
@@ -339,7 +345,7 @@ async fn a_server_that_discovers_only_older_versions_gets_a_handshake() {
 }
 
 #[tokio::test]
-async fn closing_ends_an_attempt() {
+async fn close_ends_a_running_reconnect() {
     let Street { client, server, mut servers, .. } = street(Settings::default()).await;
     lose(&client, server).await;
     let closing = async {
@@ -353,7 +359,7 @@ async fn closing_ends_an_attempt() {
     assert!(client.is_closed());
 }
 
-/// Starts a call that restores the connection, and stops polling it once the new server is reached.
+/// Polls a call until it has started to restore the connection. Returns the server of the new connection.
 async fn begin<T: Debug>(
     mut call: Pin<&mut impl Future<Output = T>>,
     servers: &mut mpsc::UnboundedReceiver<Script>,
@@ -366,17 +372,17 @@ async fn begin<T: Debug>(
 }
 
 #[tokio::test]
-async fn closing_does_not_wait_for_a_call_that_nobody_polls() {
+async fn close_does_not_wait_for_an_unpolled_call() {
     let Street { client, server, mut servers, .. } = street(Settings::default()).await;
     lose(&client, server).await;
     let mut call = pin!(client.call_tool_json("greet", Value::Null));
     let _server = begin(call.as_mut(), &mut servers).await;
-    tokio::time::timeout(LIMIT, client.close()).await.expect("it closes");
+    tokio::time::timeout(LIMIT, client.close()).await.expect("close hangs");
     assert!(matches!(call.await.unwrap_err(), McpError::Transport(_)));
 }
 
 #[tokio::test]
-async fn other_requests_do_not_wait_for_a_call_that_nobody_polls() {
+async fn other_requests_do_not_wait_for_an_unpolled_call() {
     let Street { client, server, mut servers, .. } = street(Settings::default()).await;
     lose(&client, server).await;
     let mut call = pin!(client.call_tool_json("greet", Value::Null));
@@ -387,7 +393,7 @@ async fn other_requests_do_not_wait_for_a_call_that_nobody_polls() {
     };
     let (alive, ()) = tokio::time::timeout(LIMIT, async { tokio::join!(client.ping(), serving) })
         .await
-        .expect("a request goes on");
+        .expect("the request hangs");
     alive.unwrap();
     let serving = answer(&mut server, "tools/call", said("hello"));
     let (output, _) = tokio::join!(call, serving);
@@ -395,7 +401,7 @@ async fn other_requests_do_not_wait_for_a_call_that_nobody_polls() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_dropped_ends_an_attempt() {
+async fn dropping_the_client_ends_a_running_reconnect() {
     let Street { client, server, mut servers, .. } = street(Settings::default()).await;
     lose(&client, server).await;
     let mut server = {
@@ -403,12 +409,12 @@ async fn a_client_that_is_dropped_ends_an_attempt() {
         begin(call.as_mut(), &mut servers).await
     };
     drop(client);
-    // The client may have sent messages before it was dropped.
+    // The client may have sent messages before the drop. Then its connection must end.
     while server.next().await.is_some() {}
 }
 
 #[tokio::test]
-async fn a_call_is_cancelled_while_the_connection_is_made_anew() {
+async fn call_is_cancelled_during_a_reconnect() {
     let Street { client, server, mut servers, .. } = street(Settings::default()).await;
     lose(&client, server).await;
     let ctx = ToolContext::default();

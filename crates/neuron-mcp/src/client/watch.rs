@@ -1,4 +1,4 @@
-//! The messages of a connection in order, with progress, notifications and the end of the connection.
+//! Handling of the progress, the notifications and the end of a connection, in the order of the messages.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,22 +25,23 @@ use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
 
-/// The state of a connection, updated by its messages.
+/// The state of a connection, which its messages update. Requests and the transport share it.
 #[derive(Debug)]
 pub(super) struct Watch {
     events: Arc<EventSender>,
     handlers: Arc<Handlers>,
-    /// The progress receivers and ids of pending requests. An entry is removed with the response, or after the receiver
-    /// was dropped.
+    /// The ids and the progress receivers of pending requests, by progress token. An entry is removed when the response
+    /// arrives. Entries whose receiver was dropped are removed later.
     waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
-    /// The id of the subscription that this client opened itself.
+    /// The id of the subscription that this client opened, and not the user through the SDK.
     subscription: Mutex<Option<RequestId>>,
-    /// Number of questions of the server that are being answered.
+    /// Number of server requests that this client is handling.
     asking: watch::Sender<usize>,
-    /// True once the connection is negotiated.
+    /// `true` once the protocol version is negotiated.
     settled: AtomicBool,
-    /// True once the connection takes no new requests.
+    /// `true` once the connection accepts no new requests.
     retired: AtomicBool,
+    /// Cancelled when the connection has ended.
     ended: CancellationToken,
     route: Route,
 }
@@ -65,11 +66,12 @@ impl Watch {
         &self.route
     }
 
+    /// Marks the protocol version as negotiated.
     pub(super) fn settle(&self) {
         self.settled.store(true, Ordering::Release);
     }
 
-    /// Waits for the end of the connection.
+    /// Waits until the connection has ended.
     pub(super) fn ended(&self) -> impl Future<Output = ()> + Send + '_ {
         self.ended.cancelled()
     }
@@ -78,7 +80,8 @@ impl Watch {
         self.ended.is_cancelled()
     }
 
-    /// Waits for work of the SDK until a time limit or the end of the connection.
+    /// Waits for `work` of the SDK. Returns an error if the time limit is exceeded or the connection ends. `method` is
+    /// the method for the error.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
@@ -95,27 +98,28 @@ impl Watch {
         done.map_err(|error| wire::error::from_service(method, error))
     }
 
-    /// Marks the connection as ended. Pending requests fail.
+    /// Marks the connection as ended. Pending requests then fail.
     pub(super) fn end(&self) {
         self.ended.cancel();
     }
 
-    /// Stops new requests, because the server has forgotten the session or takes no more input. Pending requests may
-    /// still get a response.
+    /// Prevents new requests, because the server has forgotten the session or has closed its input. Pending requests
+    /// may still receive a response.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
 
-    /// Returns `true` if a new request may be sent.
+    /// Returns `true` if new requests may be sent over this connection.
     pub(super) fn takes_requests(&self) -> bool {
         !self.is_ended() && !self.is_retired()
     }
 
+    /// Returns `true` if new requests are no longer sent over this connection (see [`retire`](Self::retire)).
     pub(super) fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Counts a question of the server as being answered, until the value is dropped.
+    /// Counts a server request as being handled. Dropping the returned value ends the count.
     pub(super) fn asking(&self) -> impl Drop + Send + '_ {
         struct Asking<'a>(&'a watch::Sender<usize>);
         impl Drop for Asking<'_> {
@@ -127,28 +131,30 @@ impl Watch {
         Asking(&self.asking)
     }
 
-    /// Returns a receiver of the number of questions of the server that are being answered.
+    /// Returns a receiver of the number of server requests that this client is handling.
     pub(super) fn questions(&self) -> watch::Receiver<usize> {
         self.asking.subscribe()
     }
 
-    /// Sets the subscription whose notifications this client handles itself.
+    /// Sets the id of the subscription whose notifications only this client handles.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
+    /// Adds the progress receiver of a request. Removes the entries whose receiver was dropped.
     fn await_progress(&self, id: RequestId, token: ProgressToken, progress: &Arc<Progress>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, (_, progress)| progress.strong_count() > 0);
         waiting.insert(token, (id, Arc::downgrade(progress)));
     }
 
-    /// Removes the receiver of progress, because no progress follows a response.
+    /// Removes the progress receiver of a request. Called when its response arrives, because no progress follows.
     fn answered(&self, answered: &RequestId) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, (id, _)| id != answered);
     }
 
+    /// Passes a progress notification to the receiver of its request, if the request is pending.
     fn report(&self, progress: &ProgressNotificationParam) {
         let waiting = {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -159,7 +165,7 @@ impl Watch {
         }
     }
 
-    /// Handles a notification. Returns `true` if the SDK must handle it too.
+    /// Handles a notification. Returns `true` if the SDK must handle the notification too.
     fn notice(&self, notification: &ServerNotification) -> bool {
         match notification {
             ServerNotification::ProgressNotification(progress) => {
@@ -193,17 +199,19 @@ impl Watch {
             }
             _ => return true,
         }
-        // The SDK must receive the notifications of a subscription that the user opened through the SDK.
+        // The SDK must receive the notifications of subscriptions that the user has opened through the SDK.
         let subscription = notification.get_meta().subscription_id();
         subscription.is_some()
             && subscription != *self.subscription.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The progress of a request.
+/// The progress receiver of a request.
 #[derive(Default)]
 pub(super) struct Progress {
+    /// The user's receiver of progress.
     reporter: Option<Arc<dyn ProgressReporter>>,
+    /// Notified with each progress notification.
     made: Notify,
 }
 
@@ -212,11 +220,12 @@ impl Progress {
         Self { reporter, made: Notify::new() }
     }
 
-    /// Waits for progress.
+    /// Waits for the next progress notification.
     pub(super) fn made(&self) -> impl Future<Output = ()> + Send + '_ {
         self.made.notified()
     }
 
+    /// Passes a progress notification to the user's receiver, and restarts the timeout of the request.
     fn report(&self, progress: &ProgressNotificationParam) {
         if let Some(reporter) = &self.reporter {
             survive("progress", || {
@@ -229,8 +238,8 @@ impl Progress {
 
 /// A transport that passes its messages through a [`Watch`].
 ///
-/// The SDK handles each notification in a task of its own, so that notifications can overtake each other and a later
-/// response. This transport handles them in order.
+/// The SDK handles each notification in its own task. So notifications can overtake each other, and a response can
+/// overtake a notification. This transport handles notifications in order, before the SDK receives them.
 #[derive(Debug)]
 pub(super) struct Watched<T> {
     transport: T,
@@ -239,7 +248,7 @@ pub(super) struct Watched<T> {
     patience: Duration,
     /// The id of the pending `server/discover` request, and its deadline.
     discovery: Option<(RequestId, Instant)>,
-    /// The id of an abandoned `server/discover` request, whose late response is dropped.
+    /// The id of a `server/discover` request that timed out or was superseded. Its late response is dropped.
     given_up: Option<RequestId>,
 }
 
@@ -248,6 +257,7 @@ impl<T> Watched<T> {
         Self { transport, watch, patience, discovery: None, given_up: None }
     }
 
+    /// Records the progress receiver of a request before it is sent. Also records the deadline of `server/discover`.
     fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
         if let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()
@@ -267,7 +277,7 @@ impl<T> Watched<T> {
         }
     }
 
-    /// Returns `true` if the SDK must handle a message.
+    /// Handles a message of the server. Returns `true` if the SDK must handle the message too.
     fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -305,7 +315,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
                     match tokio::time::timeout_at(*until, self.transport.receive()).await {
                         Ok(message) => message,
                         Err(_) => {
-                            // A server that does not respond is treated as not supporting the method.
+                            // A server that does not respond is treated as a server that does not know the method.
                             let answer = no_answer(id.clone());
                             self.given_up = self.discovery.take().map(|(id, _)| id);
                             return Some(answer);
@@ -336,7 +346,7 @@ impl<T> Drop for Watched<T> {
     }
 }
 
-/// Returns the error response that replaces a missing response to `server/discover`.
+/// Returns the error response that is used if the server does not respond to `server/discover` in time.
 pub(super) fn no_answer(id: RequestId) -> ServerJsonRpcMessage {
     let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer in time", None);
     ServerJsonRpcMessage::error(error, Some(id))

@@ -4,17 +4,18 @@ use std::io;
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// Size of the read buffer, which is the capacity of a pipe on Linux.
+/// Size of the read buffer in bytes, which is the capacity of a pipe on Linux.
 const READ_BYTES: usize = 64 * 1024;
 /// Number of bytes that are kept at each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
-/// A piece of the input.
+/// A piece of the input, as [`LineReader::next`] returns it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A line without its line ending. The last line may have no line ending.
     Line(Vec<u8>),
-    /// The first bytes of a line that exceeds the limit. Its other bytes are discarded.
+    /// The first bytes of a line that exceeds the limit. All other bytes of the line are discarded, except its last
+    /// bytes.
     TooLong {
         /// The beginning of the line, of at most [`END_BYTES`].
         head: Vec<u8>,
@@ -36,16 +37,17 @@ pub(crate) struct LineReader<R> {
     state: State,
 }
 
+/// The line that is being read.
 #[derive(Debug)]
 enum State {
-    /// The line so far.
+    /// The bytes of a line that does not exceed the limit so far.
     Within(Vec<u8>),
-    /// The last discarded bytes of a line, and the number of discarded bytes.
+    /// The last bytes of a line that exceeds the limit, and the number of its bytes so far.
     Beyond { tail: Vec<u8>, bytes: u64 },
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// Creates a reader of lines of at most `limit` bytes without the line feed.
+    /// Creates a reader. A line may have at most `limit` bytes, without the line feed.
     pub(crate) fn new(input: R, limit: usize) -> Self {
         Self {
             input: BufReader::with_capacity(READ_BYTES, input),
@@ -54,7 +56,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Returns the next line that is not empty. `None` at the end of the stream and in every later call.
+    /// Reads until a line is complete or exceeds the limit. Empty lines are skipped. Returns `None` at the end of the
+    /// stream and in every later call.
     ///
     /// Cancel safe, because the reader keeps the bytes of an incomplete line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Piece>> {
@@ -84,7 +87,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 }
 
 impl State {
-    /// Adds bytes to the line. Returns its beginning when the line becomes too long.
+    /// Adds bytes to the line. Returns the beginning of the line if the added bytes exceed the limit.
     fn add(&mut self, added: &[u8], limit: usize) -> Option<Piece> {
         match self {
             Self::Within(line) if line.len().saturating_add(added.len()) <= limit => {
@@ -109,7 +112,7 @@ impl State {
         }
     }
 
-    /// Ends the line. Returns `None` if it is empty.
+    /// Ends the line and starts a new one. Returns `None` if the ended line is empty.
     fn end(&mut self) -> Option<Piece> {
         match std::mem::replace(self, Self::Within(Vec::new())) {
             Self::Within(mut line) => {
@@ -123,7 +126,7 @@ impl State {
     }
 }
 
-/// Appends bytes to `tail`, and keeps the last [`END_BYTES`].
+/// Appends bytes to `tail`, and keeps only the last [`END_BYTES`].
 fn keep_end(tail: &mut Vec<u8>, added: &[u8]) {
     tail.extend_from_slice(added.get(added.len().saturating_sub(END_BYTES)..).unwrap_or(added));
     tail.drain(..tail.len().saturating_sub(END_BYTES));

@@ -1,4 +1,4 @@
-//! A writer of whole lines in its own task, so that dropping a caller never leaves a partial line.
+//! A writer of lines that writes in its own task, so that a dropped future never leaves a partial line.
 
 use std::io;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Memory of a queued line in addition to its bytes, for its queue entry and the waiting task.
+/// Memory that a queued line needs in addition to its bytes, for its queue entry and the waiting task. In bytes.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// A writer to the peer's input. Dropping it closes the input at once.
+/// A writer to the peer's input. Dropping the writer closes the input immediately.
 #[derive(Debug)]
 pub(crate) struct LineWriter {
     /// Name of the peer for errors, `server` or `client`.
@@ -23,6 +23,7 @@ pub(crate) struct LineWriter {
     task: JoinHandle<io::Result<()>>,
 }
 
+/// A queued line.
 #[derive(Debug)]
 struct Line {
     bytes: Vec<u8>,
@@ -30,7 +31,7 @@ struct Line {
     _place: Place,
 }
 
-/// The share of a queued line in the queue's memory. Dropping it releases the share.
+/// The memory that a queued line occupies in the queue. Dropping the value frees the memory.
 #[derive(Debug)]
 struct Place {
     waiting: watch::Sender<usize>,
@@ -43,7 +44,7 @@ impl Drop for Place {
     }
 }
 
-/// A handle to a queued line. The line is written even if the handle is dropped.
+/// A handle to a queued line, which waits until the line is written. The line is written even if the handle is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     to: &'static str,
@@ -51,14 +52,15 @@ pub(crate) struct Waiting {
 }
 
 impl LineWriter {
-    /// Creates a writer and starts its task.
+    /// Creates a writer, and starts the task that writes. `to` is the name of the peer for errors.
     pub(crate) fn new(to: &'static str, output: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         let (queue, lines) = mpsc::unbounded_channel();
         let task = tokio::spawn(write(output, lines));
         Self { to, queue: Some(queue), waiting: watch::Sender::new(0), task }
     }
 
-    /// Queues a message. The queue holds at most `limit` bytes. An empty queue takes a message of any size.
+    /// Queues a message as a line. Fails if the queue would then exceed `limit` bytes. An empty queue accepts a message
+    /// of any size.
     ///
     /// # Errors
     ///
@@ -73,7 +75,7 @@ impl LineWriter {
         let waiting = *self.waiting.borrow();
         if waiting > 0 && waiting.saturating_add(needed) > limit {
             let to = self.to;
-            let text = format!("the {to} does not read its input: {waiting} bytes wait for it");
+            let text = format!("the {to} does not read its input: {waiting} bytes are queued");
             return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
         }
         self.waiting.send_modify(|waiting| *waiting += needed);
@@ -84,28 +86,29 @@ impl LineWriter {
         Ok(Waiting { to: self.to, written: receiver })
     }
 
-    /// Waits until at most `bytes` bytes are queued.
+    /// Waits until the queue has at most `bytes` bytes.
     pub(crate) async fn room(&self, bytes: usize) {
-        // Never an error, because `self` holds the sender.
+        // Never an error, because `self` holds the sender of the channel.
         let _ = self.waiting.subscribe().wait_for(|waiting| *waiting <= bytes).await;
     }
 
-    /// Closes the input after all queued lines are written.
+    /// Closes the input after all queued lines are written. Does not wait.
     pub(crate) fn finish(&mut self) {
         self.queue = None;
     }
 
-    /// Closes the input at once.
+    /// Closes the input immediately. Queued lines are not written.
     pub(crate) fn abandon(&mut self) {
         self.queue = None;
         self.task.abort();
     }
 
-    /// Closes the input after all queued lines are written, or after `patience`.
+    /// Closes the input after all queued lines are written, and waits for at most `patience`. Then closes it without
+    /// writing the remaining lines.
     ///
     /// # Errors
     ///
-    /// Returns an error if the input could not be closed.
+    /// Returns the error of closing the input. If the time is over, returns `Ok`.
     pub(crate) async fn close(&mut self, patience: Duration) -> io::Result<()> {
         if self.queue.take().is_none() {
             return Ok(());
@@ -115,7 +118,7 @@ impl LineWriter {
         match closed {
             Ok(closed) => closed.unwrap_or(Ok(())),
             Err(_) => {
-                tracing::debug!("the {} does not read", self.to);
+                tracing::debug!("the {} does not read its input", self.to);
                 Ok(())
             }
         }
@@ -129,7 +132,8 @@ impl Drop for LineWriter {
 }
 
 impl Waiting {
-    /// Waits until the operating system has accepted the line.
+    /// Waits until the line is written to the operating system. Returns an error if writing fails or the writer is
+    /// closed.
     pub(crate) async fn wait(&mut self) -> io::Result<()> {
         (&mut self.written).await.unwrap_or_else(|_| Err(closed(self.to)))
     }
@@ -155,6 +159,7 @@ async fn write(
     output.shutdown().await
 }
 
+/// Returns the error for a message after the writer is closed.
 fn closed(to: &str) -> io::Error {
     io::Error::new(io::ErrorKind::BrokenPipe, format!("the {to}'s input is closed"))
 }

@@ -5,7 +5,7 @@ use rmcp::model::{
     RootsCapabilities, SamplingCapability, UrlElicitationCapability,
 };
 
-/// Exactly what there are handlers for.
+/// The capabilities of a client, which follow from the handlers that it has.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Abilities {
     pub(crate) sampling: bool,
@@ -14,7 +14,7 @@ pub(crate) struct Abilities {
     pub(crate) roots: bool,
 }
 
-/// The same, as it is sent.
+/// Converts capabilities for the handshake.
 pub(crate) fn to_sdk(abilities: Abilities) -> ClientCapabilities {
     let mut sent = ClientCapabilities::default();
     if abilities.sampling {

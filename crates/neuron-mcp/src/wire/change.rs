@@ -1,4 +1,4 @@
-//! Conversion of changes between our types and the SDK's.
+//! Conversion of change notifications and subscriptions between our types and the SDK's.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use rmcp::model::{
 
 use crate::server::notifier::Change;
 
-/// A change as it is sent.
+/// Creates the notification of a change, for clients.
 pub(crate) fn notification(change: Change) -> ServerNotification {
     match change {
         Change::Tools => {
@@ -28,7 +28,7 @@ pub(crate) fn notification(change: Change) -> ServerNotification {
     }
 }
 
-/// Returns the changes that a client subscribes to, since 2026-07-28.
+/// Returns the changes that a client subscribed to with `subscriptions/listen` (MCP since 2026-07-28).
 pub(crate) fn wanted(filter: &SubscriptionFilter) -> BTreeSet<Change> {
     let lists = [
         (filter.tools_list_changed, Change::Tools),

@@ -6,7 +6,7 @@ use rmcp::model::{
 
 use crate::{CompletionQuery, CompletionTarget, McpCompletion};
 
-/// A question as it is sent.
+/// Converts a completion query for a request to the server.
 pub(crate) fn query_to_sdk(query: CompletionQuery) -> CompleteRequestParams {
     let reference = match query.target {
         CompletionTarget::Prompt(name) => Reference::for_prompt(name),
@@ -20,7 +20,7 @@ pub(crate) fn query_to_sdk(query: CompletionQuery) -> CompleteRequestParams {
     sent
 }
 
-/// Converts a client's query. `None` if its target is unknown.
+/// Converts the completion query of a client. Returns `None` if the kind of its target is unknown.
 pub(crate) fn query_from_sdk(sent: CompleteRequestParams) -> Option<CompletionQuery> {
     let target = match sent.r#ref {
         Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),
@@ -29,6 +29,7 @@ pub(crate) fn query_from_sdk(sent: CompleteRequestParams) -> Option<CompletionQu
     };
     let arguments = sent.context.and_then(|context| context.arguments).unwrap_or_default();
     let mut context: Vec<(String, String)> = arguments.into_iter().collect();
+    // Sorted, because the SDK's map has no defined order.
     context.sort();
     Some(CompletionQuery {
         target,
@@ -38,12 +39,12 @@ pub(crate) fn query_from_sdk(sent: CompleteRequestParams) -> Option<CompletionQu
     })
 }
 
-/// An answer of a server.
+/// Converts the completion that a server returned.
 pub(crate) fn from_sdk(info: CompletionInfo) -> McpCompletion {
     McpCompletion { values: info.values, total: info.total, has_more: info.has_more }
 }
 
-/// Converts a completion for the client, with at most as many values as the protocol allows.
+/// Converts a completion for the client. Values beyond the protocol's maximum of 100 are removed.
 pub(crate) fn to_sdk(mut completion: McpCompletion) -> CompletionInfo {
     let mut info = CompletionInfo::default();
     if completion.values.len() > CompletionInfo::MAX_VALUES {

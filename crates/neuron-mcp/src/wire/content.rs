@@ -5,7 +5,7 @@ use rmcp::model::{ContentBlock, Resource, ResourceContents};
 
 use crate::McpVersion;
 
-/// Converts content of a server. Annotations (audience, priority) and metadata are left out.
+/// Converts content that a server sent. Annotations (audience, priority) and metadata are discarded.
 pub(crate) fn from_sdk(block: ContentBlock) -> ContentItem {
     match block {
         ContentBlock::Text(text) => ContentItem::Text(text.text),
@@ -21,14 +21,15 @@ pub(crate) fn from_sdk(block: ContentBlock) -> ContentItem {
         ContentBlock::ResourceLink(resource) => {
             ContentItem::ResourceLink { resource: link_from_sdk(resource) }
         }
-        // The SDK may learn new kinds.
+        // A later version of the SDK may add kinds of content. The model then gets their JSON.
         other => ContentItem::Text(serde_json::to_string(&other).unwrap_or_default()),
     }
 }
 
-/// Converts content for a client of a version. Kinds of later versions become text.
+/// Converts content for a client of this protocol version. Content of a kind that the version does not have becomes
+/// text.
 ///
-/// Sound came with 2025-03-26, links with 2025-06-18 (the specification's lists of key changes).
+/// Audio exists since 2025-03-26, and resource links since 2025-06-18 ("Key Changes" of the MCP specification).
 pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock {
     let block = to_sdk(item);
     let since = match &block {
@@ -42,7 +43,7 @@ pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock
     }
 }
 
-/// Converts content for the other side. The protocol has no images by URL, so they become links.
+/// Converts content for the peer. An image with a URL becomes a resource link, because the protocol has no such images.
 pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     match item {
         ContentItem::Text(text) => ContentBlock::text(text),
@@ -61,7 +62,7 @@ pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     }
 }
 
-/// The content of a resource that a server sent.
+/// Converts the content of a resource that a server sent. An unknown kind of content becomes an empty resource.
 pub(crate) fn contents_from_sdk(contents: ResourceContents) -> EmbeddedResource {
     match contents {
         ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {
@@ -74,7 +75,7 @@ pub(crate) fn contents_from_sdk(contents: ResourceContents) -> EmbeddedResource 
     }
 }
 
-/// Converts the content of a resource for the other side. A resource without content has an empty text.
+/// Converts the content of a resource for the peer. A resource without content gets an empty text.
 pub(crate) fn contents_to_sdk(resource: &EmbeddedResource) -> ResourceContents {
     let (uri, mime_type) = (resource.uri.clone(), resource.mime_type.clone());
     match (&resource.text, &resource.blob) {
@@ -93,7 +94,7 @@ pub(crate) fn contents_to_sdk(resource: &EmbeddedResource) -> ResourceContents {
     }
 }
 
-/// A resource that a server offers.
+/// Converts a resource or resource link that a server sent.
 pub(crate) fn link_from_sdk(resource: Resource) -> ResourceLink {
     ResourceLink {
         uri: resource.uri,
@@ -105,7 +106,7 @@ pub(crate) fn link_from_sdk(resource: Resource) -> ResourceLink {
     }
 }
 
-/// A resource as it is offered.
+/// Converts a resource or resource link for the client.
 pub(crate) fn link_to_sdk(link: &ResourceLink) -> Resource {
     let mut resource = Resource::new(&link.uri, &link.name);
     resource.title.clone_from(&link.title);
@@ -121,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// Checks that an item is written as `json`, and that `json` is read as the item.
+    /// Checks that `item` is converted to `json`, and that `json` is converted to `item`.
     #[track_caller]
     fn check(item: ContentItem, json: Value) {
         assert_eq!(serde_json::to_value(to_sdk(&item)).unwrap(), json);
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_goes_there_and_back() {
+    fn every_kind_of_content_round_trips() {
         check(ContentItem::Text("t".into()), json!({ "type": "text", "text": "t" }));
         let (media_type, data) = ("image/png".to_owned(), "aGk=".to_owned());
         check(
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_protocol_has_not_is_sent_as_what_comes_next_to_it() {
+    fn unsupported_content_is_sent_as_the_closest_kind() {
         let sent = |item: ContentItem| serde_json::to_value(to_sdk(&item)).unwrap();
         let source = ImageSource::Url { url: "https://a/b.png".into() };
         assert_eq!(
@@ -181,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn annotations_and_metadata_do_not_disturb() {
+    fn annotations_and_metadata_are_discarded() {
         let annotated = json!({
             "type": "text", "text": "t", "_meta": { "a": 1 },
             "annotations": { "audience": ["user"], "priority": 0.5 },

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{ElicitationRequest, ElicitationResponse};
 
-/// Converts a server's question.
+/// Converts an elicitation request that a server sent. Returns an error if the mode of the elicitation is unknown.
 pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationRequest, McpError> {
     Ok(match sent {
         ElicitRequestParams::FormElicitationParams { message, requested_schema, .. } => {
@@ -19,15 +19,15 @@ pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationR
         ElicitRequestParams::UrlElicitationParams { message, url, elicitation_id, .. } => {
             ElicitationRequest::Url { message, url, id: elicitation_id }
         }
-        _ => return Err(McpError::Other("a way to ask that is not known".into())),
+        _ => return Err(McpError::Other("unknown mode of elicitation".into())),
     })
 }
 
-/// Converts a question for the client.
+/// Converts an elicitation request for the client.
 ///
 /// # Errors
 ///
-/// The schema is none that the protocol allows for a form.
+/// Returns an error if the protocol does not allow the schema for a form.
 pub(crate) fn request_to_sdk(request: ElicitationRequest) -> Result<ElicitRequestParams, McpError> {
     Ok(match request {
         ElicitationRequest::Form { message, schema } => {
@@ -47,19 +47,19 @@ pub(crate) fn request_to_sdk(request: ElicitationRequest) -> Result<ElicitReques
     })
 }
 
-/// Converts a client's answer.
+/// Converts a client's response to an elicitation request.
 pub(crate) fn response_from_sdk(result: ElicitResult) -> ElicitationResponse {
     match result.action {
         ElicitationAction::Accept => {
             ElicitationResponse::Accept(result.content.unwrap_or(Value::Null))
         }
         ElicitationAction::Decline => ElicitationResponse::Decline,
-        // What is not known is neither a yes nor a no.
+        // An unknown action is neither consent nor refusal.
         _ => ElicitationResponse::Cancel,
     }
 }
 
-/// Converts an answer for the server.
+/// Converts the user's response to an elicitation request for the server.
 pub(crate) fn response_to_sdk(response: ElicitationResponse) -> ElicitResult {
     let (action, content) = match response {
         ElicitationResponse::Accept(Value::Null) => (ElicitationAction::Accept, None),
@@ -72,8 +72,8 @@ pub(crate) fn response_to_sdk(response: ElicitationResponse) -> ElicitResult {
     result
 }
 
-/// Creates the notification that a person has finished on a page. The SDK has no type for it (specification of
-/// 2025-11-25, elicitation).
+/// Creates the notification that the user has finished on the page of an elicitation. `id` is the elicitation's id. The
+/// SDK has no type for this notification (MCP specification 2025-11-25, "Elicitation").
 pub(crate) fn completed(id: &str) -> ServerNotification {
     let params = serde_json::json!({ "elicitationId": id });
     ServerNotification::CustomNotification(CustomNotification::new(

@@ -21,7 +21,7 @@ use crate::causes::with_causes;
 use crate::client::http::proxy;
 use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
-/// Converts the error of a request.
+/// Converts the error of a request with this method.
 pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(refusal) => refused(method, refusal),
@@ -40,8 +40,8 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     }
 }
 
-/// Returns a random text by which this process marks the errors that it puts in the place of responses. A server cannot
-/// know it, so its errors are never taken for errors of this client.
+/// Returns the mark of the errors that this process creates in place of a response. The mark is random, so that a
+/// server cannot guess it. So an error of the server is never mistaken for an error of this client.
 fn mark() -> &'static str {
     static MARK: OnceLock<String> = OnceLock::new();
     MARK.get_or_init(|| {
@@ -50,17 +50,17 @@ fn mark() -> &'static str {
     })
 }
 
-/// Returns the error in the place of a response with more than `limit` bytes.
+/// Creates the error that replaces a response of more than `limit` bytes.
 pub(crate) fn too_long(limit: usize) -> ErrorData {
     ErrorData::internal_error("", Some(json!({ "mark": mark(), "limit": limit })))
 }
 
-/// Returns the error in the place of a response that cannot be parsed.
+/// Creates the error that replaces a response that cannot be parsed.
 pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
     ErrorData::parse_error(error.to_string(), Some(json!({ "mark": mark() })))
 }
 
-/// Returns the error of this client that stands in the place of a response. `None` for an error of the server.
+/// Returns the error of this client that replaced the response. Returns `None` for an error that the server sent.
 fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + Sync>> {
     let data = error.data.as_ref()?;
     if data.get("mark")?.as_str()? != mark() {
@@ -78,12 +78,13 @@ fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + S
     })
 }
 
+/// Returns the error for a response of more than `limit` bytes. `setting` is the builder method that changes the limit.
 fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -> McpLimitExceeded {
     let (method, what) = (method.to_owned(), "the server's answer");
     McpLimitExceeded { method, what, limit, unit: "bytes", setting }
 }
 
-/// A JSON-RPC error.
+/// Converts the error in a response, which is a JSON-RPC error of the server or an error of this client.
 fn refused(method: &str, refusal: ErrorData) -> McpError {
     if let Some(error) = not_taken(method, &refusal) {
         return McpError::Other(error);
@@ -96,7 +97,8 @@ fn refused(method: &str, refusal: ErrorData) -> McpError {
     }))
 }
 
-/// The refusal of a call as those know it who call tools by hand.
+/// Converts the server's refusal of a tool call to [`McpError::ToolCall`], for users who call tools directly. Returns
+/// all other errors unchanged.
 pub(crate) fn refused_call(error: McpError) -> McpError {
     let refusal = match &error {
         McpError::Other(source) => source.downcast_ref::<McpRequestError>(),
@@ -108,7 +110,7 @@ pub(crate) fn refused_call(error: McpError) -> McpError {
     }
 }
 
-/// Returns `true` if a server does not know a method.
+/// Returns `true` if the error says that the server does not know the method.
 pub(crate) fn is_unknown_method(error: &McpError) -> bool {
     let McpError::Other(error) = error else { return false };
     error
@@ -116,24 +118,24 @@ pub(crate) fn is_unknown_method(error: &McpError) -> bool {
         .is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND.0)
 }
 
-/// Returns `true` if a server rejected a request because of its headers, before acting on it.
+/// Returns `true` if a server rejected a request because of its headers. The server has not acted on the request.
 pub(crate) fn is_header_mismatch(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(data) if data.code == ErrorCode::HEADER_MISMATCH)
 }
 
-/// Returns the error response of a handler that failed.
+/// Creates the error response for a handler that failed.
 pub(crate) fn handler_failed(message: impl std::fmt::Display) -> ErrorData {
     ErrorData::internal_error(message.to_string(), None)
 }
 
-/// Why a connection could not be made. `name` is the command or the address.
+/// Converts the error of a failed connection attempt. `name` is the command or the URL of the server.
 pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpError {
     match error {
         ClientInitializeError::TransportError { error, .. } => {
             McpError::Connection(format!("{name}: {}", transport_text(error)))
         }
         ClientInitializeError::ConnectionClosed(_) => {
-            McpError::Connection(format!("{name}: the server closed the connection at once"))
+            McpError::Connection(format!("{name}: the server closed the connection immediately"))
         }
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
             from_initialize(name, fallback)
@@ -149,7 +151,7 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
             let versions: Vec<_> =
                 server_supported.iter().map(|version| version.as_str()).collect();
             McpError::Initialization(format!(
-                "{name}: the server speaks no version of the protocol that is wanted; it speaks {}",
+                "{name}: the server supports no protocol version that this client allows, only {}",
                 versions.join(", ")
             ))
         }
@@ -157,7 +159,7 @@ pub(crate) fn from_initialize(name: &str, error: &ClientInitializeError) -> McpE
     }
 }
 
-/// Returns the error of the transport within an error of a request.
+/// Returns the transport error within the error of a request. Returns `None` if the transport did not fail.
 pub(crate) fn cause_of_service(
     error: &ServiceError,
 ) -> Option<&(dyn Error + Send + Sync + 'static)> {
@@ -167,7 +169,7 @@ pub(crate) fn cause_of_service(
     }
 }
 
-/// Returns the error of the transport within an error of a handshake.
+/// Returns the transport error within the error of a handshake. Returns `None` if the transport did not fail.
 pub(crate) fn cause_of_initialize(
     error: &ClientInitializeError,
 ) -> Option<&(dyn Error + Send + Sync + 'static)> {
@@ -180,8 +182,8 @@ pub(crate) fn cause_of_initialize(
     }
 }
 
-/// Returns `true` if a server that failed may know only the handshake of the older versions, so that another
-/// attempt with it is worthwhile.
+/// Returns `true` if a second attempt with an `initialize` handshake may succeed, because the server may support only
+/// older versions. `wanted` are the versions that the client allows.
 pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVersion]) -> bool {
     match error {
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
@@ -198,7 +200,7 @@ pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVer
     }
 }
 
-/// Returns `true` if the server cannot be reached or denies access, so that another handshake would not help.
+/// Returns `true` if the server cannot be reached or denies access. Then a handshake would fail too.
 fn is_about_access(error: &DynamicTransportError) -> bool {
     match http_error(error) {
         Some(StreamableHttpError::Client(error)) => error.is_connect() || error.is_timeout(),
@@ -210,29 +212,30 @@ fn is_about_access(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// Returns `true` if the server has forgotten the session and did not act on the request (MCP specification
-/// 2025-11-25, transports, session management, HTTP 404).
+/// Returns `true` if the server has forgotten the session and did not act on the request (HTTP 404, see MCP
+/// specification 2025-11-25, "Transports", "Session Management").
 pub(crate) fn is_forgotten_session(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     matches!(http_error(error), Some(StreamableHttpError::SessionExpired))
 }
 
-/// Returns `true` if a server on a stream takes no more input. Requests that it took may still be answered.
+/// Returns `true` if the input of a server on streams is closed or broken. The server may still respond to earlier
+/// requests.
 pub(crate) fn is_broken_stream(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
-    // `WouldBlock`: it does not read as fast as we write, as yet.
+    // `WouldBlock` means that the server does not read fast enough, so the stream still works.
     let error = error.error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() != io::ErrorKind::WouldBlock)
 }
 
-/// Returns `true` if this connection cannot send any more.
+/// Returns `true` if the connection can send no further message.
 pub(crate) fn is_lost_transport(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     matches!(http_error(error), Some(StreamableHttpError::TransportChannelClosed))
 }
 
-/// Returns `true` if a request may have reached the server, so that only its response failed. Only HTTP has the
-/// response in the same exchange.
+/// Returns `true` if a request may have reached the server, so that only its response failed. Always `false` for
+/// streams, where sending and receiving are separate.
 fn was_sent(error: &DynamicTransportError) -> bool {
     match http_error(error) {
         Some(StreamableHttpError::Client(error)) => !error.is_connect() && !error.is_builder(),
@@ -245,11 +248,12 @@ fn was_sent(error: &DynamicTransportError) -> bool {
     }
 }
 
+/// Returns the HTTP error within a transport error. Returns `None` for other transports.
 fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<reqwest::Error>> {
     error.error.downcast_ref()
 }
 
-/// Returns the text of a transport error with its causes. It has no URL, because a URL may contain a key.
+/// Returns the text of a transport error with its causes. The text contains no URL, because a URL may contain a secret.
 fn transport_text(error: &DynamicTransportError) -> String {
     let error: &(dyn Error + 'static) = error.error.as_ref();
     match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
@@ -265,7 +269,9 @@ fn transport_text(error: &DynamicTransportError) -> String {
             required_scope,
             ..
         })) => match required_scope {
-            Some(scope) => format!("the server wants an authorization for `{scope}` (HTTP 403)"),
+            Some(scope) => {
+                format!("the server requires authorization for the scope `{scope}` (HTTP 403)")
+            }
             None => FORBIDDEN.to_owned(),
         },
         Some(StreamableHttpError::UnexpectedServerResponse(text)) => {
@@ -278,19 +284,22 @@ fn transport_text(error: &DynamicTransportError) -> String {
     }
 }
 
-const UNAUTHORIZED: &str = "the server wants another authorization (HTTP 401)";
-const FORBIDDEN: &str = "the server forbids this (HTTP 403)";
+const UNAUTHORIZED: &str =
+    "the server requires authorization, or rejected the credentials (HTTP 401)";
+const FORBIDDEN: &str = "the server denies access (HTTP 403)";
 
-/// Reads the refusal of access from a text of the SDK.
+/// Returns the description of a denied access in an error text of the SDK, such as `HTTP 401 …`. Returns `None` for
+/// other errors.
 fn refusal_in(text: &str) -> Option<&'static str> {
     refused_access(text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()?)
 }
 
+/// Returns the description of an HTTP status that denies access. Returns `None` for another status.
 fn refused_access(status: u16) -> Option<&'static str> {
     match status {
         401 => Some(UNAUTHORIZED),
         403 => Some(FORBIDDEN),
-        407 => Some("the proxy wants a user and a password (HTTP 407)"),
+        407 => Some("the proxy requires a user name and a password (HTTP 407)"),
         _ => None,
     }
 }
@@ -317,7 +326,7 @@ mod tests {
         );
     }
 
-    /// A server could present its own words as a limit of the client.
+    /// A server must not be able to report its own text as a limit of this client.
     #[test]
     fn server_cannot_fake_an_error_of_this_client() {
         for data in [json!({ "mark": "", "limit": 1 }), json!({ "mark": "0".repeat(32) }), json!(1)]

@@ -1,4 +1,4 @@
-//! Conversion of questions to a client and their answers between our types and the SDK's.
+//! Conversion of input requests and their responses between our types and the SDK's.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use neuron_types::McpError;
@@ -15,12 +15,12 @@ use serde_json::Value;
 use super::{elicitation, root, sampling, trace};
 use crate::{ElicitationRequest, InputAnswer, InputRequest, TraceContext};
 
-/// Converts a question for a result, since 2026-07-28. Its default trace context is the trace context of the
-/// calling request.
+/// Converts an input request for a result that requires input (MCP since 2026-07-28). `trace` is the trace context of
+/// the calling request. An input request without its own trace context carries `trace`.
 ///
 /// # Errors
 ///
-/// A form's schema is none that the protocol allows.
+/// Returns an error if the protocol does not allow the schema of a form.
 pub(crate) fn request_to_sdk(
     request: &InputRequest,
     trace: Option<&TraceContext>,
@@ -46,7 +46,8 @@ pub(crate) fn request_to_sdk(
     })
 }
 
-/// The metadata of a request is among its extensions, in the SDK.
+/// Sets the trace context of a request. The SDK stores the metadata of a request in its extensions. Does nothing if
+/// `trace` is `None`.
 pub(crate) fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext>) {
     if let Some(trace) = trace {
         let mut meta = RequestMetaObject::new();
@@ -55,15 +56,16 @@ pub(crate) fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext
     }
 }
 
-/// Returns the trace context of a question, if the server sent one.
+/// Returns the trace context of an input request. Returns `None` if the server sent no trace context.
 pub(crate) fn trace_of(extensions: &Extensions) -> Option<TraceContext> {
     trace::from_meta(extensions.get::<RequestMetaObject>()?)
 }
 
-/// Converts a question to a request of its own, which belongs to the request with this id, before 2026-07-28.
+/// Converts an input request to a separate server request (MCP before 2026-07-28). Returns `None` for an unknown kind
+/// of input request.
 ///
-/// The SDK knows by itself to which it belongs only in the task that answers it, and a tool may ask from
-/// another.
+/// `belongs_to` is the id of the client request that causes the server request. The SDK finds this id only inside the
+/// task that handles the client request. A tool may ask from another task, so the id is set here.
 pub(crate) fn to_server_request(
     request: model::InputRequest,
     belongs_to: &RequestId,
@@ -78,7 +80,8 @@ pub(crate) fn to_server_request(
     Some(request)
 }
 
-/// A client's answer to a question, if it is one.
+/// Parses a client's response to an input request. Returns `None` if the JSON is not a response to a request of this
+/// kind.
 pub(crate) fn answer_from_json(request: &InputRequest, answer: &Value) -> Option<InputAnswer> {
     Some(match request {
         InputRequest::Elicitation(_) => {
@@ -96,7 +99,7 @@ pub(crate) fn answer_from_json(request: &InputRequest, answer: &Value) -> Option
     })
 }
 
-/// Returns the client capabilities that a question requires.
+/// Returns the client capabilities that an input request requires.
 pub(crate) fn required_capabilities(request: &InputRequest) -> ClientCapabilities {
     let mut required = ClientCapabilities::default();
     match request {

@@ -8,7 +8,7 @@ use rmcp::model::{
 
 use crate::{LogLevel, McpLogMessage};
 
-/// A level that a server or client named.
+/// Converts a log level that the peer sent.
 pub(crate) fn level_from_sdk(level: LoggingLevel) -> LogLevel {
     match level {
         LoggingLevel::Debug => LogLevel::Debug,
@@ -22,7 +22,7 @@ pub(crate) fn level_from_sdk(level: LoggingLevel) -> LogLevel {
     }
 }
 
-/// A level as it is sent.
+/// Converts a log level for the peer.
 pub(crate) fn level_to_sdk(level: LogLevel) -> LoggingLevel {
     match level {
         LogLevel::Debug => LoggingLevel::Debug,
@@ -36,7 +36,7 @@ pub(crate) fn level_to_sdk(level: LogLevel) -> LoggingLevel {
     }
 }
 
-/// A message that a server sent.
+/// Converts a log message that a server sent.
 pub(crate) fn message_from_sdk(message: LoggingMessageNotificationParam) -> McpLogMessage {
     McpLogMessage {
         level: level_from_sdk(message.level),
@@ -45,31 +45,34 @@ pub(crate) fn message_from_sdk(message: LoggingMessageNotificationParam) -> McpL
     }
 }
 
-/// A message as it is sent.
+/// Converts a log message for the client.
 pub(crate) fn message_to_sdk(message: McpLogMessage) -> LoggingMessageNotificationParam {
     let mut sent = LoggingMessageNotificationParam::new(level_to_sdk(message.level), message.data);
     sent.logger = message.logger;
     sent
 }
 
-/// A message as a notification.
+/// Creates the notification of a log message.
 pub(crate) fn notification(message: McpLogMessage) -> ServerNotification {
     ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(message_to_sdk(
         message,
     )))
 }
 
-/// The level that a request asks for, since 2026-07-28.
+/// Returns the minimum log level that a request asks for (MCP since 2026-07-28). Returns `None` if the request asks for
+/// no log messages.
 pub(crate) fn level_of_request(meta: &RequestMetaObject) -> Option<LogLevel> {
     meta.log_level().map(level_from_sdk)
 }
 
-/// Asks for log messages while a request runs (MCP specification 2026-07-28).
+/// Sets the minimum level of the log messages that the server sends while it handles the request (MCP since
+/// 2026-07-28).
 pub(crate) fn level_to_meta(level: LogLevel, meta: &mut RequestMetaObject) {
     meta.set_log_level(level_to_sdk(level));
 }
 
-/// Asks for log messages from now on (MCP until 2025-11-25).
+/// Creates the parameters of `logging/setLevel`, which sets the minimum level of all later log messages (MCP until
+/// 2025-11-25).
 pub(crate) fn level_request(level: LogLevel) -> SetLevelRequestParams {
     SetLevelRequestParams::new(level_to_sdk(level))
 }

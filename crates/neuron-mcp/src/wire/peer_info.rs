@@ -4,7 +4,7 @@ use rmcp::model::{Implementation, ProtocolVersion};
 
 use crate::{McpImplementation, McpVersion};
 
-/// Converts the identity of the peer.
+/// Converts the identity that the peer sent.
 pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImplementation {
     McpImplementation {
         name: implementation.name.clone(),
@@ -13,19 +13,19 @@ pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImp
     }
 }
 
-/// Converts our identity.
+/// Converts our identity for the peer.
 pub(crate) fn implementation_to_sdk(implementation: &McpImplementation) -> Implementation {
     let mut sent = Implementation::new(&implementation.name, &implementation.version);
     sent.title.clone_from(&implementation.title);
     sent
 }
 
-/// A version that both ends know.
+/// Converts a protocol version that the peer sent. Returns `None` if this crate does not support the version.
 pub(crate) fn version_from_sdk(version: &ProtocolVersion) -> Option<McpVersion> {
     McpVersion::ALL.into_iter().find(|known| known.as_str() == version.as_str())
 }
 
-/// A version as it is sent.
+/// Converts a protocol version for the peer.
 pub(crate) fn version_to_sdk(version: McpVersion) -> ProtocolVersion {
     match version {
         McpVersion::V2024_11_05 => ProtocolVersion::V_2024_11_05,

@@ -4,7 +4,8 @@ use rmcp::model::{
     ProgressNotification, ProgressNotificationParam, ProgressToken, ServerNotification,
 };
 
-/// Creates the notification of a call's progress.
+/// Creates the progress notification of a request. `token` is the progress token of the request. A `total` that is not
+/// finite is left out.
 pub(crate) fn notification(
     token: ProgressToken,
     progress: f64,
@@ -12,6 +13,7 @@ pub(crate) fn notification(
     message: Option<&str>,
 ) -> ServerNotification {
     let mut sent = ProgressNotificationParam::new(token, progress);
+    // JSON has no infinity and no NaN.
     sent.total = total.filter(|total| total.is_finite());
     sent.message = message.map(str::to_owned);
     ServerNotification::ProgressNotification(ProgressNotification::new(sent))

@@ -6,7 +6,7 @@ use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage};
 use super::content;
 use crate::{McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult, McpVersion};
 
-/// A prompt that a server offers.
+/// Converts a prompt of a server's list.
 pub(crate) fn from_sdk(prompt: Prompt) -> McpPrompt {
     let arguments = prompt.arguments.unwrap_or_default().into_iter();
     McpPrompt {
@@ -23,7 +23,7 @@ pub(crate) fn from_sdk(prompt: Prompt) -> McpPrompt {
     }
 }
 
-/// A prompt as it is offered.
+/// Converts a prompt for the list that a client receives.
 pub(crate) fn to_sdk(prompt: &McpPrompt) -> Prompt {
     let arguments = prompt.arguments.iter().map(|argument| {
         let mut sent = PromptArgument::new(&argument.name).with_required(argument.required);
@@ -35,7 +35,7 @@ pub(crate) fn to_sdk(prompt: &McpPrompt) -> Prompt {
     sent
 }
 
-/// A prompt that a server filled in.
+/// Converts a prompt with filled-in arguments that a server sent.
 pub(crate) fn result_from_sdk(result: GetPromptResult) -> McpPromptResult {
     let messages = result.messages.into_iter().map(|message| McpPromptMessage {
         role: role_from_sdk(&message.role),
@@ -44,7 +44,7 @@ pub(crate) fn result_from_sdk(result: GetPromptResult) -> McpPromptResult {
     McpPromptResult { description: result.description, messages: messages.collect() }
 }
 
-/// A prompt that is filled in, as it is sent to a client of a version.
+/// Converts a prompt with filled-in arguments for a client of this protocol version.
 pub(crate) fn result_to_sdk(result: &McpPromptResult, version: McpVersion) -> GetPromptResult {
     let messages = result.messages.iter().map(|message| {
         PromptMessage::new(role_to_sdk(message.role), content::to_sdk_in(&message.content, version))
@@ -54,7 +54,7 @@ pub(crate) fn result_to_sdk(result: &McpPromptResult, version: McpVersion) -> Ge
     sent
 }
 
-/// Converts the role of a message.
+/// Converts the role of a message that the peer sent.
 pub(crate) fn role_from_sdk(role: &rmcp::model::Role) -> Role {
     match role {
         rmcp::model::Role::Assistant => Role::Assistant,
@@ -62,7 +62,8 @@ pub(crate) fn role_from_sdk(role: &rmcp::model::Role) -> Role {
     }
 }
 
-/// Converts the role of a message. Any role except the assistant's is the user's.
+/// Converts the role of a message for the peer. Every role except the assistant becomes the user, because the protocol
+/// has only these two.
 pub(crate) fn role_to_sdk(role: Role) -> rmcp::model::Role {
     match role {
         Role::Assistant => rmcp::model::Role::Assistant,

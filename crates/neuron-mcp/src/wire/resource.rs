@@ -4,7 +4,7 @@ use rmcp::model::ResourceTemplate;
 
 use crate::McpResourceTemplate;
 
-/// A template that a server offers.
+/// Converts a resource template of a server's list.
 pub(crate) fn template_from_sdk(template: ResourceTemplate) -> McpResourceTemplate {
     McpResourceTemplate {
         uri_template: template.uri_template,
@@ -15,7 +15,7 @@ pub(crate) fn template_from_sdk(template: ResourceTemplate) -> McpResourceTempla
     }
 }
 
-/// A template as it is offered.
+/// Converts a resource template for the list that a client receives.
 pub(crate) fn template_to_sdk(template: &McpResourceTemplate) -> ResourceTemplate {
     let mut sent = ResourceTemplate::new(&template.uri_template, &template.name);
     sent.title.clone_from(&template.title);

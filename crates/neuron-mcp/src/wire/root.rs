@@ -5,12 +5,12 @@ use rmcp::model::{ListRootsResult, Root};
 
 use crate::McpRoot;
 
-/// The roots of a client.
+/// Converts the roots that a client sent.
 pub(crate) fn from_sdk(result: ListRootsResult) -> Vec<McpRoot> {
     result.roots.into_iter().map(|root| McpRoot { uri: root.uri, name: root.name }).collect()
 }
 
-/// The roots as they are sent.
+/// Converts the roots for the server.
 pub(crate) fn to_sdk(roots: &[McpRoot]) -> ListRootsResult {
     let roots = roots.iter().map(|root| {
         let mut sent = Root::new(&root.uri);

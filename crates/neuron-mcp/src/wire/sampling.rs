@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{content, prompt, tool};
 use crate::{ModelPreferences, SamplingRequest, SamplingResponse, TraceContext};
 
-/// Converts a server's request with its metadata.
+/// Converts a sampling request that a server sent. `trace_context` comes from the metadata of the request.
 pub(crate) fn request_from_sdk(
     sent: CreateMessageRequestParams,
     trace_context: Option<TraceContext>,
@@ -34,7 +34,7 @@ pub(crate) fn request_from_sdk(
     }
 }
 
-/// Converts a request for the client.
+/// Converts a sampling request for the client. The trace context is not part of the result.
 pub(crate) fn request_to_sdk(request: &SamplingRequest) -> CreateMessageRequestParams {
     let messages = request.messages.iter().map(message_to_sdk).collect();
     let mut sent = CreateMessageRequestParams::new(messages, request.max_tokens);
@@ -76,7 +76,7 @@ fn preferences_to_sdk(preferences: &ModelPreferences) -> model::ModelPreferences
     sent
 }
 
-/// Converts a client's response.
+/// Converts a client's response to a sampling request.
 pub(crate) fn response_from_sdk(result: CreateMessageResult) -> SamplingResponse {
     SamplingResponse {
         message: message_from_sdk(result.message),
@@ -91,7 +91,7 @@ pub(crate) fn response_from_sdk(result: CreateMessageResult) -> SamplingResponse
     }
 }
 
-/// Converts a response for the server.
+/// Converts the response of the model for the server.
 pub(crate) fn response_to_sdk(response: &SamplingResponse) -> CreateMessageResult {
     let message = message_to_sdk(&response.message);
     let mut result = CreateMessageResult::new(message, response.model.clone());
@@ -100,7 +100,7 @@ pub(crate) fn response_to_sdk(response: &SamplingResponse) -> CreateMessageResul
         StopReason::StopSequence => "stopSequence".to_owned(),
         StopReason::MaxTokens => "maxTokens".to_owned(),
         StopReason::ToolUse => "toolUse".to_owned(),
-        // As it is stored: snake case, or the provider's words.
+        // Other reasons are sent in their stored form, which is snake case or the text of the provider.
         other => serde_json::to_value(other)
             .ok()
             .and_then(|reason| reason.as_str().map(str::to_owned))
@@ -126,7 +126,7 @@ fn block_from_sdk(block: SamplingMessageContentBlock) -> ContentBlock {
         SamplingMessageContentBlock::Image(image) => ContentBlock::Image {
             source: ImageSource::Base64 { media_type: image.mime_type, data: image.data },
         },
-        // No provider of ours takes sound: the model is told that there was some.
+        // No provider of this workspace accepts audio. The model gets a text with the audio's type instead.
         SamplingMessageContentBlock::Audio(audio) => {
             ContentBlock::Text(format!("[audio, {}]", audio.mime_type))
         }
@@ -142,12 +142,12 @@ fn block_from_sdk(block: SamplingMessageContentBlock) -> ContentBlock {
     }
 }
 
-/// Thinking and what only one vendor understands stay here.
+/// Converts a message for the peer. Thinking and blocks without a text are left out, because MCP has no equivalent.
 fn message_to_sdk(message: &Message) -> SamplingMessage {
     let mut blocks: Vec<_> = message.content.iter().filter_map(block_to_sdk).collect();
     let role = prompt::role_to_sdk(message.role);
     match blocks.pop() {
-        // The older versions of the protocol know messages of one block only.
+        // Older versions of the protocol allow only one block in a message.
         Some(block) if blocks.is_empty() => SamplingMessage::new(role, block),
         last => {
             blocks.extend(last);
@@ -156,6 +156,7 @@ fn message_to_sdk(message: &Message) -> SamplingMessage {
     }
 }
 
+/// Converts a block of a message. Returns `None` for thinking and for a block without a text.
 fn block_to_sdk(block: &ContentBlock) -> Option<SamplingMessageContentBlock> {
     Some(match block {
         ContentBlock::Image { source: ImageSource::Base64 { media_type, data } } => {

@@ -1,4 +1,4 @@
-//! Attributes of spans from requests and responses of the SDK.
+//! Subjects and failures of spans, from requests and responses of the SDK.
 
 use neuron_types::McpError;
 use rmcp::model::{ClientRequest, Reference, ServerResult};
@@ -6,7 +6,7 @@ use rmcp::model::{ClientRequest, Reference, ServerResult};
 use crate::span::{Failure, Subject};
 use crate::{McpCancelled, McpRequestError, McpTimeout};
 
-/// Returns the subject of a request to a server.
+/// Returns the span's subject for a request to a server.
 pub(crate) fn of_client_request(request: &ClientRequest) -> Subject<'_> {
     let method = request.method();
     match request {
@@ -20,7 +20,8 @@ pub(crate) fn of_client_request(request: &ClientRequest) -> Subject<'_> {
     }
 }
 
-/// Returns the subject of a completion, which is an argument of a prompt or a variable of a template.
+/// Returns the span's subject for a completion request. `target` is the prompt or the resource template whose argument
+/// is completed.
 pub(crate) fn of_completion<'a>(method: &'a str, target: &'a Reference) -> Subject<'a> {
     match target {
         Reference::Prompt(prompt) => Subject::prompt(method, &prompt.name),
@@ -28,7 +29,7 @@ pub(crate) fn of_completion<'a>(method: &'a str, target: &'a Reference) -> Subje
     }
 }
 
-/// Returns the failure of a tool whose result is an error.
+/// Returns [`Failure::TOOL`] if a tool has returned an error. Returns `None` for any other result.
 pub(crate) fn failed_tool(result: &ServerResult) -> Option<Failure> {
     match result {
         ServerResult::CallToolResult(result) if result.is_error == Some(true) => {
@@ -38,7 +39,7 @@ pub(crate) fn failed_tool(result: &ServerResult) -> Option<Failure> {
     }
 }
 
-/// Returns the failure of a request.
+/// Returns the failure to record in the span of a request that failed with `error`.
 pub(crate) fn failure(error: &McpError) -> Failure {
     match error {
         McpError::Transport(_) | McpError::Connection(_) => Failure::TRANSPORT,

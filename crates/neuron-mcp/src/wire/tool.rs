@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::content;
 use crate::McpVersion;
 
-/// A tool that a server offers, with its schemas as the server wrote them.
+/// Converts a tool of a server's list. The input schema keeps the server's form, without the fields that this workspace
+/// reserves for model vendors.
 pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
     let annotated_title =
         tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
@@ -27,12 +28,13 @@ pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
         }),
         cache_control: None,
     };
-    // A foreign server has no say in what a provider's request tells of a tool beside its schema.
+    // A server must not be able to set vendor-specific fields of the requests to a model provider.
     let input_schema = definition.plain_schema().into_owned();
     ToolDefinition { input_schema, ..definition }
 }
 
-/// A tool as it is offered. The protocol wants schemas of objects: one that is no object says nothing.
+/// Converts a tool for the list that a client receives. The protocol allows only object schemas. An input schema that
+/// is not an object is replaced by `{"type": "object"}`, and an output schema of another type is left out.
 pub(crate) fn definition_to_sdk(definition: &ToolDefinition) -> Tool {
     let mut tool = Tool::new(
         definition.name.clone(),
@@ -58,13 +60,14 @@ pub(crate) fn definition_to_sdk(definition: &ToolDefinition) -> Tool {
     tool
 }
 
+/// Adds the `type` that is missing in a schema. A schema that is not a JSON object becomes `{"type": "object"}`.
 fn object_schema(schema: &Value) -> JsonObject {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     schema.entry("type").or_insert_with(|| "object".into());
     schema
 }
 
-/// A tool's result as a server sent it.
+/// Converts the result of a tool that a server sent.
 pub(crate) fn output_from_sdk(result: CallToolResult) -> ToolOutput {
     ToolOutput {
         content: result.content.into_iter().map(content::from_sdk).collect(),
@@ -73,14 +76,15 @@ pub(crate) fn output_from_sdk(result: CallToolResult) -> ToolOutput {
     }
 }
 
-/// A tool's result as it is sent to a client of a version.
+/// Converts the result of a tool for a client of this protocol version.
 pub(crate) fn output_to_sdk(output: &ToolOutput, version: McpVersion) -> CallToolResult {
     let blocks = output.content.iter().map(|item| content::to_sdk_in(item, version)).collect();
     let mut result = match output.is_error {
         true => CallToolResult::error(blocks),
         false => CallToolResult::success(blocks),
     };
-    // Before 2026-07-28 it is an object: clients refuse anything else. The text has it too.
+    // Before 2026-07-28, structured content must be an object. Clients reject anything else. The text content has the
+    // same data.
     let is_readable = |content: &&Value| content.is_object() || !version.has_handshake();
     result.structured_content = output.structured_content.as_ref().filter(is_readable).cloned();
     result
@@ -97,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_goes_there_and_back() {
+    fn definition_round_trips() {
         let json = json!({
             "name": "look",
             "title": "Look",
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn options_for_vendors_neither_come_from_a_server_nor_go_to_a_client() {
+    fn vendor_fields_of_a_tool_do_not_cross_the_protocol() {
         let schema = json!({ "type": "object" });
         let plain = read(json!({ "name": "t", "inputSchema": schema }));
         let tool = plain.clone().with_vendor_field("anthropic", "type", "bash_20250124");
@@ -125,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn older_servers_have_the_title_in_the_annotations() {
+    fn title_falls_back_to_the_annotations() {
         let annotated = |title: Value| {
             let mut tool =
                 json!({ "name": "t", "inputSchema": {}, "annotations": { "title": "Old" } });
@@ -137,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_that_are_no_objects_are_sent_as_what_the_protocol_takes() {
+    fn non_object_schemas_are_replaced_or_left_out() {
         let definition = |input_schema: Value, output_schema: Value| {
             let output_schema = Some(output_schema);
             ToolDefinition {
@@ -152,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn results_go_there_and_back() {
+    fn tool_results_round_trip() {
         for (json, is_error, structured) in [
             (json!({ "content": [], "isError": true }), true, None),
             (

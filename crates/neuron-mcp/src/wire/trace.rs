@@ -1,12 +1,11 @@
-//! W3C trace context in the metadata of requests.
-//!
-//! (MCP specification 2026-07-28, basic: `traceparent`, `tracestate` and `baggage` in `_meta`.)
+//! The W3C trace context in the metadata of requests. The fields of `_meta` are `traceparent`, `tracestate` and
+//! `baggage` (MCP specification 2026-07-28).
 
 use rmcp::model::MetaObject;
 
 use crate::TraceContext;
 
-/// The trace context in a request's metadata.
+/// Returns the trace context in the metadata of a request. Returns `None` if there is no `traceparent`.
 pub(crate) fn from_meta(meta: &MetaObject) -> Option<TraceContext> {
     let mut trace = TraceContext::new(meta.get_traceparent()?);
     trace.tracestate = meta.get_tracestate().map(str::to_owned);
@@ -14,7 +13,7 @@ pub(crate) fn from_meta(meta: &MetaObject) -> Option<TraceContext> {
     Some(trace)
 }
 
-/// Puts it into a request's metadata.
+/// Writes a trace context into the metadata of a request.
 pub(crate) fn to_meta(trace: &TraceContext, meta: &mut MetaObject) {
     meta.set_traceparent(&trace.traceparent);
     if let Some(tracestate) = &trace.tracestate {

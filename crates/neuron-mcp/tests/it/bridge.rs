@@ -204,7 +204,7 @@ async fn result_keeps_every_kind_of_content() {
                 ContentItem::Resource { resource: text },
                 ContentItem::Resource { resource: EmbeddedResource::blob("a:c", "aGk=") },
                 ContentItem::ResourceLink { resource: link },
-                ContentItem::Text("[image] (what the server sent of it cannot be read)".into()),
+                ContentItem::Text("[image] (the server sent invalid base64)".into()),
             ],
             structured_content: Some(json!({ "n": 1 })),
             is_error: true,

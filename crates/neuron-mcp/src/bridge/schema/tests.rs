@@ -1,4 +1,4 @@
-//! Tests of converted schemas, for which the same arguments must be valid.
+//! Tests of the conversion of schemas. A converted schema must accept the same arguments as the original.
 
 use proptest::prelude::*;
 
@@ -7,13 +7,17 @@ use super::*;
 #[track_caller]
 fn check(schema: Value, expected: Value) {
     let cleaned = cleaned(&schema);
-    // With the order of the keywords.
+    // Compared as text, because the order of the keywords matters too.
     assert_eq!(cleaned.to_string(), expected.to_string());
-    assert_eq!(super::cleaned(&cleaned).to_string(), cleaned.to_string(), "once is enough");
+    assert_eq!(
+        super::cleaned(&cleaned).to_string(),
+        cleaned.to_string(),
+        "a second conversion changed the schema"
+    );
 }
 
 #[test]
-fn there_is_an_object_at_the_top() {
+fn schema_becomes_an_object_schema() {
     let empty = json!({ "type": "object", "properties": {} });
     for nothing in [json!({}), json!(true), json!(null), json!({ "type": null }), empty.clone()] {
         check(nothing, empty.clone());
@@ -24,12 +28,12 @@ fn there_is_an_object_at_the_top() {
         json!({ "properties": { "a": {} }, "additionalProperties": false, "title": "T" }),
         json!({ "type": "object", "properties": { "a": {} }, "additionalProperties": false, "title": "T" }),
     );
-    // It takes no arguments at all, and says so.
+    // The schema accepts no object, so it accepts no arguments.
     check(json!({ "type": "string" }), json!({ "type": "string", "properties": {} }));
 }
 
 #[test]
-fn what_vendors_refuse_at_the_top_is_left_out() {
+fn unsupported_root_keywords_are_removed() {
     check(
         json!({
             "$schema": "http://json-schema.org/draft-07/schema#",
@@ -45,14 +49,14 @@ fn what_vendors_refuse_at_the_top_is_left_out() {
             "definitions": { "A": { "type": "string" } },
         }),
     );
-    // A property of that name is none of it.
+    // A property may have the name of such a keyword.
     let property =
         json!({ "type": "object", "properties": { "$schema": {}, "$id": {}, "$ref": {} } });
     check(property.clone(), property);
 }
 
 #[test]
-fn references_to_elsewhere_stay_as_they_are() {
+fn schema_with_external_reference_keeps_its_id() {
     let remote = json!({
         "$id": "https://example.com/a",
         "type": "object",
@@ -69,7 +73,7 @@ fn references_to_elsewhere_stay_as_they_are() {
 }
 
 #[test]
-fn other_drafts_are_written_anew() {
+fn older_drafts_are_converted_to_2020_12() {
     let of = |draft: &str, property: Value| {
         json!({
             "$schema": format!("http://json-schema.org/{draft}/schema#"),
@@ -120,9 +124,9 @@ fn other_drafts_are_written_anew() {
     }
 }
 
-/// A reference by place finds nothing if what stands there is moved.
+/// A JSON pointer becomes invalid if the conversion moves the part that it points to.
 #[test]
-fn what_is_referred_to_does_not_move() {
+fn schema_is_unchanged_if_conversion_would_break_a_reference() {
     let schema = json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "type": "object",
@@ -149,7 +153,7 @@ const DRAFTS: [&str; 6] = [
     "",
 ];
 
-/// A schema of keywords old and new.
+/// Generates schemas with keywords of all drafts.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(json!(true)),
@@ -199,7 +203,7 @@ fn schema() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Values, most of them with arguments in them.
+/// Generates JSON values. Objects use the property names of [`schema`].
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![Just(json!(null)), Just(json!("x")), (0..3).prop_map(|n| json!(n))];
     leaf.prop_recursive(3, 16, 3, |inner| {
@@ -218,7 +222,7 @@ proptest! {
     #![proptest_config(ProptestConfig { max_global_rejects: 100_000, ..ProptestConfig::with_cases(1000) })]
 
     #[test]
-    fn the_same_arguments_are_valid(
+    fn converted_schema_accepts_the_same_arguments(
         schema in schema(),
         draft in prop::sample::select(&DRAFTS[..]),
         exclusive in any::<bool>(),
@@ -235,16 +239,16 @@ proptest! {
         let known = if draft == DRAFTS[0] { old } else { json!({ "type": "array", "items": { "type": "integer" } }) };
         schema.insert("definitions".to_owned(), json!({ "d": known }));
         let schema = Value::Object(schema);
-        // Not every draft takes every keyword in every form.
-        let Some(before) = validator(&schema) else { return Err(TestCaseError::reject("no schema")) };
+        // A generated keyword may be invalid in the selected draft.
+        let Some(before) = validator(&schema) else { return Err(TestCaseError::reject("invalid schema")) };
         let cleaned = cleaned(&schema);
         let after = validator(&cleaned);
-        prop_assert!(after.is_some(), "{} is none", cleaned);
+        prop_assert!(after.is_some(), "{} is not a valid schema", cleaned);
         for arguments in &arguments {
             prop_assert_eq!(
                 before.is_valid(arguments),
                 after.as_ref().is_some_and(|after| after.is_valid(arguments)),
-                "{} of {}, which is {} now", arguments, schema, cleaned,
+                "{} for {}, converted to {}", arguments, schema, cleaned,
             );
         }
         prop_assert_eq!(&super::cleaned(&cleaned), &cleaned);

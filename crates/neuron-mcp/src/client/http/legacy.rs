@@ -1,9 +1,11 @@
-//! The HTTP of MCP 2024-11-05, behind the SDK's transport for Streamable HTTP.
+//! The HTTP transport of MCP 2024-11-05, behind the interface of the SDK's Streamable HTTP transport.
 //!
-//! A GET opens the event stream of a connection. Its first event, `endpoint`, names the URL for messages. All messages
-//! of the server are events of the stream. A client detects such a server by the first event, after the server has
-//! refused the POST of `initialize` (MCP 2025-03-26, "Transports", "Backwards Compatibility"). The stream cannot be
-//! resumed, so the connection ends with it.
+//! A GET request opens the event stream of a connection. Its first event, `endpoint`, contains the URL for messages.
+//! The server sends all its messages as events of this stream. The stream cannot be resumed, so the connection ends
+//! with it.
+//!
+//! A client first tries Streamable HTTP. If the server refuses the POST of `initialize`, the client sends a GET and
+//! checks for the `endpoint` event (MCP 2025-03-26, "Transports", "Backwards Compatibility").
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -17,35 +19,39 @@ use rmcp::transport::streamable_http_client::{
 
 use super::session_client::{Headers, HttpError, SessionHttpClient};
 
-/// Placeholder for a session id, because the SDK opens an event stream only for a session. It is never sent.
+/// A placeholder for the session id, because the SDK opens an event stream only if there is a session. The placeholder
+/// is never sent.
 const SESSION: &str = "2024-11-05";
 
 /// The state of a connection to a server of MCP 2024-11-05.
 #[derive(Default)]
 pub(super) struct Legacy {
+    /// The URL for messages, once the server has sent it.
     endpoint: OnceLock<Arc<str>>,
-    /// The events after the response to `initialize`, until the SDK asks for them.
+    /// The event stream after the response to `initialize`, until the SDK takes it.
     events: Mutex<Option<BoxedSseResponse>>,
 }
 
 impl Legacy {
-    /// Returns the URL for messages if the server uses this transport.
+    /// Returns the URL for messages. Returns `None` if the server does not use this transport.
     pub(super) fn endpoint(&self) -> Option<Arc<str>> {
         self.endpoint.get().cloned()
     }
 
-    /// Takes the events. Later calls return `None`.
+    /// Takes the event stream. Returns `None` before the response to `initialize`, and after the first call.
     pub(super) fn take_events(&self) -> Option<BoxedSseResponse> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl SessionHttpClient {
-    /// Opens the event stream, and sends `initialize` to the URL that it names. `refusal` is the error of the POST.
+    /// Opens the event stream, and sends `initialize` to the URL in the first event. `refusal` is the error of the
+    /// earlier POST.
     ///
     /// # Errors
     ///
-    /// Returns `refusal` if the server has no event stream that begins with `endpoint`.
+    /// Returns `refusal` if the server does not open an event stream that starts with `endpoint`. Otherwise returns the
+    /// error of the stream or of `initialize`.
     pub(super) async fn begin_legacy(
         &self,
         url: Arc<str>,
@@ -59,9 +65,10 @@ impl SessionHttpClient {
             return Err(refusal);
         };
         let endpoint = endpoint(&url, named.trim())?;
-        tracing::debug!(target: "neuron_mcp", "the server speaks the HTTP of MCP 2024-11-05");
+        tracing::debug!(target: "neuron_mcp", "the server uses the HTTP transport of MCP 2024-11-05");
         let endpoint = self.legacy.endpoint.get_or_init(|| endpoint);
         self.post_legacy(Arc::clone(endpoint), initialize, headers).await?;
+        // Events before the response, which the SDK must receive after it.
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
             let event = event?;
@@ -86,7 +93,7 @@ impl SessionHttpClient {
         ))
     }
 
-    /// Sends a message. Its response is an event.
+    /// Sends a message. The response arrives as an event of the stream.
     pub(super) async fn post_legacy(
         &self,
         endpoint: Arc<str>,
@@ -109,7 +116,8 @@ impl SessionHttpClient {
         }
     }
 
-    /// Opens the event stream. Returns the data of its `endpoint` event, which is the first, and the events after it.
+    /// Opens the event stream. Returns the data of the first event, `endpoint`, and the events after it. Returns `None`
+    /// if the stream cannot be opened or starts with another event.
     async fn open(&self, url: Arc<str>, headers: Headers) -> Option<(String, BoxedSseResponse)> {
         let mut events = self.get_stream(url, None, None, None, headers).await.ok()?;
         let first = events.next().await?.ok()?;
@@ -117,7 +125,8 @@ impl SessionHttpClient {
         is_endpoint.then_some((first.data.unwrap_or_default(), events))
     }
 
-    /// Ends the connection when its event stream ends. Events that are not messages are skipped.
+    /// Returns a stream that skips events that are not messages, and ends the connection when the event stream ends or
+    /// fails.
     fn ending_with(&self, events: BoxedSseResponse) -> BoxedSseResponse {
         let is_message =
             |event: &Option<String>| matches!(event.as_deref(), None | Some("" | "message"));
@@ -130,7 +139,7 @@ impl SessionHttpClient {
             let is_passed = match event {
                 Ok(event) => is_message(&event.event),
                 Err(error) => {
-                    tracing::debug!(target: "neuron_mcp", %error, "the event stream of the server broke");
+                    tracing::debug!(target: "neuron_mcp", %error, "the event stream of the server failed");
                     broken.cancel();
                     true
                 }
@@ -141,16 +150,18 @@ impl SessionHttpClient {
     }
 }
 
-/// Returns the URL for messages. It must have the origin of the stream, because the user's headers are sent to it.
+/// Resolves the URL for messages, which the server `named`, against the URL of the stream. Both must have the same
+/// origin, because the user's headers are sent to the URL.
 fn endpoint(stream: &str, named: &str) -> Result<Arc<str>, HttpError> {
     let refused = |text: String| StreamableHttpError::UnexpectedServerResponse(text.into());
     let parsed = Url::parse(stream).and_then(|stream| Ok((stream.join(named)?, stream)));
-    let (endpoint, stream) =
-        parsed.map_err(|error| refused(format!("the `endpoint` event names no URL: {error}")))?;
+    let (endpoint, stream) = parsed.map_err(|error| {
+        refused(format!("the `endpoint` event contains an invalid URL: {error}"))
+    })?;
     match endpoint.origin() == stream.origin() {
         true => Ok(endpoint.as_str().into()),
         false => Err(refused(format!(
-            "the `endpoint` event names another server, {}, to which nothing is sent",
+            "the `endpoint` event names another server, {}: no message is sent to it",
             endpoint.origin().ascii_serialization()
         ))),
     }

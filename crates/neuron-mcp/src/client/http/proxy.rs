@@ -1,4 +1,4 @@
-//! Names the proxy in connection errors.
+//! Proxies of the environment, and their names in connection errors.
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;
@@ -6,8 +6,8 @@ use reqwest::Url;
 use super::is_loopback;
 use crate::causes::with_causes;
 
-/// Returns the text of an error with its causes, and with the proxy that the environment sets for the URL of the
-/// request. The text has no URL and no credentials, because both may contain secrets.
+/// Returns the text of an error with its causes. If the connection through a proxy failed, the text names the proxy.
+/// The text has no URL and no credentials, because both may contain secrets.
 pub(crate) fn error_text(error: &reqwest::Error) -> String {
     let text = match std::error::Error::source(error) {
         Some(cause) => with_causes(cause),
@@ -20,7 +20,8 @@ pub(crate) fn error_text(error: &reqwest::Error) -> String {
     }
 }
 
-/// Returns the host and the port of the proxy that the environment sets for a URL. `None` for a direct connection.
+/// Returns the host and port of the proxy that environment variables set for a URL. Returns `None` for a direct
+/// connection.
 pub(super) fn of_environment(url: &Url) -> Option<String> {
     if is_loopback(url) {
         return None;

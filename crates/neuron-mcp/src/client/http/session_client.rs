@@ -1,4 +1,4 @@
-//! An HTTP client whose requests end with their connection.
+//! An HTTP client whose requests are cancelled when their connection ends.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -25,28 +25,28 @@ use crate::client::watch::no_answer;
 use crate::route::SessionSlot;
 use crate::wire;
 
-/// Text of the SDK's error for an event over the limit. The type of the error is private.
+/// Text of the SDK's error for an event that exceeds the maximum size. The type of the error is private.
 const EVENT_TOO_LARGE: &str = "SSE event exceeded the maximum size";
 
-/// An HTTP client for one connection.
+/// An HTTP client for a single connection.
 ///
-/// The SDK's transport sends the first messages of a connection even if the caller no longer waits for it, and handles
-/// nothing else meanwhile. This client cancels them when the connection ends.
+/// The SDK's transport waits for the first messages of a connection even if the caller has dropped the connection. This
+/// client cancels all its requests when the connection ends.
 #[derive(Clone)]
 pub(in crate::client) struct SessionHttpClient {
     pub(super) client: reqwest::Client,
     pub(super) authorization: Authorization,
     pub(super) max_message_bytes: usize,
-    /// Cancels all requests.
+    /// Cancelled when the connection ends. Cancels all requests.
     pub(super) ended: CancellationToken,
-    /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as not
-    /// supporting the method.
+    /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as a
+    /// server that does not know the method.
     pub(super) patience: Duration,
-    /// True once a message other than `server/discover` was sent.
+    /// `true` once a message other than `server/discover` was sent.
     pub(super) begun: Arc<AtomicBool>,
-    /// The slot for the session id.
+    /// The slot for the session id, which spans read.
     pub(super) session: SessionSlot,
-    /// The state of a connection to a server that has only the HTTP of MCP 2024-11-05.
+    /// The state of the HTTP transport of MCP 2024-11-05, for servers that support no other.
     pub(super) legacy: Arc<Legacy>,
 }
 
@@ -54,6 +54,7 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
 impl SessionHttpClient {
+    /// Runs a request until the connection ends.
     pub(super) async fn unless_ended<T>(
         &self,
         exchange: impl Future<Output = Result<T, HttpError>>,
@@ -65,12 +66,13 @@ impl SessionHttpClient {
         }
     }
 
+    /// Ends a stream when the connection ends.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
 
-    /// Replaces an event over the limit by an error response to the request, as over stdio. The SDK would report a lost
-    /// connection.
+    /// Replaces an event that exceeds the maximum size by an error response to `request`, as the stdio transport does.
+    /// The SDK would report a lost connection.
     fn explain_limit(&self, stream: BoxedSseResponse, request: RequestId) -> BoxedSseResponse {
         let limit = self.max_message_bytes;
         let explained = stream.map(move |event| match event {
@@ -85,14 +87,15 @@ impl SessionHttpClient {
         explained.boxed()
     }
 
-    /// Stores the session id. The SDK passes it with every request after the first response.
+    /// Stores the session id for spans. The SDK passes the id with every request after the first response.
     fn note(&self, session: Option<&Arc<str>>) {
         if let Some(session) = session {
             self.session.set(Arc::clone(session));
         }
     }
 
-    /// Returns the id of the message if it is the `server/discover` request that opens the connection.
+    /// Returns the request id if the message is the first `server/discover` of the connection. Returns `None` for any
+    /// other message.
     fn discovery(&self, message: &ClientJsonRpcMessage) -> Option<RequestId> {
         if let JsonRpcMessage::Request(request) = message
             && let ClientRequest::DiscoverRequest(_) = &request.request
@@ -103,6 +106,8 @@ impl SessionHttpClient {
         None
     }
 
+    /// Runs a POST request. `request` is the id of the message if it is a request. `discovery` is its id if it is the
+    /// first `server/discover`, for which a timeout becomes an error response.
     async fn exchange(
         &self,
         request: Option<RequestId>,
@@ -131,8 +136,8 @@ impl SessionHttpClient {
     }
 }
 
-/// Every request has the message limit of the transport. The SDK's `_token` is ignored, because [`Authorization`]
-/// provides the token.
+/// The client implements the methods with the maximum message size. The SDK's `_token` is ignored, because
+/// [`Authorization`] provides the token.
 impl StreamableHttpClient for SessionHttpClient {
     type Error = reqwest::Error;
 
@@ -161,7 +166,7 @@ impl StreamableHttpClient for SessionHttpClient {
                 .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
         });
         match self.exchange(request, discovery, exchange).await {
-            // A server without Streamable HTTP refuses the POST of `initialize`.
+            // A server that supports only the older HTTP transport refuses the POST of `initialize`.
             Err(refusal @ StreamableHttpError::UnexpectedServerResponse(_))
                 if is_initialize(&message) =>
             {
@@ -177,8 +182,8 @@ impl StreamableHttpClient for SessionHttpClient {
         }
     }
 
-    /// Deletes the session. The SDK calls it after the end of the connection and limits its time, so the request is not
-    /// cancelled with the connection.
+    /// Deletes the session. The SDK calls this after the end of the connection, with its own time limit. So the request
+    /// is not cancelled with the connection.
     async fn delete_session(
         &self,
         uri: Arc<str>,

@@ -1,6 +1,7 @@
-//! The messages of a server's output.
+//! Parsing of the lines that a server writes to its output.
 //!
-//! A line that is not a message is logged and skipped. If the line is the response to a request, the request fails.
+//! A line that is not a message is logged and skipped. If the line is an invalid response, the request fails with an
+//! error.
 
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
@@ -12,24 +13,24 @@ use super::response_id::response_id;
 use crate::lines::{LineReader, Piece};
 use crate::wire;
 
-/// Maximum number of logged characters of a line.
+/// Maximum number of characters of a line that are logged.
 const SHOWN_CHARS: usize = 200;
-/// Maximum number of warnings about lines that are not messages. Later ones are logged at `DEBUG`.
+/// Maximum number of warnings about lines that are not messages. Further lines are logged at level `DEBUG`.
 const WARNINGS: u32 = 10;
 
 type FromServer = RxJsonRpcMessage<RoleClient>;
 type ToServer = TxJsonRpcMessage<RoleClient>;
 
-/// The content of a line.
+/// The result of parsing a line.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A message, or the messages of a batch.
+    /// A single message, or the messages of a batch.
     Messages(Vec<FromServer>),
-    /// The error response to a request that cannot be parsed.
+    /// The error response to send for a request that cannot be parsed.
     Refused(Box<ToServer>),
-    /// A line that is not a message, or that is ignored.
+    /// The line is empty, is not a message, or is part of a line that is too long.
     Nothing,
-    /// The server has closed its output. Every later call returns `End` too.
+    /// The server has closed its output. Every later call of [`Inbox::next`] also returns `End`.
     End,
 }
 
@@ -39,24 +40,25 @@ impl Incoming {
     }
 }
 
-/// A reader of messages.
+/// A reader of the messages in a server's output.
 #[derive(Debug)]
 pub(super) struct Inbox<R> {
     lines: LineReader<R>,
+    /// Maximum size of a message in bytes.
     limit: usize,
-    /// First bytes of a line that is too long and whose request id has not been found yet.
+    /// First bytes of a line that is too long. Set until its request id is found or the line ends.
     head: Option<Vec<u8>>,
     /// Number of logged warnings.
     warnings: u32,
 }
 
 impl<R: AsyncRead + Unpin> Inbox<R> {
-    /// Creates a reader of messages of at most `limit` bytes.
+    /// Creates a reader. A message may have at most `limit` bytes.
     pub(super) fn new(input: R, limit: usize) -> Self {
         Self { lines: LineReader::new(input, limit), limit, head: None, warnings: 0 }
     }
 
-    /// Waits for the next line. Cancel safe.
+    /// Reads and parses the next line. Cancel safe.
     pub(super) async fn next(&mut self) -> Incoming {
         match self.lines.next().await {
             Ok(None) => Incoming::End,
@@ -70,7 +72,9 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
+    /// Parses a complete line.
     fn line(&mut self, line: &[u8]) -> Incoming {
+        // Some programs start their output with a byte order mark.
         let line = line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line).trim_ascii();
         match line.first() {
             None => Incoming::Nothing,
@@ -82,7 +86,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Parses several messages in one line, which only protocol version 2025-03-26 allows.
+    /// Parses a batch, which is several messages in one line. Only protocol version 2025-03-26 has batches.
     fn batch(&mut self, line: &[u8]) -> Incoming {
         let values: Vec<Value> = match serde_json::from_slice(line) {
             Ok(values) => values,
@@ -94,7 +98,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
                 Ok(message) => messages.push(message),
                 Err(error) => match self.not_of_the_protocol(&value, &error) {
                     Incoming::Messages(errors) => messages.extend(errors),
-                    // An invalid request within a batch gets no error response.
+                    // An invalid request in a batch gets no error response, because a line has only one result here.
                     Incoming::Refused(_) | Incoming::Nothing | Incoming::End => {}
                 },
             }
@@ -102,6 +106,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         Incoming::Messages(messages)
     }
 
+    /// Handles a line that cannot be parsed as a message. `error` is the error of parsing.
     fn unreadable(&mut self, line: &[u8], error: &serde_json::Error) -> Incoming {
         match serde_json::from_slice::<Value>(line) {
             Ok(value) => self.not_of_the_protocol(&value, error),
@@ -112,39 +117,43 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Handles JSON that is not a message, or a message that the protocol does not have.
+    /// Handles JSON that is not a valid message, by the members `id` and `method`. A response fails its request, a
+    /// request is refused, and a notification is ignored.
     fn not_of_the_protocol(&mut self, value: &Value, error: &serde_json::Error) -> Incoming {
         let id =
             value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
         match (id, value.get("method")) {
             (Some(id), None) => unreadable_answer(id, error),
             (Some(id), Some(method)) => {
-                tracing::warn!(%method, %error, "a request of the server cannot be read; it is refused");
+                tracing::warn!(%method, %error, "refused an invalid request of the server");
                 let refused = ErrorData::invalid_request(
-                    format!("this request cannot be read: {error}"),
+                    format!("this request cannot be parsed: {error}"),
                     None,
                 );
                 Incoming::Refused(Box::new(JsonRpcMessage::error(refused, Some(id))))
             }
             (None, Some(method)) => {
-                tracing::debug!(%method, %error, "a notification of the server cannot be read");
+                tracing::debug!(%method, %error, "ignored an invalid notification of the server");
                 Incoming::Nothing
             }
             (None, None) => self.no_message(value.to_string().as_bytes(), error),
         }
     }
 
+    /// Logs a line that is not a message.
     fn no_message(&mut self, line: &[u8], error: &dyn std::fmt::Display) -> Incoming {
         let line = beginning(line);
         if self.warnings < WARNINGS {
             self.warnings += 1;
-            tracing::warn!(line, %error, "the server wrote something that is no message to its output");
+            tracing::warn!(line, %error, "skipped a line of the server's output that is not a message");
         } else {
-            tracing::debug!(line, %error, "the server wrote something that is no message to its output");
+            tracing::debug!(line, %error, "skipped a line of the server's output that is not a message");
         }
         Incoming::Nothing
     }
 
+    /// Handles the beginning of a line that is too long. If its beginning contains the request id, the request fails
+    /// now.
     fn too_long(&mut self, head: Vec<u8>) -> Incoming {
         match response_id(&head, &[]) {
             Some(id) => too_long_answer(id, self.limit),
@@ -155,29 +164,32 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
+    /// Handles the end of a line that is too long. If its end contains the request id, the request fails now.
     fn too_long_ends(&mut self, tail: &[u8], bytes: u64) -> Incoming {
         let Some(head) = self.head.take() else { return Incoming::Nothing };
         match response_id(&head, tail) {
             Some(id) => too_long_answer(id, self.limit),
             None => {
                 let reason =
-                    format!("it has {bytes} bytes, more than the {} that are allowed", self.limit);
+                    format!("the line has {bytes} bytes, but the maximum is {}", self.limit);
                 self.no_message(&head, &reason)
             }
         }
     }
 }
 
+/// Returns the error response that replaces a response that cannot be parsed.
 fn unreadable_answer(id: RequestId, error: &serde_json::Error) -> Incoming {
     Incoming::message(JsonRpcMessage::error(wire::error::unreadable(error), Some(id)))
 }
 
+/// Returns the error response that replaces a response that is too long.
 fn too_long_answer(id: RequestId, limit: usize) -> Incoming {
-    tracing::warn!(%id, limit, "an answer of the server is too long");
+    tracing::warn!(%id, limit, "a response of the server is too long");
     Incoming::message(JsonRpcMessage::error(wire::error::too_long(limit), Some(id)))
 }
 
-/// Returns the beginning of a line for a log.
+/// Returns the first [`SHOWN_CHARS`] characters of a line, for a log.
 pub(super) fn beginning(line: &[u8]) -> String {
     // A UTF-8 character has at most four bytes.
     let line = String::from_utf8_lossy(line.get(..4 * SHOWN_CHARS).unwrap_or(line));

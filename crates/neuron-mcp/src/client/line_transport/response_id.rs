@@ -1,15 +1,16 @@
-//! The request id of a response line that is too long or damaged, found in the first and last bytes of the line.
+//! Search for the request id in a response line that is too long or damaged, of which only the first and last bytes are
+//! known.
 
 use rmcp::model::RequestId;
 use serde_json::{Map, Value};
 
 use crate::lines::END_BYTES;
 
-/// Returns the id of the response with the first bytes `head` and the last bytes `tail`. `None` if the line is not a
-/// response.
+/// Returns the request id of the response with the first bytes `head` and the last bytes `tail`. Returns `None` if the
+/// line is not a response, or if the id is not found.
 ///
-/// Requests and notifications of the server have neither `result` nor `error`. Their ids are ignored, because the
-/// server numbers its requests independently.
+/// A response has a member `result` or `error`, which requests and notifications of the server do not have. Their ids
+/// are ignored, because the server numbers its own requests.
 pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     let before = members_before_payload(head)?;
     let id = match before.get("id") {
@@ -19,8 +20,8 @@ pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     serde_json::from_value(id).ok()
 }
 
-/// Returns the members before `result` or `error`. `None` if both are missing, or if the members before them cannot be
-/// parsed.
+/// Returns the members of the JSON object before `result` or `error`. Returns `None` if both are missing, if there is a
+/// `method`, or if the members before them cannot be parsed.
 fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
     let head = head.get(..END_BYTES).unwrap_or(head);
     let end = [&b"\"result\""[..], b"\"error\""].iter().filter_map(|key| find(head, key)).min()?;
@@ -29,7 +30,8 @@ fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
     Some(members).filter(|members: &Map<_, _>| !members.contains_key("method"))
 }
 
-/// Returns the last members of the object, from `id` on.
+/// Returns the last members of the JSON object, starting with the last `id` of the line. Returns `None` if they cannot
+/// be parsed.
 fn last_members(tail: &[u8]) -> Option<Map<String, Value>> {
     let tail = tail.get(tail.len().saturating_sub(END_BYTES)..)?;
     let start = tail.windows(4).rposition(|window| window == b"\"id\"")?;
@@ -38,6 +40,7 @@ fn last_members(tail: &[u8]) -> Option<Map<String, Value>> {
     serde_json::from_str(&format!("{{{members}")).ok()
 }
 
+/// Returns the position of the first occurrence of `part` in `text`. Returns `None` if there is none.
 fn find(text: &[u8], part: &[u8]) -> Option<usize> {
     text.windows(part.len()).position(|window| window == part)
 }
@@ -52,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn finds_an_id_at_either_end() {
+    fn id_is_found_at_either_end() {
         let seven = Some(RequestId::Number(7));
         check(r#"{"jsonrpc":"2.0","id":7,"result":{"a":["#, seven.clone());
         check(r#" { "id" : 7 , "error" : {"message": ""#, seven.clone());
@@ -60,12 +63,12 @@ mod tests {
         check(r#"{"id":"seven","result":1"#, Some(RequestId::String("seven".into())));
         check(r#"{"result":{"id":8},"id":7}"#, seven.clone());
         check(r#"{"jsonrpc":"2.0","result":[],"id": 7, "x":true } "#, seven.clone());
-        // The first id is the id of the response.
+        // If there are two ids, the first is that of the response.
         check(r#"{"id":7,"result":{"a":1},"id":8}"#, seven);
     }
 
     #[test]
-    fn finds_none_where_there_is_none() {
+    fn lines_that_are_not_responses_have_no_id() {
         check("", None);
         check("Listening on port 3000", None);
         check(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#, None);
@@ -79,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn looks_at_no_more_than_the_ends() {
+    fn only_the_ends_of_a_line_are_searched() {
         let line = format!(r#"{{"x":"{}","id":7,"result":1}}"#, "x".repeat(END_BYTES));
         check(&line, None);
         let line = format!(r#"{{"result":"{}","id":7}}"#, "ä".repeat(END_BYTES));

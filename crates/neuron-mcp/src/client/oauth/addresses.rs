@@ -1,25 +1,25 @@
-//! The addresses to which a server may send this client.
+//! The network addresses that a client may contact on behalf of a server.
 //!
-//! A server names its authorization server, and that one names further addresses. So a hostile server could
-//! make us ask machines that only we can reach. What the SDK checks are names in URLs; here are the addresses
-//! to which they resolve.
+//! A server names its authorization server, which names further URLs. So a hostile server could make the client send
+//! requests to machines in the client's private network. The SDK checks the host names in these URLs. This module
+//! checks the addresses to which the names resolve.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
-/// The kind of an address's network.
+/// The kind of network to which an address belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Network {
     Public,
     Private,
     Loopback,
-    /// Of a link, of a cloud's metadata, of nobody.
+    /// Link-local addresses, including the metadata services of clouds, and reserved addresses. Never allowed.
     Special,
 }
 
-/// The networks that may be requested.
+/// The kinds of networks that a client may contact, in addition to public networks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AllowedNetworks {
     loopback: bool,
@@ -27,7 +27,8 @@ pub(super) struct AllowedNetworks {
 }
 
 impl AllowedNetworks {
-    /// A server may send us to public addresses, and to such as its own.
+    /// Allows public networks, and the kind of network of the server's own address. `allow_private` also allows private
+    /// networks.
     pub(super) fn new(server: &Url, allow_private: bool) -> Self {
         let host = server.host_str().unwrap_or_default();
         let own = literal(host).map(network);
@@ -38,12 +39,13 @@ impl AllowedNetworks {
         }
     }
 
-    /// Returns `true` if a URL with an IP address may be requested. Host names are checked when they are
+    /// Returns `true` if the URL contains an allowed IP address or a host name. Host names are checked when they are
     /// resolved.
     pub(super) fn allow_url(self, url: &Url) -> bool {
         literal(url.host_str().unwrap_or_default()).is_none_or(|address| self.allow(address))
     }
 
+    /// Returns `true` if the address is in an allowed network.
     fn allow(self, address: IpAddr) -> bool {
         match network(address) {
             Network::Public => true,
@@ -54,7 +56,7 @@ impl AllowedNetworks {
     }
 }
 
-/// Asks the operating system, and keeps the addresses that are allowed.
+/// Resolves names with the operating system, and keeps only the allowed addresses.
 impl Resolve for AllowedNetworks {
     fn resolve(&self, name: Name) -> Resolving {
         let allowed = *self;
@@ -75,11 +77,12 @@ impl Resolve for AllowedNetworks {
     }
 }
 
-/// The address that a host of a URL is, if it is not a name.
+/// Parses a URL's host as an IP address. Returns `None` for a host name.
 fn literal(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
+/// Returns the kind of network of an address. If an IPv6 address contains an IPv4 address, the IPv4 address decides.
 fn network(address: IpAddr) -> Network {
     match address {
         IpAddr::V4(address) => network_v4(address),
@@ -117,7 +120,7 @@ fn network_v6(address: Ipv6Addr) -> Network {
     } else if address.is_unspecified()
         || address.is_multicast()
         || first & 0xffc0 == 0xfe80
-        // Teredo, and NAT64 of a local network.
+        // Teredo tunnels, and NAT64 with a local prefix.
         || (first, second) == (0x2001, 0)
         || (first, second, third) == (0x64, 0xff9b, 1)
     {
@@ -127,7 +130,8 @@ fn network_v6(address: Ipv6Addr) -> Network {
     }
 }
 
-/// Returns the IPv4 address within a mapped, compatible, NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`) address.
+/// Returns the IPv4 address inside a mapped, compatible, NAT64 (`64:ff9b::/96`) or 6to4 (`2002::/16`) address. Returns
+/// `None` for any other address.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [a, b, c, d, e, f, g, h] = address.segments();
     match [a, b, c, d, e, f] {
@@ -147,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_belongs_to_a_network() {
+    fn addresses_are_classified_by_network() {
         for (address, expected) in [
             ("8.8.8.8", Network::Public),
             ("127.0.0.1", Network::Loopback),
@@ -179,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_send_us_to_the_public_and_to_its_own_kind_of_network() {
+    fn public_networks_and_the_servers_own_kind_are_allowed() {
         #[track_caller]
         fn check(server: &str, allow_private: bool, url: &str, expected: bool) {
             let allowed = AllowedNetworks::new(&Url::parse(server).unwrap(), allow_private);
@@ -199,7 +203,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_that_resolves_to_this_machine_is_not_asked_for_a_foreign_server() {
+    async fn name_of_this_machine_is_refused_for_a_remote_server() {
         let foreign = AllowedNetworks::new(&Url::parse("https://mcp.example").unwrap(), false);
         let error = foreign.resolve("localhost".parse().unwrap()).await.err().unwrap().to_string();
         assert!(error.contains("with_private_addresses"), "{error}");

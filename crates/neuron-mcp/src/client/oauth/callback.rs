@@ -1,17 +1,20 @@
-//! The URL to which the authorization page sent the person.
+//! Parsing of the URL to which the authorization page redirected the user.
 
 use reqwest::Url;
 
 use super::error::{OAuthError, shortened};
 
-/// A code, and who says that they issued it.
+/// The parameters of a successful callback.
 pub(super) struct Callback {
+    /// The authorization code.
     pub(super) code: String,
+    /// The `state` of the authorization.
     pub(super) state: String,
+    /// The issuer (`iss`) that the authorization server reports, if any (RFC 9207).
     pub(super) issuer: Option<String>,
 }
 
-/// Reads the parameters of a callback. Its errors have no secrets, because the URL is never shown.
+/// Parses the URL of a callback and checks its `state`. Errors do not contain the URL, because it contains secrets.
 pub(super) fn read(
     url: &str,
     expected_state: &str,
@@ -23,13 +26,13 @@ pub(super) fn read(
         url.query_pairs().find(|(key, _)| key == name).map(|(_, value)| value.into_owned())
     };
     let state =
-        value("state").ok_or_else(|| OAuthError::Callback("it has no `state`".to_owned()))?;
+        value("state").ok_or_else(|| OAuthError::Callback("`state` is missing".to_owned()))?;
     if state != expected_state {
-        return Err(OAuthError::Callback("its `state` is not that of this authorization".into()));
+        return Err(OAuthError::Callback("`state` does not match this authorization".into()));
     }
     let issuer = value("iss");
     if let Some(error) = value("error") {
-        // RFC 9207, section 2.4: an error of another server is not shown to the person.
+        // RFC 9207, section 2.4: the error of a different server must not be shown to the user.
         if let (Some(received), Some(expected)) = (&issuer, expected_issuer)
             && received != expected
         {
@@ -42,11 +45,11 @@ pub(super) fn read(
         return Err(OAuthError::Refused { error: shortened(&error), description });
     }
     let code = value("code")
-        .ok_or_else(|| OAuthError::Callback("it has neither a code nor an error".to_owned()))?;
+        .ok_or_else(|| OAuthError::Callback("`code` and `error` are both missing".to_owned()))?;
     Ok(Callback { code, state, issuer })
 }
 
-/// The `state` that an authorization URL carries.
+/// Returns the `state` parameter of an authorization URL. Returns `None` if it is missing.
 pub(super) fn state_of(authorization_url: &str) -> Option<String> {
     let url = Url::parse(authorization_url).ok()?;
     url.query_pairs().find(|(key, _)| key == "state").map(|(_, value)| value.into_owned())

@@ -1,4 +1,4 @@
-//! The configuration of a client's authorization.
+//! Configuration of a client's OAuth authorization.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,27 +7,30 @@ use std::time::Duration;
 use super::redirect::{ErasedRedirect, OAuthRedirect};
 use super::storage::{ErasedStorage, MemoryOAuthStorage, OAuthStorage};
 
-/// The configuration of a client's authorization at a server with OAuth 2.1 (MCP specification 2025-11-25 and
-/// 2026-07-28, "Authorization").
+/// Configuration of a client's OAuth 2.1 authorization at a server (MCP specification 2025-11-25 and 2026-07-28,
+/// "Authorization").
 ///
-/// Nothing has to be known of the server: when it refuses a request, the client finds out who authorizes for it,
-/// makes itself known there, sends the person to the authorization page, and repeats the request. Where the
-/// server wants more scopes later, or refuses a token that was revoked, that happens again. Tokens are renewed
-/// without the person where the authorization server allows it.
+/// The client needs no data about the server in advance. When the server rejects a request, the client discovers the
+/// authorization server, identifies itself there, sends the user to the authorization page, and repeats the request.
+/// The same happens when the server later requires more scopes or rejects a revoked token. Tokens are renewed without
+/// the user if the authorization server allows it.
 ///
-/// How the client makes itself known, the first that is possible: as the [client](Self::with_client) it was
-/// registered as by hand, by the [document](Self::with_client_metadata_url) that describes it, as what it was
-/// registered as before, or by registering now (RFC 7591).
+/// The client identifies itself in the first of these ways that is possible:
 ///
-/// A renewal that has begun goes on when the request that needed it is cancelled or times out: the authorization
-/// server may have replaced the old token already.
+/// 1. with the id of [`with_client`](Self::with_client), for a client that was registered manually,
+/// 2. with the document of [`with_client_metadata_url`](Self::with_client_metadata_url),
+/// 3. with the stored registration of an earlier authorization,
+/// 4. by registering itself (RFC 7591).
+///
+/// If a request is cancelled or times out, a renewal that it started continues. The authorization server may already
+/// have replaced the old token.
 ///
 /// # Logs
 ///
-/// At level `DEBUG` the SDK (target `rmcp`) logs the authorization code. It is good once, and of no use without a
-/// secret that is not logged (PKCE). It also logs what the authorization server answers besides the tokens: an
-/// OpenID Connect `id_token`, for one. Where logs are kept or shared, keep the SDK at `INFO`: with the filter
-/// `debug,rmcp=info` of `tracing_subscriber`'s `EnvFilter`.
+/// At level `DEBUG`, the SDK (target `rmcp`) logs the authorization code. The code is valid once, and useless without a
+/// secret that is not logged (PKCE). The SDK also logs other parts of the authorization server's responses, such as an
+/// OpenID Connect `id_token`, but no access or refresh tokens. If logs are stored or shared, limit the SDK to `INFO`,
+/// with the filter `debug,rmcp=info` of `tracing_subscriber`'s `EnvFilter`.
 #[derive(Clone)]
 #[must_use]
 pub struct OAuthConfig {
@@ -43,34 +46,37 @@ pub struct OAuthConfig {
     pub(super) timeout: Duration,
 }
 
-/// The grantor of the permission.
+/// The OAuth grant, which determines who authorizes the client.
 #[derive(Clone)]
 pub(super) enum Grant {
-    /// A person, on the authorization page.
+    /// The user authorizes the client on the authorization page.
     AuthorizationCode(Arc<dyn ErasedRedirect>),
-    /// The client itself, which the authorization server knows.
+    /// The client authorizes itself with its id and secret.
     ClientCredentials,
 }
 
-/// A client that was registered by hand.
+/// A client that was registered manually at an authorization server.
 #[derive(Clone)]
 pub(super) struct KnownClient {
+    /// The id at the authorization server.
     pub(super) id: String,
     pub(super) secret: Option<String>,
+    /// Issuer URL of the only authorization server that may receive the id and the secret.
     pub(super) issuer: Option<String>,
 }
 
-/// The kind of a client's program (OpenID Connect Dynamic Client Registration 1.0).
+/// The type of a client's application (OpenID Connect Dynamic Client Registration 1.0).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OAuthApplicationType {
-    /// It runs where the person is. The redirect URI is a loopback address or of a scheme of its own.
+    /// The application runs on the user's device. Its redirect URI is a loopback address or has a private scheme.
     #[default]
     Native,
-    /// It runs on a server. The redirect URI is `https`.
+    /// The application runs on a web server. Its redirect URI is an `https` URL.
     Web,
 }
 
 impl OAuthApplicationType {
+    /// Returns the value of `application_type` in a registration.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Native => "native",
@@ -80,16 +86,15 @@ impl OAuthApplicationType {
 }
 
 impl OAuthConfig {
-    /// A person gives the permission, on a page that `redirect` opens.
+    /// Creates a configuration in which the user authorizes the client on a page that `redirect` opens.
     pub fn new(redirect: impl OAuthRedirect + 'static) -> Self {
         Self::with_grant(Grant::AuthorizationCode(Arc::new(redirect)))
     }
 
-    /// Creates a configuration without a person, for a client that the authorization server knows by id and
-    /// secret (the MCP extension for client credentials, SEP-1046). A signed assertion instead of a secret is
-    /// not supported.
+    /// Creates a configuration without a user, for a client with an id and a secret at the authorization server (MCP
+    /// extension for client credentials, SEP-1046). A signed assertion in place of a secret is not supported.
     ///
-    /// Say with [`with_issuer`](Self::with_issuer) whom the secret is for.
+    /// Also set [`with_issuer`](Self::with_issuer), so that only this authorization server receives the secret.
     pub fn client_credentials(client_id: impl Into<String>, secret: impl Into<String>) -> Self {
         Self::with_grant(Grant::ClientCredentials).with_client(client_id).with_client_secret(secret)
     }
@@ -109,20 +114,21 @@ impl OAuthConfig {
         }
     }
 
-    /// The name that the person reads on the authorization page, if the client registers itself. `neuron-mcp`
-    /// by default.
+    /// Sets the name of the client on the authorization page, for a client that registers itself. Default:
+    /// `neuron-mcp`.
     pub fn with_client_name(mut self, name: impl Into<String>) -> Self {
         self.client_name = name.into();
         self
     }
 
-    /// The id of a client that was registered by hand.
+    /// Sets the id of a client that was registered manually. Removes an earlier secret and issuer.
     pub fn with_client(mut self, id: impl Into<String>) -> Self {
         self.client = Some(KnownClient { id: id.into(), secret: None, issuer: None });
         self
     }
 
-    /// The secret of that client. Without effect before [`with_client`](Self::with_client).
+    /// Sets the secret of the client that was registered manually. Has no effect before
+    /// [`with_client`](Self::with_client).
     pub fn with_client_secret(mut self, secret: impl Into<String>) -> Self {
         if let Some(client) = &mut self.client {
             client.secret = Some(secret.into());
@@ -130,8 +136,9 @@ impl OAuthConfig {
         self
     }
 
-    /// The authorization server that knows that client, by its issuer URL. No other gets to see the client's id
-    /// and secret, whatever the MCP server says. Without it, the MCP server decides whom they are sent to.
+    /// Sets the issuer URL of the authorization server where the client was registered manually. No other authorization
+    /// server receives the id and the secret. By default the MCP server decides which authorization server receives
+    /// them. Has no effect before [`with_client`](Self::with_client).
     pub fn with_issuer(mut self, issuer: impl Into<String>) -> Self {
         if let Some(client) = &mut self.client {
             client.issuer = Some(issuer.into());
@@ -139,58 +146,57 @@ impl OAuthConfig {
         self
     }
 
-    /// The `https` URL of a document that describes the client (OAuth Client ID Metadata Document). It is used
-    /// where the authorization server reads such documents.
+    /// Sets the `https` URL of a document that describes the client (OAuth Client ID Metadata Document). The document
+    /// is used if the authorization server supports it.
     pub fn with_client_metadata_url(mut self, url: impl Into<String>) -> Self {
         self.client_metadata_url = Some(url.into());
         self
     }
 
-    /// Sets the kind of program for a client that registers itself.
+    /// Sets the application type for a client that registers itself. Default: [`Native`](OAuthApplicationType::Native).
     pub fn with_application_type(mut self, application_type: OAuthApplicationType) -> Self {
         self.application_type = application_type;
         self
     }
 
-    /// The scopes to ask for. By default those that the server names.
+    /// Sets the scopes to request. Default: the scopes that the server names.
     pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = scopes.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the storage of tokens. Default: in memory.
+    /// Sets the storage of the credentials. Default: [`MemoryOAuthStorage`].
     pub fn with_storage(mut self, storage: impl OAuthStorage + 'static) -> Self {
         self.storage = Arc::new(storage);
         self
     }
 
-    /// Lets a server send us to authorization servers in private networks, such as `sso.corp`, or a proxy there.
+    /// Allows authorization servers in private networks, such as `sso.corp`, and a proxy in a private network.
     ///
-    /// Without it, only a server whose own URL has a private or loopback address may, so that a hostile server
-    /// cannot make us ask machines that only we can reach. Addresses of a link and of a cloud's metadata are
-    /// never asked. An authorization server that is named by a private address and not by a name is not
-    /// supported.
+    /// By default only a server whose own URL has a private or loopback address may name such an authorization server.
+    /// Otherwise a hostile server could make the client send requests into the client's private network. Link-local
+    /// addresses and the metadata services of clouds are never contacted. An authorization server whose URL contains a
+    /// private IP address in place of a name is not supported.
     pub fn with_private_addresses(mut self) -> Self {
         self.private_addresses = true;
         self
     }
 
-    /// Sets how many times one request may be authorized again because the server requires more scopes.
-    /// Default: 2.
+    /// Sets how many times one request may be authorized again because the server requires more scopes. Default: 2.
     pub fn with_max_step_ups(mut self, times: u32) -> Self {
         self.max_step_ups = times;
         self
     }
 
-    /// Sets the maximum wait for the person. Default: five minutes. It does not count in the time of the
-    /// request.
+    /// Sets the maximum time that the user may take on the authorization page. Default: 5 minutes. The time does not
+    /// count towards the timeout of the request.
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 }
 
-/// Shows no secret.
+/// Shows neither the client's secret nor the storage.
 impl fmt::Debug for OAuthConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuthConfig")

@@ -1,4 +1,4 @@
-//! Why an authorization did not come about.
+//! Errors of an OAuth authorization.
 
 use std::time::Duration;
 
@@ -7,60 +7,60 @@ use rmcp::transport::AuthError;
 
 use crate::causes::with_causes;
 
-/// Maximum number of shown characters of a foreign text.
+/// Maximum number of characters that are kept of a text from a server.
 const SHOWN: usize = 500;
 
-/// Why an authorization did not come about.
+/// The reason why an authorization failed. Contained in [`McpError::Other`].
 ///
-/// [`McpError::Other`] holds it. No variant contains a token, a code or a client's secret.
+/// No variant contains a token, an authorization code or a client secret.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// The way to be authorized by this server could not be found out, or contradicts itself.
-    #[error("how to authorize could not be discovered: {0}")]
+    /// The authorization server of this server could not be discovered, or its metadata is inconsistent.
+    #[error("the authorization server could not be discovered: {0}")]
     Discovery(String),
-    /// The authorization server does not know us and does not want to.
+    /// The authorization server does not know this client and did not register it.
     #[error("the authorization server did not register this client: {0}")]
     Registration(String),
-    /// The person or the authorization server said no.
+    /// The user or the authorization server refused.
     #[error("authorization was refused: {error}{}", .description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
-        /// The code of RFC 6749, such as `access_denied`.
+        /// The error code (RFC 6749), for example `access_denied`.
         error: String,
-        /// The description of the authorization server.
+        /// The description of the authorization server, if it sent one.
         description: Option<String>,
     },
-    /// The application could not send the person to the authorization server and back.
-    #[error("the way through the authorization page failed")]
+    /// The application failed to send the user to the authorization page and to receive the callback.
+    #[error("the redirect to the authorization page failed")]
     Redirect(#[source] McpError),
-    /// The callback does not belong to this authorization, or is not a callback at all.
-    #[error("the answer of the authorization page is unusable: {0}")]
+    /// The callback belongs to another authorization, or is not a callback.
+    #[error("the callback of the authorization page is invalid: {0}")]
     Callback(String),
-    /// The callback names another authorization server (RFC 9207).
-    #[error("the answer is not from the authorization server that was asked: {0}")]
+    /// The callback names a different authorization server (RFC 9207).
+    #[error("the response is not from the expected authorization server: {0}")]
     Issuer(String),
-    /// The authorization server issued no token, or did not renew one.
+    /// The authorization server did not issue or renew a token.
     #[error("the authorization server issued no token: {0}")]
     Token(String),
-    /// The server wants more scopes than it is content with, however often they are asked for.
-    #[error("the server still wants the scope `{scope}` after {times} further authorizations")]
+    /// The server still requires more scopes after the maximum number of authorizations.
+    #[error("the server still requires the scope `{scope}` after {times} further authorizations")]
     Scope {
-        /// The scopes that the server required last.
+        /// The scopes that the server required last, separated by spaces.
         scope: String,
-        /// Number of authorizations.
+        /// Number of authorizations for more scopes.
         times: u32,
     },
-    /// The server refuses the token that its own authorization server has just issued.
-    #[error("the server refuses the token that was just issued for it")]
+    /// The server rejects a token that its own authorization server has just issued.
+    #[error("the server rejects a token that was just issued for it")]
     TokenRefused,
-    /// The person did not come back in time.
+    /// The user did not finish on the authorization page in time.
     #[error("no answer from the authorization page within {0:?}")]
     TimedOut(Duration),
-    /// Credentials could not be stored or loaded.
+    /// The credentials could not be stored or loaded.
     #[error("credentials could not be stored or loaded: {0}")]
     Storage(String),
-    /// The configuration cannot work.
-    #[error("the configuration of OAuth is unusable: {0}")]
+    /// The configuration is invalid.
+    #[error("the OAuth configuration is invalid: {0}")]
     Configuration(String),
 }
 
@@ -70,10 +70,10 @@ impl From<OAuthError> for McpError {
     }
 }
 
-/// Classifies the SDK's errors for users.
+/// Converts the SDK's errors to the variants for users.
 impl From<AuthError> for OAuthError {
     fn from(error: AuthError) -> Self {
-        // The SDK names its causes only as sources.
+        // The `Display` text of an SDK error does not contain its causes.
         let text = shortened(&with_causes(&error));
         match error {
             AuthError::RegistrationFailed(_) => Self::Registration(text),
@@ -91,7 +91,7 @@ impl From<AuthError> for OAuthError {
     }
 }
 
-/// Returns the beginning of a foreign text, because a server may respond with a whole page.
+/// Returns the first [`SHOWN`] characters of a text from a server, because a server may respond with a whole page.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),

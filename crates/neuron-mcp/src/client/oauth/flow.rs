@@ -1,4 +1,4 @@
-//! An authorization, from a server's challenge to a token.
+//! A single authorization, from the server's challenge to the token.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use super::error::OAuthError;
 use super::redirect::ErasedRedirect;
 use super::storage::{OAuthCredentials, Registration, SdkStore};
 
-/// The parts that every authorization needs.
+/// The data that every authorization needs.
 pub(super) struct Flow {
     pub(super) config: OAuthConfig,
     pub(super) server: Url,
     pub(super) http: Arc<dyn OAuthHttpClient>,
 }
 
-/// A client as an authorization server knows it.
+/// The identity of the client at an authorization server.
 struct Client {
     id: String,
     secret: Option<String>,
 }
 
 impl Flow {
-    /// A manager that knows nothing yet.
+    /// Creates a manager without a token. Tokens that the manager obtains are stored with this registration.
     pub(super) async fn manager(
         &self,
         registration: Registration,
@@ -41,6 +41,7 @@ impl Flow {
         Ok(manager)
     }
 
+    /// Sets the storage in which the manager saves its tokens.
     fn set_store(&self, manager: &mut AuthorizationManager, registration: Registration) {
         manager.set_credential_store(SdkStore {
             storage: Arc::clone(&self.config.storage),
@@ -49,7 +50,7 @@ impl Flow {
         });
     }
 
-    /// Returns the stored credentials of an earlier authorization.
+    /// Loads the stored credentials of an earlier authorization. Returns `None` if the storage has none.
     pub(super) async fn stored(&self) -> Result<Option<OAuthCredentials>, OAuthError> {
         self.config
             .storage
@@ -58,11 +59,12 @@ impl Flow {
             .map_err(|error| OAuthError::Storage(error.to_string()))
     }
 
-    /// Returns a manager that continues with the stored credentials, if they are still usable.
+    /// Creates a manager with the stored credentials if they are still usable. Otherwise creates a manager without a
+    /// token.
     pub(super) async fn restore(&self) -> Result<AuthorizationManager, OAuthError> {
         let redirect = match &self.config.grant {
             Grant::AuthorizationCode(redirect) => redirect,
-            // Nobody has to be asked for a new one, and it may not be renewed.
+            // A new token requires no user, and a token of this grant cannot be renewed.
             Grant::ClientCredentials => return self.manager(Registration::default()).await,
         };
         let Some(credentials) = self.stored().await? else {
@@ -70,6 +72,7 @@ impl Flow {
         };
         let client_id = credentials.client_id().to_owned();
         let secret = match &self.config.client {
+            // The tokens belong to a client id that is no longer configured.
             Some(client) if client.id != client_id => {
                 return self.manager(Registration::default()).await;
             }
@@ -78,7 +81,7 @@ impl Flow {
         };
         let mut manager = self.manager(credentials.registration).await?;
         if manager.initialize_from_store().await? {
-            // The SDK stores no secrets, so it has configured the client without one.
+            // The SDK does not store the secret, and so it has configured the client without it.
             manager.configure_client(client_config(
                 &Client { id: client_id, secret },
                 &redirect.redirect_uri(),
@@ -87,7 +90,8 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Obtains a token. `wanted` are scopes beyond those that the server names in general.
+    /// Obtains a token. `challenge` is the `WWW-Authenticate` header. `wanted` are the scopes that the server requires
+    /// in addition.
     pub(super) async fn authorize(
         &self,
         challenge: &str,
@@ -96,6 +100,7 @@ impl Flow {
         let mut manager = self.manager(Registration::default()).await?;
         let metadata = manager.resolve_metadata_from_challenge(Some(challenge)).await?.metadata;
         manager.set_metadata(metadata.clone());
+        // Credentials of another authorization server must not be sent to this one.
         let before = self.stored().await?.filter(|before| {
             before.issuer().is_some() && before.issuer() == metadata.issuer.as_deref()
         });
@@ -116,8 +121,8 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Returns the scopes to request, which are the required scopes and the scopes that were granted before
-    /// (SEP-2350).
+    /// Returns the scopes to request. These are the configured scopes, the scopes that the server requires, and the
+    /// scopes of the earlier token (SEP-2350).
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -136,7 +141,7 @@ impl Flow {
             }
             None => {}
         }
-        // Without it, some servers issue no token to renew with (SEP-2207).
+        // Without this scope, some servers issue no refresh token (SEP-2207).
         let offline = "offline_access";
         let supported = metadata.scopes_supported.iter().flatten().any(|scope| scope == offline);
         if supported && !scopes.is_empty() {
@@ -147,7 +152,8 @@ impl Flow {
         scopes
     }
 
-    /// As whom to appear. The order is that of the MCP specification, "Client Registration".
+    /// Returns the identity of the client at this authorization server. Registers the client if necessary. The order of
+    /// the attempts is that of the MCP specification, "Client Registration".
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
@@ -164,7 +170,7 @@ impl Flow {
         {
             if !is_metadata_url(url) {
                 return Err(OAuthError::Configuration(format!(
-                    "the URL of a client's document is https and has a path, not `{url}`"
+                    "the URL of the client's metadata document must be https with a path, but is `{url}`"
                 )));
             }
             return Ok(Client { id: url.clone(), secret: None });
@@ -177,12 +183,12 @@ impl Flow {
         }
         if metadata.registration_endpoint.is_none() {
             return Err(OAuthError::Registration(
-                "it takes no registrations; register the client there by hand, and give its id to \
+                "it does not support registration; register the client manually, and pass its id to \
                  `OAuthConfig::with_client`"
                     .to_owned(),
             ));
         }
-        // The SDK takes the application's type from a client only, so there has to be one first.
+        // `register_client` uses the application type of the configured client, so a client must be configured first.
         manager.configure_client(
             OAuthClientConfig::new("", redirect_uri)
                 .with_application_type(self.config.application_type.as_str()),
@@ -193,7 +199,8 @@ impl Flow {
         Ok(Client { id: registered.client_id, secret: registered.client_secret })
     }
 
-    /// The client that was registered by hand, unless that was at another authorization server.
+    /// Returns the client that was registered manually. Returns `None` if there is none, or if it was registered at
+    /// another authorization server.
     fn known_client(&self, metadata: &AuthorizationMetadata) -> Option<Client> {
         let client = self.config.client.as_ref()?;
         if client.issuer.is_some() && client.issuer != metadata.issuer {
@@ -202,6 +209,7 @@ impl Flow {
         Some(Client { id: client.id.clone(), secret: client.secret.clone() })
     }
 
+    /// Obtains a token from the user's decision on the authorization page.
     async fn ask_person(
         &self,
         manager: &AuthorizationManager,
@@ -212,7 +220,7 @@ impl Flow {
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let url = manager.get_authorization_url(&scopes).await?;
         let state = callback::state_of(&url)
-            .ok_or_else(|| OAuthError::Discovery("an authorization URL without a state".into()))?;
+            .ok_or_else(|| OAuthError::Discovery("the authorization URL has no `state`".into()))?;
         let answer = tokio::time::timeout(self.config.timeout, redirect.authorize(url))
             .await
             .map_err(|_| OAuthError::TimedOut(self.config.timeout))?
@@ -228,6 +236,7 @@ impl Flow {
         Ok(())
     }
 
+    /// Obtains a token with the client's own credentials.
     async fn ask_server(
         &self,
         manager: &mut AuthorizationManager,
@@ -238,12 +247,12 @@ impl Flow {
             Some(Client { id, secret: Some(secret) }) => (id, secret),
             Some(_) => {
                 return Err(OAuthError::Configuration(
-                    "client credentials without a secret".into(),
+                    "client credentials require a secret".into(),
                 ));
             }
             None => {
                 return Err(OAuthError::Issuer(
-                    "the server is authorized by another issuer than that of the client".into(),
+                    "the server's authorization server is not the configured issuer".into(),
                 ));
             }
         };
@@ -268,12 +277,13 @@ fn client_config(client: &Client, redirect_uri: &str) -> OAuthClientConfig {
     }
 }
 
-/// Returns `true` if an authorization server reads documents that describe clients.
+/// Returns `true` if the authorization server supports client metadata documents.
 fn supports_metadata_documents(metadata: &AuthorizationMetadata) -> bool {
     let field = metadata.additional_fields.get("client_id_metadata_document_supported");
     field.and_then(serde_json::Value::as_bool).unwrap_or(false)
 }
 
+/// Returns `true` if a URL is valid for a client metadata document, which must be https and have a path.
 fn is_metadata_url(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.path() != "/")
 }

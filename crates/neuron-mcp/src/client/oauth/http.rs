@@ -1,4 +1,4 @@
-//! The requests to authorization servers.
+//! HTTP requests to authorization servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,20 +13,20 @@ use super::addresses::AllowedNetworks;
 use super::error::OAuthError;
 use crate::client::http::proxy;
 
-/// Time limit of a request, unless the SDK sets a smaller one.
+/// Maximum duration of a request. The SDK may set a shorter one.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// More than any document of an authorization server.
+/// Maximum length of a response body in bytes. Documents of authorization servers are much shorter.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// The HTTP client for authorization servers. It connects only to allowed addresses, follows no redirects, and has
-/// limits.
+/// The HTTP client for authorization servers. It connects only to allowed addresses, follows no redirects, and limits
+/// the duration and the length of responses.
 pub(super) struct AuthorizationHttp {
     client: reqwest::Client,
     allowed: AllowedNetworks,
 }
 
 impl AuthorizationHttp {
-    /// `builder` has the TLS of the transport.
+    /// Creates a client. `builder` has the transport's TLS configuration.
     pub(super) fn new(
         builder: reqwest::ClientBuilder,
         server: &Url,
@@ -41,6 +41,7 @@ impl AuthorizationHttp {
         Ok(Self { client, allowed })
     }
 
+    /// Sends a request and reads the complete response.
     async fn send(
         &self,
         request: OAuthHttpRequest,
@@ -49,7 +50,9 @@ impl AuthorizationHttp {
         let mut request = reqwest::Request::try_from(request.request)?;
         *request.timeout_mut() = Some(timeout);
         if !self.allowed.allow_url(request.url()) {
-            return Err("an address in a network to which this server may not send us".into());
+            return Err(
+                "the URL has an address in a network that is not allowed for this server".into()
+            );
         }
         let answer = self.client.execute(request).await;
         let answer = answer.map_err(|error| proxy::error_text(&error))?;

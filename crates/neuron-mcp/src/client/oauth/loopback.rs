@@ -1,4 +1,4 @@
-//! The way back from the authorization page to a program on the person's own machine.
+//! The redirect from the authorization page to a program on the user's own machine.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -20,13 +20,12 @@ use tokio::net::{TcpListener, TcpStream};
 use super::callback::state_of;
 use super::redirect::OAuthRedirect;
 
-/// Path of the callback, to which the authorization page redirects the person.
+/// Path of the callback URL, to which the authorization page redirects the user.
 const PATH: &str = "/callback";
 
-/// A redirect to a port of this machine (RFC 8252, section 7.3), for programs on the person's machine.
+/// A redirect to a port of this machine (RFC 8252, section 7.3), for programs on the user's machine.
 ///
-/// How the page is opened is the application's business: it is given the URL, and may start a browser or show
-/// it.
+/// The application opens the authorization page. It receives the URL, and may start a browser or print the URL.
 ///
 /// # Example
 ///
@@ -41,21 +40,21 @@ const PATH: &str = "/callback";
 /// ```
 pub struct LoopbackRedirect {
     uri: String,
-    /// A lock, because two authorizations would take each other's connections.
+    /// Locked during an authorization, because two concurrent authorizations would accept each other's connections.
     listener: tokio::sync::Mutex<TcpListener>,
     open: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl LoopbackRedirect {
-    /// Listens on a port of 127.0.0.1, or on any for 0. `open` is called with the URL of each authorization page,
-    /// and must not wait.
+    /// Listens on a port of 127.0.0.1. Port 0 selects a free port. `open` is called with the URL of each authorization
+    /// page, and must not block.
     ///
-    /// A client that registers itself or is described by a document can take any port. One that was registered by
-    /// hand may need the very port.
+    /// A client that registers itself, or has a metadata document, can use any port. A client that was registered
+    /// manually may need the port of its registration.
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with the [`std::io::Error`]: the port is taken, for one.
+    /// [`McpError::Other`] with the [`std::io::Error`], for example if the port is in use.
     pub async fn bind(
         port: u16,
         open: impl Fn(&str) + Send + Sync + 'static,
@@ -89,7 +88,7 @@ impl OAuthRedirect for LoopbackRedirect {
             answer: Mutex::new(None),
         };
         (self.open)(&authorization_url);
-        // Browsers open connections ahead, so several are served at once.
+        // Browsers may open connections before they need them, so several connections are served concurrently.
         let mut connections = FuturesUnordered::new();
         loop {
             tokio::select! {
@@ -107,24 +106,28 @@ impl OAuthRedirect for LoopbackRedirect {
     }
 }
 
-/// The state of an authorization for the browser's requests.
+/// A running authorization, which serves the browser's requests.
 struct Visit<'a> {
+    /// Scheme, host and port of the callback URL.
     origin: &'a str,
-    /// Tells the answer that is awaited from any other request.
+    /// The `state` of the authorization. Only a request with this `state` is the callback.
     state: Option<String>,
+    /// The callback URL, once the browser has requested it.
     answer: Mutex<Option<String>>,
 }
 
 impl Visit<'_> {
+    /// Serves a connection of the browser.
     async fn serve(&self, stream: TcpStream) {
         let service = service_fn(|request| async move { Ok::<_, Infallible>(self.page(&request)) });
-        // One request a connection: it ends when the page is sent. What breaks off here is asked again.
+        // Without keep-alive, the connection ends once the page is sent. The browser repeats a request that failed.
         let _ = http1::Builder::new()
             .keep_alive(false)
             .serve_connection(TokioIo::new(stream), service)
             .await;
     }
 
+    /// Returns the page for a request, and stores the URL if the request is the callback.
     fn page(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
         let url = format!("{}{}", self.origin, request.uri());
         if request.uri().path() != PATH || self.state.is_none() || state_of(&url) != self.state {

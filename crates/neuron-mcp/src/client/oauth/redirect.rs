@@ -1,4 +1,4 @@
-//! The way of the person to the authorization server and back.
+//! The redirect of the user to the authorization page and back.
 
 use std::future::Future;
 
@@ -6,25 +6,26 @@ use neuron_types::McpError;
 
 use crate::erased::erased;
 
-/// Sends the person to a page of the authorization server, and learns where that page sends them afterwards.
+/// Sends the user to the authorization page, and receives the callback.
 ///
-/// [`LoopbackRedirect`](crate::LoopbackRedirect) is the ready one for programs that run where the person is.
+/// [`LoopbackRedirect`](crate::LoopbackRedirect) implements this trait for programs on the user's machine.
 pub trait OAuthRedirect: Send + Sync {
-    /// Returns the URI to which the authorization server redirects the person.
+    /// Returns the URI to which the authorization server redirects the user.
     ///
-    /// It is registered, so it should be the same each time.
+    /// Should return the same URI each time, because the client is registered with it.
     fn redirect_uri(&self) -> String;
 
-    /// Opens a page and waits for the person to be sent to the [`redirect_uri`](Self::redirect_uri). Returns
-    /// that whole URL, with its query.
+    /// Opens the authorization page, and waits until the user is redirected to the
+    /// [`redirect_uri`](Self::redirect_uri). Returns the complete URL of the redirect, including the query.
     ///
     /// # Errors
     ///
-    /// Whatever is returned ends the authorization.
+    /// Any error ends the authorization.
     ///
     /// # Cancel safety
     ///
-    /// Dropped when the request that needs the authorization is dropped or takes too long.
+    /// The client drops the future if the request is dropped, or if the [time limit](crate::OAuthConfig::with_timeout)
+    /// is exceeded.
     fn authorize(
         &self,
         authorization_url: String,
@@ -32,7 +33,7 @@ pub trait OAuthRedirect: Send + Sync {
 }
 
 erased! {
-    /// [`OAuthRedirect`], whatever its type.
+    /// A type-erased [`OAuthRedirect`].
     pub(super) trait ErasedRedirect<'a>: OAuthRedirect {
         async fn authorize(authorization_url: String) -> Result<String, McpError>;
         fn redirect_uri() -> String;

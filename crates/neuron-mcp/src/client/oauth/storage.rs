@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::erased::erased;
 
-/// The credentials of an authorization, which are its tokens and the client that obtained them.
+/// The tokens of an authorization, and the client that obtained them.
 ///
-/// A storage keeps it as a whole: it is `Serialize` and `Deserialize`. The serialised form holds secrets.
+/// Serialise the value to store it. The serialised form contains secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct OAuthCredentials {
     #[serde(flatten)]
@@ -24,24 +24,24 @@ pub struct OAuthCredentials {
     pub(super) registration: Registration,
 }
 
-/// Further facts about the client.
+/// Data of the client that the SDK does not store.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Registration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) client_secret: Option<String>,
-    /// The redirect URI for which the client is registered.
+    /// The redirect URI with which the client was registered.
     #[serde(default)]
     pub(super) redirect_uri: String,
 }
 
 impl OAuthCredentials {
-    /// The client's id at the authorization server.
+    /// Returns the client's id at the authorization server.
     #[must_use]
     pub fn client_id(&self) -> &str {
         &self.stored.client_id
     }
 
-    /// Issuer of the tokens, if the authorization server named it.
+    /// Returns the issuer of the tokens. Returns `None` if the authorization server did not name itself.
     #[must_use]
     pub fn issuer(&self) -> Option<&str> {
         self.stored.issuer.as_deref()
@@ -54,7 +54,7 @@ impl OAuthCredentials {
     }
 }
 
-/// Shows neither tokens nor the client's secret.
+/// Shows neither the tokens nor the client's secret.
 impl fmt::Debug for OAuthCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OAuthCredentials")
@@ -65,16 +65,16 @@ impl fmt::Debug for OAuthCredentials {
     }
 }
 
-/// Keeps credentials, so that a person is asked once and not at every start.
+/// Stores credentials, so that the user need not authorize the client at every start.
 ///
-/// `server` is the URL of the MCP server, so that one storage can serve many clients. Credentials are as
-/// secret as a password.
+/// `server` is the URL of the MCP server, so that one storage can serve several clients. Protect stored credentials
+/// like passwords.
 pub trait OAuthStorage: Send + Sync {
-    /// Loads the credentials of a server.
+    /// Loads the credentials of a server. Returns `None` if there are none.
     ///
     /// # Errors
     ///
-    /// What was saved cannot be read. The authorization ends with it.
+    /// Return an error if the stored credentials cannot be read. The authorization then fails.
     fn load(
         &self,
         server: &str,
@@ -84,29 +84,29 @@ pub trait OAuthStorage: Send + Sync {
     ///
     /// # Errors
     ///
-    /// It cannot be kept. The authorization ends with it.
+    /// Return an error if the credentials cannot be stored. The authorization then fails.
     fn save(
         &self,
         server: &str,
         credentials: OAuthCredentials,
     ) -> impl Future<Output = Result<(), McpError>> + Send;
 
-    /// Deletes the credentials of a server, which cannot be used any more.
+    /// Deletes the credentials of a server. Called when they are no longer valid.
     ///
     /// # Errors
     ///
-    /// They cannot be removed.
+    /// Return an error if the credentials cannot be deleted.
     fn clear(&self, server: &str) -> impl Future<Output = Result<(), McpError>> + Send;
 }
 
-/// Keeps credentials as long as the program runs.
+/// A storage in memory. The credentials are lost when the program ends.
 #[derive(Clone, Default)]
 pub struct MemoryOAuthStorage {
     servers: Arc<Mutex<HashMap<String, OAuthCredentials>>>,
 }
 
 impl MemoryOAuthStorage {
-    /// An empty storage.
+    /// Creates an empty storage.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -117,7 +117,7 @@ impl MemoryOAuthStorage {
     }
 }
 
-/// Shows which servers it knows, not the credentials.
+/// Shows the URLs of the servers, but not the credentials.
 impl fmt::Debug for MemoryOAuthStorage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.with(|servers| f.debug_set().entries(servers.keys()).finish())
@@ -141,7 +141,7 @@ impl OAuthStorage for MemoryOAuthStorage {
 }
 
 erased! {
-    /// [`OAuthStorage`], whatever its type.
+    /// A type-erased [`OAuthStorage`].
     pub(super) trait ErasedStorage<'a>: OAuthStorage {
         async fn load(server: &'a str) -> Result<Option<OAuthCredentials>, McpError>;
         async fn save(server: &'a str, credentials: OAuthCredentials) -> Result<(), McpError>;
@@ -149,14 +149,14 @@ erased! {
     }
 }
 
-/// A storage in the form of the SDK, for one server, with the facts about the client that the SDK does not store.
+/// Adapter from [`OAuthStorage`] to the SDK's storage of one server. Adds the client data that the SDK does not store.
 pub(super) struct SdkStore {
     pub(super) storage: Arc<dyn ErasedStorage>,
     pub(super) server: String,
     pub(super) registration: Registration,
 }
 
-/// Written out as `async_trait` would expand it, to spare a dependency.
+/// Written as the macro `async_trait` would expand it, to avoid this dependency.
 impl CredentialStore for SdkStore {
     fn load<'a, 'b>(&'a self) -> BoxFuture<'b, Result<Option<StoredCredentials>, AuthError>>
     where

@@ -1,8 +1,8 @@
-//! HTTP requests that carry the token, and renew it when it has expired or is refused.
+//! HTTP requests with the token. An expired or rejected token is renewed.
 //!
-//! The SDK has the same as [`AuthClient`](rmcp::transport::AuthClient), which renews a token as a part of the
-//! request: a request that is given up then takes along the only token for the next renewal, when the
-//! authorization server has replaced the old one already. Here a renewal always comes to its end.
+//! The SDK's [`AuthClient`](rmcp::transport::AuthClient) renews a token as part of the request. If the request is then
+//! cancelled, the renewed token is lost, although the authorization server may already have replaced the old one. Here,
+//! a renewal always completes.
 
 use std::sync::Arc;
 
@@ -13,7 +13,8 @@ use serde_json::Value;
 use super::OAuth;
 
 impl OAuth {
-    /// Sends a request, and once more if its token is refused and can be renewed.
+    /// Sends a request with the token. If the server rejects the token, renews the token and sends the request again
+    /// once.
     pub(crate) async fn send<T, F>(
         &self,
         request: impl Fn(Option<String>) -> F,
@@ -33,11 +34,11 @@ impl OAuth {
         }
     }
 
-    /// Returns a valid token that is not the refused one. `None` if that requires a person.
+    /// Returns a valid token other than `refused`. Returns `None` if only a user can authorize the client.
     ///
     /// # Cancel safety
     ///
-    /// A renewal goes on when the future is dropped.
+    /// If the future is dropped, a renewal continues.
     async fn token(&self, refused: Option<String>) -> Result<Option<String>, AuthError> {
         let manager = Arc::clone(&self.manager);
         let work = tokio::spawn(async move { token(&*manager.lock().await, refused).await });
@@ -51,11 +52,13 @@ impl OAuth {
     }
 }
 
+/// Returns the current token, or a renewed token if the current token is `refused`. Returns `None` if the renewed token
+/// is the same.
 async fn token(
     manager: &AuthorizationManager,
     refused: Option<String>,
 ) -> Result<Option<String>, AuthError> {
-    // Renewed if it expires soon, or by another request that was refused.
+    // `get_access_token` renews a token that expires soon. Another rejected request may also have renewed the token.
     let token = manager.get_access_token().await?;
     if refused.as_ref() != Some(&token) {
         return Ok(Some(token));

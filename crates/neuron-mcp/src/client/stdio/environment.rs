@@ -1,11 +1,11 @@
-//! The environment variables of a server.
+//! The environment variables of a child process server.
 
 use std::ffi::{OsStr, OsString};
 
 use neuron_types::McpError;
 
-/// Variables that every server inherits. Programs need them to find files, other programs and the user's language. The
-/// list contains the lists of the official SDKs for TypeScript and Python.
+/// Variables that every server inherits, because programs need them to find files, other programs and the user's
+/// language. The list includes all variables that the official SDKs for TypeScript and Python let servers inherit.
 #[cfg(not(windows))]
 const HARMLESS: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR"];
@@ -28,15 +28,15 @@ const HARMLESS: &[&str] = &[
     "PROGRAMDATA",
     "PROCESSOR_ARCHITECTURE",
 ];
-/// Prefix of the variables for languages and formats.
+/// Prefix of the variables that set languages and formats.
 const LOCALE: &str = "LC_";
 
-/// Returns the server's whole environment, which has the harmless, the inherited and the given variables. Given
-/// variables override the others.
+/// Returns the complete environment of a server. It consists of the harmless and the inherited variables of this
+/// process (`ours`) and of the `given` variables. Given variables override others of the same name.
 ///
 /// # Errors
 ///
-/// Returns an error if the name or the value of a variable is invalid. The error does not contain the value.
+/// Returns an error if the name or the value of a variable is invalid. The error message does not contain the value.
 pub(super) fn environment(
     ours: impl IntoIterator<Item = (OsString, OsString)>,
     inherit: &[String],
@@ -61,27 +61,29 @@ pub(super) fn environment(
     Ok(inherited.chain(given.iter().map(|(name, value)| (name.into(), value.into()))).collect())
 }
 
+/// Returns an error if `name` is not a valid name of an environment variable.
 fn check_name(name: &str) -> Result<(), McpError> {
     if name.is_empty() || name.contains(['=', '\0']) {
         return Err(McpError::Connection(format!(
-            "{name:?} is no name of an environment variable: it is empty, or has '=' or NUL"
+            "{name:?} is not a valid name of an environment variable: it is empty, or has '=' or NUL"
         )));
     }
     Ok(())
 }
 
+/// Returns `true` if every server inherits the variable.
 fn is_harmless(name: &OsStr) -> bool {
     HARMLESS.iter().any(|harmless| is_same(name, harmless))
         || (cfg!(not(windows)) && name.as_encoded_bytes().starts_with(LOCALE.as_bytes()))
 }
 
-/// Compares names. Windows ignores their case.
+/// Compares names of variables. Windows ignores their case.
 fn is_same(name: &OsStr, other: &str) -> bool {
     if cfg!(windows) { name.eq_ignore_ascii_case(other) } else { name == other }
 }
 
-/// Returns `true` if the value looks like an exported shell function. Old versions of bash run code in these values
-/// (Shellshock). The official SDKs do not pass them on either.
+/// Returns `true` if the value looks like an exported shell function. Old versions of bash execute code in such a value
+/// (Shellshock). The official SDKs do not pass such variables on either.
 fn is_function(value: &OsStr) -> bool {
     value.as_encoded_bytes().starts_with(b"()")
 }
@@ -99,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_harmless_passes() {
+    fn only_harmless_variables_are_inherited() {
         let ours = vars(&[
             ("PATH", "/bin"),
             ("LC_TIME", "de"),
@@ -114,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_passes_and_what_is_given_comes_last() {
+    fn named_variables_are_inherited_and_given_variables_come_last() {
         let ours = vars(&[("TOKEN", "ours"), ("OTHER", "x"), ("HOME", "/root")]);
         let seen = environment(
             ours,
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_names_and_values_are_named_without_the_value() {
+    fn invalid_variable_error_names_the_variable_without_its_value() {
         for name in ["", "A=B", "A\0"] {
             let error = environment([], &[name.to_owned()], &[]).unwrap_err().to_string();
             assert!(error.contains(&format!("{name:?}")), "{error}");

@@ -1,4 +1,4 @@
-//! The report of a server's end for error messages.
+//! Report of a server's end, for error messages.
 
 use std::time::Duration;
 
@@ -7,10 +7,11 @@ use tokio::sync::watch;
 use super::process::Life;
 use super::stderr::StderrTail;
 
-/// Maximum wait for the exit status, which is known later than the broken pipe.
+/// Maximum wait for the exit status, which is available later than the error of the closed pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The end of a server and the last lines of its standard error. It outlives the transport.
+/// The exit status of a server and the last lines of its standard error. The report can be used after the transport was
+/// dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct ExitReport {
     life: watch::Receiver<Life>,
@@ -22,35 +23,36 @@ impl ExitReport {
         Self { life, stderr }
     }
 
-    /// Returns the last lines of the server's standard error, at most twenty. Each line is truncated to 4 KiB.
+    /// Returns the last lines of the server's standard error, at most 20. Each line is truncated to 4 KiB.
     #[cfg(test)]
     pub(super) fn stderr_tail(&self) -> String {
         self.stderr.text()
     }
 
-    /// Returns a text such as `the server ended with exit status 3; its last words: …`, without the unknown parts.
-    /// `None` if the server runs or was ended by this client, and its standard error is empty.
+    /// Returns a text such as `the server ended with exit status 3; last lines of its stderr: …`. Unknown parts are
+    /// left out.
     ///
-    /// Waits at most one second for the server's end. Cancel safe.
+    /// Returns `None` if the standard error is empty and the server is running or was stopped by this client. Waits at
+    /// most one second for the server's end. Cancel safe.
     pub(crate) async fn describe(&self) -> Option<String> {
         self.describe_within(PATIENCE).await
     }
 
-    /// Returns the text of [`describe`](Self::describe) after at most `patience`.
+    /// Returns the same text as [`describe`](Self::describe), but waits at most `patience` for the server's end.
     pub(super) async fn describe_within(&self, patience: Duration) -> Option<String> {
         let (mut life, mut stderr) = (self.life.clone(), self.stderr.clone());
         let both = async {
             let _ = life.wait_for(Life::has_ended).await;
             stderr.wait().await;
         };
-        // After a timeout, the report has the known parts.
+        // After a timeout, the text has only the parts that are known.
         let _ = tokio::time::timeout(patience, both).await;
         let how = self.life.borrow().by_itself().map(|how| format!("the server ended with {how}"));
         let words = self.stderr.text();
         match (how, words.is_empty()) {
             (Some(how), true) => Some(how),
-            (Some(how), false) => Some(format!("{how}; its last words: {words}")),
-            (None, false) => Some(format!("the server's last words: {words}")),
+            (Some(how), false) => Some(format!("{how}; last lines of its stderr: {words}")),
+            (None, false) => Some(format!("the last lines of the server's stderr: {words}")),
             (None, true) => None,
         }
     }

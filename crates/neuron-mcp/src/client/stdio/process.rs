@@ -1,4 +1,4 @@
-//! The process of a server, which ends together with the processes that it starts.
+//! The process of a server. It ends together with the processes that it starts, on systems where that is possible.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
@@ -17,7 +17,7 @@ pub(super) use self::group::Process;
 #[cfg(any(not(unix), target_os = "openbsd", target_os = "redox"))]
 pub(super) use self::single::Process;
 
-/// This client's ends of the pipes.
+/// The client's ends of the pipes to a child process.
 #[derive(Debug)]
 pub(super) struct Pipes {
     pub(super) stdin: ChildStdin,
@@ -30,16 +30,17 @@ pub(super) struct Pipes {
 pub(super) enum Life {
     /// The process runs.
     Running,
-    /// The process has ended. Processes that it started may still run.
+    /// The process has ended. Processes that it started may still be running.
     Ended(Ending),
-    /// The process has been reaped. All processes of its group have ended or were killed.
+    /// The process has ended and has been reaped. All other processes of its group have ended or were killed.
     Gone(Ending),
 }
 
-/// The end of a process.
+/// The way in which a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// The process ended by itself or by another process, for example with `exit status 3` or `signal 9`.
+    /// The process exited, or was ended by another process. Contains the status, for example `exit status 3` or `signal
+    /// 9`.
     ByItself(String),
     /// The process ended after this client sent it a signal.
     ByUs,
@@ -54,7 +55,8 @@ impl Life {
         matches!(self, Self::Gone(_))
     }
 
-    /// Returns the end of the process, if this client did not stop it.
+    /// Returns the status of a process that this client did not stop. Returns `None` if the process is running or was
+    /// stopped by this client.
     pub(super) fn by_itself(&self) -> Option<&str> {
         match self {
             Self::Ended(Ending::ByItself(how)) | Self::Gone(Ending::ByItself(how)) => Some(how),

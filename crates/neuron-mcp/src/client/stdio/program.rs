@@ -1,4 +1,4 @@
-//! The command that starts a server. It is validated before it runs, so that an error names the cause.
+//! The command that starts a server. The command is validated before it is executed, so that an error names the cause.
 
 use std::io;
 use std::process::Command;
@@ -9,7 +9,8 @@ use super::StdioOptions;
 use super::environment::environment;
 use crate::StdioConfig;
 
-/// Returns the command that starts the server.
+/// Returns the command that starts the server. Returns an error if the command, its working directory or its
+/// environment is invalid.
 pub(super) fn command(config: &StdioConfig, options: &StdioOptions) -> Result<Command, McpError> {
     if config.command.trim().is_empty() {
         return Err(McpError::Connection("the server's command is empty".to_owned()));
@@ -35,12 +36,12 @@ pub(super) fn command(config: &StdioConfig, options: &StdioOptions) -> Result<Co
     Ok(command)
 }
 
-/// Returns the error of a program that the system did not start.
+/// Returns the error for a program that the operating system did not start.
 pub(super) fn not_started(command: &str, error: &io::Error) -> McpError {
     McpError::Connection(match error.kind() {
-        // The system reports a missing interpreter of a script in the same way.
+        // The operating system also reports `NotFound` if the interpreter of a script is missing.
         io::ErrorKind::NotFound if command.contains(std::path::is_separator) => {
-            format!("the server {command:?} does not exist, or what it runs with does not")
+            format!("the server {command:?} does not exist, or its interpreter does not")
         }
         io::ErrorKind::NotFound => format!("the server {command:?} is not found in PATH"),
         io::ErrorKind::PermissionDenied => format!("the server {command:?} may not be executed"),
@@ -56,7 +57,7 @@ fn program(
     command.into()
 }
 
-/// Resolves the program. Windows searches only for `npx.exe`, but npm installs `npx.cmd`.
+/// Resolves the path of a program. Windows searches only for `npx.exe`, but npm installs `npx.cmd`.
 #[cfg(windows)]
 fn program(
     command: &str,
@@ -75,8 +76,8 @@ fn program(
         .map_or_else(|| command.into(), Into::into)
 }
 
-/// Returns the first file of this name with one of the extensions in the folders of `PATH`. `None` if the command is a
-/// path or has an extension.
+/// Searches the folders of `path` for the command with each of the extensions. Returns the first file that exists.
+/// Returns `None` if no file exists, or if the command is a path or already has an extension.
 #[cfg(any(windows, test))]
 fn with_extension(
     command: &str,
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_without_extension_is_looked_for_with_each() {
+    fn command_without_extension_is_searched_with_each_extension() {
         let path = std::env::join_paths(["/a", "/b"]).unwrap();
         let there =
             |file: &Path| file == Path::new("/b/npx.CMD") || file == Path::new("/b/npx.PS1");
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_cannot_be_is_named() {
+    fn invalid_command_error_names_the_cause() {
         let options = StdioOptions { inherit: vec![], cwd: None, max_message_bytes: 1 };
         let error = |config: &StdioConfig, options: &StdioOptions| {
             command(config, options).unwrap_err().to_string()

@@ -1,5 +1,5 @@
-//! The standard error of a server, which is its log. It is read all the time, because a full pipe would block the
-//! server.
+//! Reading of a server's standard error, to which servers write their log. It is read continuously, because a full pipe
+//! would block the server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,36 +11,37 @@ use tokio::sync::watch;
 use super::process::Life;
 use crate::lines::{LineReader, Piece};
 
-/// Maximum number of kept and logged bytes of a line.
+/// Maximum number of bytes of a line that are kept and logged.
 const LINE_BYTES: usize = 4096;
-/// Number of lines that are kept for error messages.
+/// Maximum number of lines that are kept for error messages.
 const KEPT_LINES: usize = 20;
-/// Time for which standard error is read after the end of the server, if a process outside of its group holds it open.
+/// Maximum time for which standard error is read after the end of the server. A process outside of the server's group
+/// may still hold it open.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
-/// The last lines of standard error.
+/// The last lines of a server's standard error.
 #[derive(Debug, Clone)]
 pub(super) struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
-    /// True once reading has ended.
+    /// `true` once the task has stopped reading.
     is_over: watch::Receiver<bool>,
 }
 
 impl StderrTail {
-    /// Returns the last lines, joined by line feeds.
+    /// Returns the lines that were read so far, joined by line feeds.
     pub(super) fn text(&self) -> String {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until reading has ended.
+    /// Waits until the task has stopped reading.
     pub(super) async fn wait(&mut self) {
-        // An error means that the reader is gone, so nothing more will be read.
+        // An error means that the task was dropped, so no further line will be read.
         let _ = self.is_over.wait_for(|is_over| *is_over).await;
     }
 }
 
-/// Starts the task that reads standard error. `program` is the name of the server in the log.
+/// Starts a task that reads and logs standard error. `program` is the name of the server in the log.
 pub(super) fn follow(
     stderr: ChildStderr,
     program: String,
@@ -59,6 +60,7 @@ pub(super) fn follow(
     tail
 }
 
+/// Reads until standard error is closed.
 async fn read(stderr: ChildStderr, program: &str, kept: &Mutex<VecDeque<String>>) {
     let mut reader = LineReader::new(stderr, LINE_BYTES);
     loop {
@@ -81,6 +83,7 @@ async fn read(stderr: ChildStderr, program: &str, kept: &Mutex<VecDeque<String>>
     }
 }
 
+/// Waits until the process is gone, and then for [`AFTER_THE_END`].
 async fn long_gone(mut life: watch::Receiver<Life>) {
     let _ = life.wait_for(Life::is_gone).await;
     tokio::time::sleep(AFTER_THE_END).await;

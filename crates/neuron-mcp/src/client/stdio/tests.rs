@@ -1,4 +1,4 @@
-//! Tests of the transport with shell scripts as servers.
+//! Tests of the transport, with shell scripts as servers.
 
 use futures_util::FutureExt as _;
 use rmcp::model::{ClientRequest, JsonRpcMessage, PingRequest, RequestId};
@@ -9,11 +9,12 @@ use super::*;
 /// Maximum duration of a test step.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Starts a shell script as a server.
+/// Starts a shell script as a server, with a maximum message size of 1000 bytes.
 fn server(script: &str) -> StdioTransport {
     server_with(script, 1000)
 }
 
+/// Starts a shell script as a server.
 fn server_with(script: &str, max_message_bytes: usize) -> StdioTransport {
     let config = StdioConfig {
         command: "sh".to_owned(),
@@ -31,20 +32,20 @@ fn ping(id: i64) -> TxJsonRpcMessage<RoleClient> {
     )
 }
 
-/// Returns the next message as JSON, or `null` at the end.
+/// Waits for the next message and returns it as JSON. Returns `null` at the end of the output.
 async fn next(server: &mut StdioTransport) -> Value {
     let message = tokio::time::timeout(LIMIT, server.receive()).await.unwrap();
     serde_json::to_value(message).unwrap()
 }
 
-/// Returns `true` if a process runs. A zombie does not run.
+/// Returns `true` if a process is running. A zombie is not running.
 fn runs(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| {
         !stat.rsplit(')').next().is_some_and(|state| state.trim().starts_with('Z'))
     })
 }
 
-/// Returns `true` if a process exists, dead or alive.
+/// Returns `true` if a process exists. A zombie exists.
 fn exists(id: &str) -> bool {
     std::path::Path::new(&format!("/proc/{id}")).exists()
 }
@@ -55,7 +56,7 @@ async fn gone(server: &StdioTransport) -> Life {
     tokio::time::timeout(LIMIT, life.wait_for(Life::is_gone)).await.unwrap().unwrap().clone()
 }
 
-/// Waits until all killed processes are dead, which takes the operating system a moment.
+/// Waits until killed processes have ended, which the operating system does with a delay.
 async fn all_end(ids: &[String]) {
     let end = async {
         while ids.iter().any(|id| runs(id)) {
@@ -65,14 +66,14 @@ async fn all_end(ids: &[String]) {
     assert!(tokio::time::timeout(LIMIT, end).await.is_ok(), "{ids:?}");
 }
 
-/// Returns the process ids that the server writes in a notification.
+/// Returns the process ids that the server sends in a progress notification.
 async fn ids(server: &mut StdioTransport) -> Vec<String> {
     let message = next(server).await;
     let text = message["params"]["message"].as_str().unwrap();
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Returns the shell command that writes `text` as a progress notification.
+/// Returns a shell command that writes `text` as a progress notification.
 fn say(text: &str) -> String {
     format!(
         r#"echo "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{{\"progressToken\":1,\"progress\":1,\"message\":\"{text}\"}}}}""#
@@ -80,7 +81,7 @@ fn say(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn messages_go_there_and_come_back() {
+async fn messages_are_sent_and_received() {
     let mut server = server(
         r#"read -r line; case $line in *'"ping"'*) echo '{"jsonrpc":"2.0","id":7,"result":{}}';; esac; read -r line; exit 0"#,
     );
@@ -94,11 +95,12 @@ async fn messages_go_there_and_come_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_is_a_closed_connection_with_a_report() {
+async fn exited_server_closes_the_connection_and_is_reported() {
     let mut server = server("echo 'no database' >&2; echo 'I give up' >&2; exit 3");
     assert_eq!(next(&mut server).await, Value::Null);
     let report = server.exit_report();
-    let expected = "the server ended with exit status 3; its last words: no database\nI give up";
+    let expected =
+        "the server ended with exit status 3; last lines of its stderr: no database\nI give up";
     assert_eq!(report.describe_within(LIMIT).await.as_deref(), Some(expected));
     server.close().await.unwrap();
     drop(server);
@@ -106,7 +108,7 @@ async fn a_server_that_ends_is_a_closed_connection_with_a_report() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_output_first_has_a_status_too() {
+async fn exit_status_is_reported_if_output_closes_before_exit() {
     let mut server = server("exec >&-; exit 3");
     assert_eq!(next(&mut server).await, Value::Null);
     let report = server.exit_report();
@@ -118,15 +120,15 @@ async fn a_server_that_closes_its_output_first_has_a_status_too() {
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_output_and_stays_is_taken_for_ended() {
+async fn running_server_with_closed_output_ends_the_connection() {
     let mut server = server("exec >&-; sleep 1000");
     assert_eq!(next(&mut server).await, Value::Null);
-    // Closed, because a drop would let the server outlive this process for a moment.
+    // Closed explicitly. After a drop, the server could outlive the process of this test for a moment.
     server.close().await.unwrap();
 }
 
 #[tokio::test]
-async fn what_we_ended_is_not_reported_as_the_servers_doing() {
+async fn server_killed_by_the_client_has_no_exit_report() {
     let server = server("sleep 1000");
     let report = server.exit_report();
     drop(server);
@@ -134,7 +136,7 @@ async fn what_we_ended_is_not_reported_as_the_servers_doing() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_named() {
+async fn missing_program_error_names_the_program() {
     let options = StdioOptions { inherit: vec![], cwd: None, max_message_bytes: 1000 };
     let config =
         |command: &str| StdioConfig { command: command.to_owned(), ..StdioConfig::default() };
@@ -148,7 +150,7 @@ async fn a_missing_program_is_named() {
 }
 
 #[tokio::test]
-async fn closing_ends_all_that_ignore_it() {
+async fn close_kills_processes_that_ignore_the_signal() {
     let script = format!(
         "trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & {}; while :; do sleep 1; done",
         say("$$ $!")
@@ -162,7 +164,7 @@ async fn closing_ends_all_that_ignore_it() {
 }
 
 #[tokio::test]
-async fn dropping_ends_all_and_leaves_no_zombie() {
+async fn drop_kills_the_group_and_reaps_the_leader() {
     let script = format!("trap '' TERM; sleep 1000 & {}; wait", say("$$ $!"));
     let mut server = server(&script);
     let ids = ids(&mut server).await;
@@ -174,7 +176,7 @@ async fn dropping_ends_all_and_leaves_no_zombie() {
 }
 
 #[test]
-fn dropping_outside_of_a_runtime_ends_it_too() {
+fn drop_outside_of_a_runtime_kills_the_server() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (server, mut life) = runtime.block_on(async {
         let server = server("sleep 1000");
@@ -190,7 +192,7 @@ fn dropping_outside_of_a_runtime_ends_it_too() {
 }
 
 #[tokio::test]
-async fn a_server_may_clean_up_when_it_is_asked_to_end() {
+async fn close_waits_for_the_cleanup_of_the_server() {
     let dir = tempfile::tempdir().unwrap();
     let marker = dir.path().join("cleaned");
     // The signal ends the wrapper. The actual server holds the output open and exits later.
@@ -206,7 +208,7 @@ async fn a_server_may_clean_up_when_it_is_asked_to_end() {
 }
 
 #[tokio::test]
-async fn a_server_that_left_a_process_behind_is_noticed() {
+async fn exit_is_noticed_if_another_process_holds_the_output() {
     // The remaining process holds the output open, so the end of the output is never read.
     let mut server = server("sleep 1000 & exit 3");
     assert_eq!(next(&mut server).await, Value::Null);
@@ -215,7 +217,7 @@ async fn a_server_that_left_a_process_behind_is_noticed() {
 }
 
 #[tokio::test]
-async fn what_it_wrote_before_its_end_is_read() {
+async fn output_before_exit_is_read_completely() {
     let many = 500;
     let line = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     let mut server =
@@ -227,13 +229,14 @@ async fn what_it_wrote_before_its_end_is_read() {
     assert_eq!(next(&mut server).await, Value::Null);
 }
 
+/// Waits until the process has ended.
 async fn gone_or_ended(server: &StdioTransport) {
     let mut life = server.process.life();
     tokio::time::timeout(LIMIT, life.wait_for(Life::has_ended)).await.unwrap().unwrap();
 }
 
 #[tokio::test]
-async fn a_message_whose_sender_gave_up_is_whole() {
+async fn message_of_a_dropped_send_is_written_completely() {
     // The server reads nothing until the file `go` exists, so that the pipe is full in the middle of a line.
     let dir = tempfile::tempdir().unwrap();
     let go = dir.path().join("go");
@@ -251,7 +254,7 @@ async fn a_message_whose_sender_gave_up_is_whole() {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
+async fn queue_to_a_server_that_does_not_read_is_bounded() {
     let mut server = server("sleep 1000");
     let long = "x".repeat(8 * 1024 * 1024);
     let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": long, "progress": 1}});
@@ -272,16 +275,16 @@ async fn what_waits_for_a_server_that_does_not_read_is_bounded() {
 }
 
 #[tokio::test]
-async fn many_small_messages_do_not_wait_without_end_either() {
+async fn queue_of_many_small_messages_is_bounded() {
     let mut server = server("sleep 1000");
-    // Each message is already queued when its future is dropped.
+    // Each message is queued before its future is dropped.
     let waiting = (0..100_000).take_while(|id| server.send(ping(*id)).now_or_never().is_none());
     let waiting = waiting.count();
     assert!((1_000..20_000).contains(&waiting), "{waiting}");
 }
 
 #[tokio::test]
-async fn a_server_that_closes_its_input_gives_an_error() {
+async fn send_fails_if_the_server_closed_its_input() {
     let mut server = server(&format!("exec <&-; {}; sleep 1000", say("closed")));
     ids(&mut server).await;
     let error = server.send(ping(1)).await.unwrap_err();
@@ -289,16 +292,17 @@ async fn a_server_that_closes_its_input_gives_an_error() {
 }
 
 #[tokio::test]
-async fn standard_error_is_read_and_its_end_is_kept() {
-    // 64 KiB would fill a pipe that is not read.
+async fn standard_error_is_read_and_its_last_lines_are_kept() {
+    // Without reading, the pipe would be full after 64 KiB.
     let script = "i=0; while [ $i -lt 3000 ]; do echo \"line $i of many, long enough to fill the pipe\" >&2; i=$((i+1)); done; \
                   head -c 10000 /dev/zero | tr '\\0' x >&2; exit 1";
     let mut server = server(script);
     assert_eq!(next(&mut server).await, Value::Null);
     let report = server.exit_report().describe_within(LIMIT).await.unwrap();
     assert!(
-        report
-            .starts_with("the server ended with exit status 1; its last words: line 2981 of many"),
+        report.starts_with(
+            "the server ended with exit status 1; last lines of its stderr: line 2981 of many"
+        ),
         "{report}"
     );
     assert!(report.len() < 6000 && report.ends_with("xxx…"), "{}", report.len());

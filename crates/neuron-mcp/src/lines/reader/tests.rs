@@ -1,4 +1,4 @@
-//! Lines from reads that split the input at any byte.
+//! Tests of the reader with inputs that are split at every byte.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -34,7 +34,7 @@ impl AsyncRead for Parts {
     }
 }
 
-/// Returns all pieces. Every pending call is dropped, as the SDK does.
+/// Reads all pieces. Each pending future is dropped and created again, as the SDK does.
 fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let mut reader = LineReader::new(Parts { parts, is_ready: false }, limit);
@@ -67,7 +67,7 @@ fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Removes the beginnings of long lines, which depend on where the reads split the input.
+/// Clears the beginnings of long lines, because their length depends on where the reads split the input.
 fn without_short_heads(pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
         .into_iter()
@@ -79,7 +79,7 @@ fn without_short_heads(pieces: Vec<Piece>) -> Vec<Piece> {
 }
 
 #[test]
-fn cut_at_every_byte() {
+fn input_split_at_any_byte_gives_the_same_pieces() {
     let text = "{\"a\":1}\r\n\n\r\n  \näöü\nlonger than ten\nshort\r\nno end".as_bytes();
     for limit in [10, 100] {
         let whole = without_short_heads(expected(text, limit));
@@ -94,13 +94,13 @@ fn cut_at_every_byte() {
 }
 
 #[test]
-fn nothing_and_empty_lines_give_nothing() {
+fn empty_input_and_empty_lines_give_no_pieces() {
     assert_eq!(read([], 10), []);
     assert_eq!(read([b"\n\r\n\n".to_vec()], 10), []);
 }
 
 #[test]
-fn a_line_of_the_limit_passes_and_one_byte_more_does_not() {
+fn line_longer_than_the_limit_is_too_long() {
     assert_eq!(read([b"12345\n".to_vec()], 5), [Piece::Line(b"12345".to_vec())]);
     assert_eq!(
         read([b"123456\nx\n".to_vec()], 5),
@@ -113,7 +113,7 @@ fn a_line_of_the_limit_passes_and_one_byte_more_does_not() {
 }
 
 #[test]
-fn of_a_huge_line_only_the_ends_are_kept() {
+fn huge_line_keeps_only_its_ends() {
     let mut parts = vec![b"begin".to_vec()];
     parts.extend(std::iter::repeat_n(vec![b'x'; 60_000], 2_000));
     parts.push(b"end\nnext".to_vec());
@@ -129,7 +129,7 @@ fn of_a_huge_line_only_the_ends_are_kept() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_pipe_is_given_on() {
+async fn read_error_is_returned() {
     let broken = broken_pipe();
     assert_eq!(
         LineReader::new(broken, 10).next().await.unwrap_err().kind(),
@@ -137,7 +137,7 @@ async fn an_error_of_the_pipe_is_given_on() {
     );
 }
 
-/// A reader that fails.
+/// Returns a reader that fails with `BrokenPipe`.
 fn broken_pipe() -> impl AsyncRead + Unpin {
     struct Broken;
     impl AsyncRead for Broken {
@@ -154,7 +154,7 @@ fn broken_pipe() -> impl AsyncRead + Unpin {
 
 proptest! {
     #[test]
-    fn as_a_simple_reader_would(
+    fn pieces_equal_those_of_a_simple_reader(
         parts in proptest::collection::vec(proptest::collection::vec(
             prop_oneof![Just(b'\n'), Just(b'\r'), any::<u8>()], 0..40), 0..20),
         limit in 0..60_usize,

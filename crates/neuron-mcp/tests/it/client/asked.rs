@@ -70,7 +70,7 @@ async fn questions_above_the_limit_per_minute_reach_no_handler() {
         server.ask(&format!("q{number}"), "sampling/createMessage", sampling("hi")).await;
         let answer = server.next().await.unwrap();
         let text = answer["error"]["message"].as_str().unwrap_or_default();
-        refused += usize::from(text.contains("at most 60 questions in a minute"));
+        refused += usize::from(text.contains("at most 60 requests per minute"));
     }
     assert_eq!((count.load(Ordering::Relaxed), refused), (60, 140));
     tokio::time::advance(Duration::from_secs(60)).await;
@@ -198,7 +198,7 @@ async fn concurrent_requests_above_the_limit_are_refused() {
     }
     let answer = server.next().await.unwrap();
     let text = answer["error"]["message"].as_str().unwrap();
-    assert!(text.contains("at most 3 questions at once"), "{answer}");
+    assert!(text.contains("at most 3 requests concurrently"), "{answer}");
 }
 
 /// An elicitation handler for URLs. Sends the id of each completed elicitation to the test.

@@ -116,7 +116,7 @@ async fn input_rounds_are_limited() {
 async fn failed_or_missing_handler_fails_the_call() {
     let with_handler = builder();
     let without = McpClient::builder();
-    for (builder, told) in [(with_handler, "the window is closed"), (without, "offers no")] {
+    for (builder, told) in [(with_handler, "the window is closed"), (without, "does not support")] {
         let (client, mut server) = connected_to_modern(builder, json!({})).await;
         let serving = async {
             let call = server.expect("tools/call").await;

@@ -1,10 +1,10 @@
-//! Tests of parsed lines.
+//! Tests of the parsing of lines.
 
 use serde_json::json;
 
 use super::*;
 
-/// Returns the messages and the refused requests of a text as JSON.
+/// Reads a text until its end. Returns the messages and the error responses to refused requests as JSON.
 async fn read(text: &[u8], limit: usize) -> Vec<Value> {
     let mut inbox = Inbox::new(text, limit);
     let mut seen = Vec::new();
@@ -20,7 +20,7 @@ async fn read(text: &[u8], limit: usize) -> Vec<Value> {
     }
 }
 
-/// Checks the error response of a request.
+/// Checks that a message is the error response to the request `id`, and that its text contains `text`.
 #[track_caller]
 fn check_error(seen: &Value, id: i64, text: &str) {
     assert_eq!(seen["id"], id, "{seen}");
@@ -29,7 +29,7 @@ fn check_error(seen: &Value, id: i64, text: &str) {
 }
 
 #[tokio::test]
-async fn messages_are_read_whatever_stands_around_them() {
+async fn lines_that_are_not_messages_are_skipped() {
     let text = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\r\n\n   \n\
                 Listening on port 3000\n\
                 {\"level\":\"info\",\"text\":\"a log in JSON\"}\n\
@@ -48,7 +48,7 @@ async fn messages_are_read_whatever_stands_around_them() {
 }
 
 #[tokio::test]
-async fn an_answer_that_cannot_be_read_is_an_error_for_its_request() {
+async fn invalid_response_fails_its_request() {
     let nested = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}", "[".repeat(100_000));
     let seen = read(nested.as_bytes(), 1_000_000).await;
     check_error(&seen[0], 1, "recursion limit exceeded");
@@ -70,7 +70,7 @@ async fn an_answer_that_cannot_be_read_is_an_error_for_its_request() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_long_is_an_error_for_its_request() {
+async fn response_over_the_limit_fails_its_request() {
     let long = "x".repeat(2000);
     let first = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{{\"text\":\"{long}\"}}}}\n");
     let last = format!("{{\"jsonrpc\":\"2.0\",\"result\":{{\"text\":\"{long}\"}},\"id\":2}}\n");
@@ -89,7 +89,7 @@ async fn an_answer_that_is_too_long_is_an_error_for_its_request() {
 }
 
 #[tokio::test]
-async fn a_batch_is_several_messages() {
+async fn batch_is_split_into_messages() {
     let text = br#"[{"jsonrpc":"2.0","id":1,"result":{}},{"jsonrpc":"2.0","id":2,"error":7},3,{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}]
 []
 [1,
@@ -102,19 +102,19 @@ async fn a_batch_is_several_messages() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_read_is_refused() {
+async fn invalid_request_is_refused() {
     let seen = read(b"{\"jsonrpc\":\"1.0\",\"id\":\"a\",\"method\":\"ping\"}\n", 1000).await;
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert_eq!(seen[0]["refused"]["id"], "a");
     assert_eq!(seen[0]["refused"]["error"]["code"], -32600);
 
-    // The id equals the id of one of the client's requests, but the line is not a response to it.
+    // The id equals that of a request of the client, but the line is a request of the server and not a response.
     let seen = read(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":7}\n", 1000).await;
     assert_eq!(seen[0]["refused"]["id"], 1);
 }
 
 #[test]
-fn what_is_logged_is_cut_at_a_character() {
+fn logged_line_is_truncated_at_a_character() {
     assert_eq!(beginning(b"short"), "short");
     assert_eq!(beginning("ä".repeat(1000).as_bytes()), format!("{}…", "ä".repeat(SHOWN_CHARS)));
     assert_eq!(beginning(b"\xff\xfe"), "\u{fffd}\u{fffd}");

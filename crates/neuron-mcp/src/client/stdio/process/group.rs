@@ -1,9 +1,9 @@
-//! A process that leads its own process group. The whole group is signalled, because programs such as `npx` start the
-//! actual server as a child process.
+//! A process that is the leader of its own process group. All processes of the group are signalled, because programs
+//! such as `npx` start the actual server as a child process.
 //!
-//! A thread waits for the leader's end, and does not reap it until the group has been killed. Until then the kernel
-//! does not reuse its id. A thread needs no runtime, so the group is killed even if the process is dropped outside of a
-//! runtime.
+//! A thread waits for the leader's end, but reaps the leader only after the group was killed. Until then the kernel
+//! does not reuse the id of the group. A thread needs no async runtime. So the group is killed even if the process is
+//! dropped outside of a runtime.
 
 use std::io;
 use std::os::unix::process::CommandExt as _;
@@ -20,17 +20,19 @@ use tokio::sync::watch;
 
 use super::{Ending, Life, Pipes};
 
-/// Stack size of the threads, which make system calls, send a value, and may log through the user's subscriber.
+/// Stack size of the threads in bytes. The threads make system calls, send a value, and may log through the user's
+/// subscriber.
 const STACK_BYTES: usize = 512 * 1024;
-/// Interval between two checks for the end of the process.
+/// Interval in which a thread checks for the end of the process.
 const BREATH: Duration = Duration::from_millis(10);
 
-/// A process and its group. Dropping it kills both.
+/// A process and its group. Dropping the value kills all processes of the group.
 #[derive(Debug)]
 pub(in super::super) struct Process {
     group: Arc<Group>,
     life: watch::Receiver<Life>,
-    /// Dropping it lets the thread kill the group and reap the leader.
+    /// Held while the group may run. Once the sender is dropped and the leader has ended, the thread kills the group
+    /// and reaps the leader.
     keep: Option<mpsc::Sender<()>>,
 }
 
@@ -54,7 +56,7 @@ impl Process {
         Ok((Self { group, life, keep: Some(keep) }, pipes))
     }
 
-    /// Returns the state of the process.
+    /// Returns a receiver of the process's state.
     pub(in super::super) fn life(&self) -> watch::Receiver<Life> {
         self.life.clone()
     }
@@ -64,14 +66,14 @@ impl Process {
         self.group.signal(Signal::TERM);
     }
 
-    /// Kills all processes of the group and releases it.
+    /// Kills all processes of the group immediately. Does nothing after the first call.
     pub(in super::super) fn kill(&mut self) {
         if self.keep.take().is_some() {
             self.group.signal(Signal::KILL);
         }
     }
 
-    /// Kills the group once the process has ended, or after `patience`. Does not wait.
+    /// Kills the group once the process has ended, or after `patience`. A thread does it, so the caller does not wait.
     pub(in super::super) fn kill_after(&mut self, patience: Duration) {
         if self.life.borrow().has_ended() {
             return self.kill();
@@ -100,25 +102,28 @@ impl Drop for Process {
     }
 }
 
-/// The id of the group, as long as it is valid.
+/// The process group. Signals are sent only while its id is valid.
 #[derive(Debug)]
 struct Group(Mutex<State>);
 
+/// The id of a process group and the signal that was sent.
 #[derive(Debug)]
 struct State {
+    /// `None` once the kernel may reuse the id.
     id: Option<Pid>,
-    /// The first signal that was sent.
+    /// The first signal that was sent to the group.
     sent: Option<Signal>,
 }
 
 impl Group {
+    /// Sends a signal to all processes of the group, unless the id is no longer valid.
     fn signal(&self, signal: Signal) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.sent.get_or_insert(signal);
         if let Some(id) = state.id
             && let Err(error) = kill_process_group(id, signal)
         {
-            // macOS returns an error too if the group has only zombies.
+            // macOS also returns an error if the group has only zombies.
             tracing::debug!(%error, "the processes of a server cannot be signalled");
         }
     }
@@ -127,7 +132,7 @@ impl Group {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).sent
     }
 
-    /// Removes the id, because the kernel may reuse it from now on.
+    /// Removes the id. Called before the kernel may reuse it.
     fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).id = None;
     }
@@ -137,10 +142,12 @@ impl Group {
     }
 }
 
-/// The first process of the group. It is killed and reaped if it is dropped before it is watched.
+/// The first process of the group. If the value is dropped before the thread watches the process, the process is killed
+/// and reaped.
 struct Leader(Option<Child>);
 
 impl Leader {
+    /// Takes the id and the pipes of the process. Returns an error if the process has no pipes.
     fn pipes(&mut self) -> io::Result<(Pid, Pipes)> {
         let missing = || io::Error::other("the process has no pipes");
         let child = self.0.as_mut().ok_or_else(missing)?;
@@ -152,9 +159,10 @@ impl Leader {
         Ok((Pid::from_child(child), pipes))
     }
 
+    /// Waits for the end of the process and reaps it.
     fn reap(mut self) {
         if let Some(mut child) = self.0.take() {
-            // An error means that other code in this process has reaped it.
+            // An error means that other code in this program has already reaped the process.
             let _ = child.wait();
         }
     }
@@ -169,7 +177,7 @@ impl Drop for Leader {
     }
 }
 
-/// Runs the thread that watches the process.
+/// Watches the process until it has been reaped. Runs in its own thread.
 fn watch_over(
     leader: Leader,
     group: &Group,
@@ -178,12 +186,13 @@ fn watch_over(
 ) {
     let status = group.id().and_then(wait_without_reaping);
     if status.is_none() {
-        // Other code has reaped it, for example a SIGCHLD handler for all children. The id may be reused.
+        // Other code has reaped the process, for example a SIGCHLD handler for all children. The kernel may reuse the
+        // id.
         group.forget();
     }
     let ending = ending(status, group.sent());
     report.send_replace(Life::Ended(ending.clone()));
-    // Nothing is ever sent. An error means that the sender was dropped.
+    // `recv` waits until the sender is dropped, because no value is ever sent.
     let _ = released.recv();
     group.signal(Signal::KILL);
     group.forget();
@@ -191,11 +200,12 @@ fn watch_over(
     report.send_replace(Life::Gone(ending));
 }
 
+/// Returns how a process ended. `sent` is the signal that this client sent before.
 fn ending(status: Option<WaitIdStatus>, sent: Option<Signal>) -> Ending {
     let code = status.and_then(|status| status.exit_status());
     let signal = status.and_then(|status| status.terminating_signal());
     match (code, signal, sent) {
-        // A process with an exit code had exited before SIGKILL could end it.
+        // A process with an exit code exited by itself, before SIGKILL could end it.
         (Some(code), _, None | Some(Signal::KILL)) => {
             Ending::ByItself(format!("exit status {code}"))
         }
@@ -205,7 +215,7 @@ fn ending(status: Option<WaitIdStatus>, sent: Option<Signal>) -> Ending {
     }
 }
 
-/// Waits for the end of the process without reaping it. `None` if the process does not exist.
+/// Waits for the end of a process without reaping it. Returns `None` if the process does not exist.
 fn wait_without_reaping(id: Pid) -> Option<WaitIdStatus> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     loop {

@@ -1,5 +1,5 @@
-//! A process without a process group, for systems where a group cannot be watched. Processes that the server starts
-//! must exit by themselves when its pipes close.
+//! A process without a process group, for systems where the end of a group cannot be watched. Processes that the server
+//! starts must exit by themselves when their pipes are closed.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -9,11 +9,11 @@ use tokio::sync::{oneshot, watch};
 
 use super::{Ending, Life, Pipes};
 
-/// A child process. Dropping it kills the process.
+/// A child process. Dropping the value kills the process.
 #[derive(Debug)]
 pub(in super::super) struct Process {
     life: watch::Receiver<Life>,
-    /// Dropping it kills the process.
+    /// Held while the process may run. Dropping the sender makes the task kill the process.
     keep: Option<oneshot::Sender<()>>,
 }
 
@@ -39,26 +39,28 @@ impl Process {
         Ok((Self { life, keep: Some(keep) }, pipes))
     }
 
-    /// Returns the state of the process.
+    /// Returns a receiver of the process's state.
     pub(in super::super) fn life(&self) -> watch::Receiver<Life> {
         self.life.clone()
     }
 
-    /// Does nothing, because tokio can only kill a process.
-    #[expect(clippy::unused_self, reason = "the same as where there is a way")]
+    /// Does nothing, because tokio offers no signal except killing.
+    #[expect(clippy::unused_self, reason = "the same signature as in `group`")]
     pub(in super::super) fn terminate(&self) {}
 
-    /// Kills the process.
+    /// Kills the process immediately.
     pub(in super::super) fn kill(&mut self) {
         self.keep = None;
     }
 
-    /// Kills the process at once, because processes that it started cannot be killed later either.
+    /// Kills the process immediately. A delay is not useful, because the processes that the server started cannot be
+    /// killed later either.
     pub(in super::super) fn kill_after(&mut self, _patience: std::time::Duration) {
         self.kill();
     }
 }
 
+/// Watches the process until it has ended. Kills the process when the sender of `released` is dropped.
 async fn watch_over(
     mut child: Child,
     report: watch::Sender<Life>,
@@ -70,7 +72,7 @@ async fn watch_over(
             Some(code) => format!("exit status {code}"),
             None => status.to_string(),
         })),
-        // Nothing is ever sent. An error means that the sender was dropped.
+        // The receiver completes when the sender is dropped, because no value is ever sent.
         _ = released => {
             if let Err(error) = child.kill().await {
                 tracing::debug!(%error, "the process of a server cannot be killed");
@@ -78,6 +80,6 @@ async fn watch_over(
             Ending::ByUs
         }
     };
-    // `wait` and `kill` have reaped the process.
+    // `wait` and `kill` also reap the process.
     report.send_replace(Life::Gone(ending));
 }
