@@ -17,7 +17,7 @@ pub(crate) struct Metadata {
     pub(crate) target_directory: PathBuf,
 }
 
-/// A package of this workspace or, in the result of [`graph`], a dependency.
+/// A package of this workspace or, in the result of `graph`, a dependency.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Package {
     #[cfg(test)]
