@@ -94,7 +94,7 @@ pub struct McpToolBridge {
     name: String,
     /// Definition for the model, with the model's name of the tool.
     definition: ToolDefinition,
-    /// Effect of a second call with the same arguments.
+    /// Effect class of the tool. Tells the agent if a call may be repeated.
     effect: ToolEffect,
 }
 

@@ -101,7 +101,7 @@ impl std::fmt::Debug for McpClient {
 
 /// Connection methods.
 impl McpClient {
-    /// Creates a builder, for a client with other than the default settings.
+    /// Creates a builder of a client, to change the default settings.
     pub fn builder() -> McpClientBuilder {
         McpClientBuilder::default()
     }
@@ -156,7 +156,7 @@ impl McpClient {
         self.link.is_closed()
     }
 
-    /// Returns the current connection. It may be lost.
+    /// Returns the current connection, which may be lost.
     fn current(&self) -> Arc<Connection> {
         self.link.current()
     }
@@ -172,7 +172,8 @@ impl McpClient {
         scope: &Scope,
         request: ClientRequest,
     ) -> Result<ServerResult, McpError> {
-        // Only one retry, after the server has forgotten the session. It needs a new connection.
+        // The request is retried once if the server has forgotten the session. A retry needs a new connection, so there
+        // is no retry if reconnecting is off.
         let mut repeated = !self.shared.settings.reconnect;
         loop {
             let connection = tokio::select! {
@@ -238,7 +239,8 @@ impl McpClient {
     /// Calls a tool as part of a run.
     ///
     /// Progress is reported to [`ToolContext::progress_reporter`]. [`ToolContext::cancellation_token`] cancels the
-    /// call. The request carries a [`TraceContext`](crate::TraceContext) in [`ToolContext::extensions`].
+    /// call. If [`ToolContext::extensions`] contains a [`TraceContext`](crate::TraceContext), the request carries this
+    /// trace context to the server.
     ///
     /// # Errors
     ///
@@ -270,7 +272,7 @@ impl McpClient {
         self.call_refusable(name, object(arguments)?, &Scope::of_tool(ctx)).await
     }
 
-    /// Calls a tool. A refusal of the server is [`McpError::ToolCall`].
+    /// Calls a tool. Returns [`McpError::ToolCall`] if the server refuses the call.
     async fn call(
         &self,
         name: &str,
@@ -281,7 +283,7 @@ impl McpClient {
         result.map_err(wire::error::refused_call)
     }
 
-    /// Calls a tool. A refusal of the server is [`McpError::Other`] with [`McpRequestError`].
+    /// Calls a tool. Returns [`McpError::Other`] with [`McpRequestError`] if the server refuses the call.
     async fn call_refusable(
         &self,
         name: &str,
@@ -348,7 +350,8 @@ impl McpClient {
         self.read(uri, &Scope::of(ctx)).await
     }
 
-    /// Reads a resource with the options of a request.
+    /// Reads a resource. `scope` contains the progress receiver, the cancellation token and the trace context of the
+    /// request.
     async fn read(&self, uri: &str, scope: &Scope) -> Result<Vec<McpResourceContents>, McpError> {
         let params = ReadResourceRequestParams::new(uri);
         let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
@@ -397,7 +400,8 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::of(ctx)).await
     }
 
-    /// Gets a prompt with the options of a request.
+    /// Gets the messages of a prompt. `scope` contains the progress receiver, the cancellation token and the trace
+    /// context of the request.
     async fn prompt(
         &self,
         name: &str,
@@ -577,7 +581,7 @@ impl McpClient {
     }
 }
 
-/// Returns the error for a response of the wrong type.
+/// Returns the error for a response whose type does not belong to the request's `method`.
 fn unexpected(method: &str) -> McpError {
     McpError::Transport(format!("the server sent the wrong type of response to {method}"))
 }

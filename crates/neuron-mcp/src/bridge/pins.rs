@@ -51,7 +51,7 @@ use sha2::{Digest as _, Sha256};
 pub struct McpToolPins(BTreeMap<String, String>);
 
 impl McpToolPins {
-    /// Pins the current definitions of tools.
+    /// Creates pins of tools, which are fingerprints of their current definitions.
     #[must_use]
     pub fn of(tools: &[Arc<dyn ToolDyn>]) -> Self {
         let mut pins = Self::default();
@@ -59,7 +59,8 @@ impl McpToolPins {
         pins
     }
 
-    /// Pins the current definition of a tool, and replaces an earlier pin of the same name.
+    /// Stores the fingerprint of a tool's current definition, and replaces an earlier fingerprint of the same tool
+    /// name.
     pub fn pin(&mut self, definition: &ToolDefinition) {
         self.0.insert(definition.name.clone(), fingerprint(definition));
     }
@@ -73,7 +74,7 @@ impl McpToolPins {
     /// Creates a policy that requires approval for calls of changed tools. `inner` decides about all other calls. A
     /// call that `inner` denies stays denied.
     ///
-    /// A tool without a pin does not count as changed.
+    /// For this policy, a tool without a pin does not count as changed.
     #[must_use]
     pub fn policy<P: PermissionPolicy>(self, inner: P) -> McpPinnedPolicy<P> {
         McpPinnedPolicy { pins: self, inner }

@@ -19,7 +19,7 @@ pub(crate) fn cleaned(schema: &Value) -> Value {
         // A missing or invalid schema accepts all arguments.
         _ => Object::new(),
     };
-    // Without such references, no keyword needs the base URI.
+    // `$id` sets the base URI of references to other documents. Without such references, `$id` is not needed.
     if !anywhere(&schema, &mut refers_elsewhere) {
         schema.shift_remove("$id");
     }

@@ -11,7 +11,8 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 #[cfg(feature = "oauth")]
 use super::oauth::{self, OAuth};
 
-/// The authorization of a client, if it is configured. All connections of the client share it.
+/// The authorization of a client. Does nothing if OAuth is not configured. All connections of the client share the
+/// authorization.
 #[derive(Clone, Default)]
 pub(super) struct Authorization {
     #[cfg(feature = "oauth")]
@@ -25,13 +26,15 @@ impl Authorization {
         Self { oauth: Some(oauth) }
     }
 
-    /// Starts an attempt. Must be called before the request is sent for the first time.
+    /// Creates an [`Attempt`], which authorizes the client if the server rejects a request. Must be called before the
+    /// request is sent for the first time.
     #[cfg(feature = "oauth")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self.oauth.as_deref().map(OAuth::attempt) }
     }
 
-    /// Starts an attempt. Must be called before the request is sent for the first time.
+    /// Creates an [`Attempt`], which authorizes the client if the server rejects a request. Must be called before the
+    /// request is sent for the first time.
     #[cfg(not(feature = "oauth"))]
     #[expect(clippy::unused_self, reason = "with the feature it is used")]
     pub(super) fn attempt(&self) -> Attempt<'_> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The two deadlines of a request. Neither runs while this client handles a request of the server.
+/// The two deadlines of a request. Both are paused while this client handles a request of the server.
 pub(super) struct Clock {
     /// Maximum time without progress.
     idle: Duration,
@@ -37,8 +37,8 @@ impl Clock {
         self.idle_until = Instant::now().checked_add(self.idle);
     }
 
-    /// Pauses or continues the clock. At the end of a pause, moves the total deadline by its duration, and restarts the
-    /// time without progress.
+    /// Pauses or continues the clock. At the end of a pause, moves the total deadline by the duration of the pause, and
+    /// restarts the time without progress.
     pub(super) fn pause(&mut self, paused: bool) {
         match (paused, self.paused_at) {
             (true, None) => self.paused_at = Some(Instant::now()),
@@ -53,7 +53,8 @@ impl Clock {
         }
     }
 
-    /// Waits until a deadline has passed, and returns the exceeded limit. Never completes while the clock is paused.
+    /// Waits until a deadline has passed, and returns the exceeded limit for the error message. Never completes while
+    /// the clock is paused.
     pub(super) async fn expired(&self) -> Duration {
         if self.paused_at.is_some() {
             return std::future::pending().await;

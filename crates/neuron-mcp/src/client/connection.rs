@@ -69,7 +69,8 @@ erased! {
     }
 }
 
-/// Opens a connection and negotiates the version. Repeats it after an authorization, if the server requires it.
+/// Opens a connection and negotiates the protocol version. If the server requires an authorization, obtains the
+/// authorization and opens a connection again.
 async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Connection, McpError> {
     let limit = shared.settings.connect_timeout;
     let mut access = shared.authorization.attempt();

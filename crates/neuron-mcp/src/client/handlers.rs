@@ -49,7 +49,7 @@ pub(super) struct QuestionLimits {
     pub(super) per_minute: usize,
 }
 
-/// The counters for the limits.
+/// The counters of sampling and elicitation requests, which are compared with the [`QuestionLimits`].
 #[derive(Debug, Default)]
 struct Questions {
     /// Number of sampling and elicitation requests that a handler is answering.

@@ -47,7 +47,7 @@ const RESERVED: [&str; 11] = [
     "transfer-encoding",
 ];
 
-/// A connector for a server over Streamable HTTP.
+/// Opens connections to a server over Streamable HTTP. All connections use the same URL, headers and TLS configuration.
 pub(super) struct HttpConnector {
     /// The server's URL without secrets, for error messages.
     name: String,
@@ -227,8 +227,8 @@ fn header_value(name: &str, value: &str) -> Result<HeaderValue, McpError> {
     Ok(value)
 }
 
-/// Returns a builder of the HTTP client for a URL. `connect` is the connect timeout. The TLS configuration is that of
-/// the model providers.
+/// Returns a builder of the HTTP client for a URL. `connect` is the connect timeout, and `trust` selects the trusted
+/// certificates.
 fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, rustls::Error> {
     let builder = Client::builder()
         .connect_timeout(connect)
@@ -266,13 +266,13 @@ enum Trust {
 }
 
 impl Trust {
-    /// Returns the certificates that a URL needs.
+    /// Returns [`Trust::System`] for an `https` URL, and [`Trust::Nobody`] for any other URL.
     fn of(url: &Url) -> Self {
         if url.scheme() == "https" { Self::System } else { Self::Nobody }
     }
 }
 
-/// Returns a configuration of rustls with the crypto provider ring.
+/// Returns a TLS configuration of rustls, with the cryptography of the crate `ring`.
 fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -286,7 +286,7 @@ fn tls_config(trust: Trust) -> Result<rustls::ClientConfig, rustls::Error> {
     Ok(builder.with_no_client_auth())
 }
 
-/// Returns `true` if a URL names this machine.
+/// Returns `true` if the host of a URL is `localhost` or a loopback address, so the URL names this machine.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');

@@ -211,8 +211,8 @@ impl Link {
         Attempt { outcome, task }
     }
 
-    /// Makes a new connection the current one and sends its events. Returns `false` if the client was closed or
-    /// dropped.
+    /// Makes a new connection the current one, and sends events that report the reconnection and possible changes of
+    /// the lists. Returns `false` if the client was closed or dropped.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();
@@ -235,7 +235,10 @@ impl Link {
     }
 
     /// Waits until the client is closed, and returns the error for a request on `connection`. Never completes unless
-    /// `connection` is retired. Closing the client ends requests on the current connection, but not on a retired one.
+    /// `connection` is retired.
+    ///
+    /// A retired connection accepts no new requests, but its pending requests may still receive responses. Closing the
+    /// client ends requests on the current connection, but not on a retired connection.
     pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
         self.closed.cancelled().await;
         if !connection.watch.is_retired() {

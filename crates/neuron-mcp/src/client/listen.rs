@@ -18,7 +18,8 @@ use crate::McpNotSubscribed;
 
 /// Delay before a stream that has ended is opened again. The delay doubles with each attempt, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum delay. A stream that was open for longer resets the delay to [`FIRST_PAUSE`].
+/// Maximum delay before a stream is opened again. If a stream was open for longer than this, the delay starts again at
+/// [`FIRST_PAUSE`].
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The confirmed subscriptions of a connection, and its notification stream if the server has one.
@@ -31,7 +32,7 @@ pub(super) struct Listener {
     resources: Arc<Resources>,
 }
 
-/// The place of the task that keeps the stream open.
+/// The task that keeps the stream open, and a flag that prevents new streams.
 #[derive(Debug, Default)]
 struct Slot {
     task: Option<Task>,
@@ -80,7 +81,7 @@ impl Listener {
     }
 
     /// Starts a task that opens the stream of a new connection, and retries until the server accepts it. The receiver
-    /// completes after the first attempt. Returns `None` if the stream would report no changes, and is not needed.
+    /// completes after the first attempt. Returns `None` and starts no task if the stream would report no changes.
     pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
@@ -193,8 +194,8 @@ impl Stream {
         let subscription = match self.open().await {
             Ok(subscription) => {
                 self.take(&subscription);
-                // The caller has stopped waiting. It may have read the lists before the stream was open, so changes may
-                // be missed.
+                // The caller has stopped waiting, and may have read the lists before the stream was open. So the caller
+                // may have missed changes.
                 if opened.send(()).is_err() {
                     self.tell_all_changed();
                 }

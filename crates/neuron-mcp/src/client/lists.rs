@@ -154,7 +154,7 @@ impl McpClient {
     /// Requests all pages of a list, within the time limit of a single request.
     ///
     /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
-    /// lists of this kind. If it is `false` and the server does not know the method, returns an empty list.
+    /// lists of this kind. If `offered` is `false` and the server does not know the method, returns an empty list.
     async fn all<T>(
         &self,
         offered: bool,

@@ -45,8 +45,8 @@ pub(crate) struct OAuth {
     /// Contains the token. An authorization replaces the whole manager, so that requests can use the old token while a
     /// user decides.
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// Number of completed authorizations. A request compares it to detect that its token was replaced since it was
-    /// sent.
+    /// Number of completed authorizations. A request remembers this number when it is sent. A higher number later means
+    /// that the token of the request was replaced.
     generation: AtomicU64,
     /// Held while a request is authorized, so that a user sees only one authorization page at a time.
     authorizing: Mutex<()>,
@@ -79,7 +79,8 @@ impl OAuth {
         })
     }
 
-    /// Starts an attempt. Must be called before the request is sent for the first time.
+    /// Creates an [`Attempt`], which authorizes the client if the server rejects a request. Must be called before the
+    /// request is sent for the first time.
     pub(crate) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self, seen: self.generation(), refused_tokens: 0, step_ups: 0 }
     }
@@ -89,10 +90,10 @@ impl OAuth {
     }
 }
 
-/// A request with its authorizations so far.
+/// A request that may be sent again after an authorization, with the number of its authorizations so far.
 pub(crate) struct Attempt<'a> {
     oauth: &'a OAuth,
-    /// The generation of the token that the request was sent with.
+    /// Number of completed authorizations when the request was last sent.
     seen: u64,
     /// Number of new tokens after the server had rejected a token (401).
     refused_tokens: u32,
@@ -127,12 +128,14 @@ impl Attempt<'_> {
             *self.oauth.manager.lock().await = manager;
             self.oauth.generation.store(generation + 1, Ordering::Release);
         }
-        // Otherwise, another request was authorized in the meantime, and this request can use the new token.
+        // If the numbers differ, another request was authorized in the meantime, and this request can use the new
+        // token.
         self.seen = self.oauth.generation();
         Ok(true)
     }
 
-    /// Counts an authorization. Returns an error if its limit is exceeded.
+    /// Counts a further authorization for the request. Returns an error if the request already had the maximum number
+    /// of authorizations.
     fn count(&mut self, challenge: &Challenge) -> Result<(), OAuthError> {
         match &challenge.scope {
             Some(scope) => {

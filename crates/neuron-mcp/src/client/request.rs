@@ -1,7 +1,7 @@
 //! Sending of a request, with its timeouts, its cancellation and its rounds of required input.
 //!
 //! Since MCP 2026-07-28, a server can respond that a request requires input. The client then sends the request again
-//! with the input, which is a round.
+//! with the input. Each sending of the request is called a round.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -124,8 +124,8 @@ fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> Requ
     })
 }
 
-/// Sends a request in one or more rounds until the server returns a result. Also repeats the request after an
-/// authorization.
+/// Sends a request in one or more rounds until the server returns a result. Also sends the request again after the
+/// client was authorized, if an HTTP server requires an authorization.
 async fn rounds(
     connection: &Connection,
     shared: &Shared,
@@ -192,7 +192,8 @@ async fn rounds(
     }
 }
 
-/// Waits for `work`. Returns an error if the caller cancels the request or the connection ends before.
+/// Waits for `work` and returns its result. Returns an error if the caller cancels the request, or the connection ends,
+/// before `work` completes.
 async fn unless_over<T>(
     connection: &Connection,
     scope: &Scope,
@@ -210,7 +211,8 @@ async fn unless_over<T>(
     }
 }
 
-/// Returns the error for a server that requires input too often.
+/// Returns the error for a server that requires input more often than `max_input_rounds` allows. `rounds` is this
+/// limit.
 fn too_many_rounds(method: &str, rounds: usize) -> McpError {
     McpError::Other(Box::new(McpLimitExceeded {
         method: method.to_owned(),
@@ -248,8 +250,9 @@ async fn learn_tools(
     Ok(())
 }
 
-/// Waits before the next round if the last result required no input. The server then expects the same request again,
-/// later. The pause starts at 50 ms and doubles up to 1.6 s.
+/// Waits before the next round if the last result required no input. Such a server expects the same request again,
+/// later. `silent_rounds` is the number of consecutive results without required input. The pause starts at 50 ms and
+/// doubles up to 1.6 s.
 async fn pause(silent_rounds: u32) {
     if silent_rounds > 0 {
         let times = 1 << silent_rounds.saturating_sub(1).min(5);

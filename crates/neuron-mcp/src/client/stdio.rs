@@ -95,7 +95,8 @@ impl StdioTransport {
         self.report.clone()
     }
 
-    /// Waits until the server has ended and closed its output. Returns `false` if it has not ended after `patience`.
+    /// Waits until the server has ended and closed its output. Returns `false` if the server has not ended after
+    /// `patience`.
     ///
     /// Reads and discards the output meanwhile, because a server that writes to a full pipe cannot end.
     async fn wait_for_end(&mut self, patience: Duration) -> bool {
@@ -109,7 +110,7 @@ impl StdioTransport {
     }
 
     /// Closes the server's input, and waits for the end of the server. If the server has not ended after `after_input`,
-    /// sends a signal. If it has not ended after `after_signal`, kills it.
+    /// sends a signal. If the server has not ended after `after_signal`, kills the server.
     async fn close_within(&mut self, after_input: Duration, after_signal: Duration) {
         self.messages.finish_input();
         if !self.wait_for_end(after_input).await {

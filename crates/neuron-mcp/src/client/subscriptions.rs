@@ -30,8 +30,8 @@ const AT_ONCE: usize = 8;
 /// Sends the log level and the subscriptions over a new connection. Errors of the server are logged and ignored.
 ///
 /// Waits for the server's confirmation, for at most [`RESTORING`]. The returned task continues to send what the server
-/// has not confirmed by then. Since MCP 2026-07-28 there is no such task, because the connection's [`Listener`] opens
-/// the notification stream in its own task. Then returns `None`.
+/// has not confirmed by then. Since MCP 2026-07-28, always returns `None`, because the connection's [`Listener`] sends
+/// the subscriptions in its own task.
 ///
 /// [`Listener`]: super::listen::Listener
 pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) -> Option<Task> {

@@ -106,8 +106,10 @@ impl SessionHttpClient {
         None
     }
 
-    /// Runs a POST request. `request` is the id of the message if it is a request. `discovery` is its id if it is the
-    /// first `server/discover`, for which a timeout becomes an error response.
+    /// Runs a POST request. `request` is the id of the sent message, or `None` if the message is not a request.
+    ///
+    /// `discovery` is the same id if the message is the first `server/discover`. For this message, a timeout becomes an
+    /// error response.
     async fn exchange(
         &self,
         request: Option<RequestId>,
@@ -136,8 +138,8 @@ impl SessionHttpClient {
     }
 }
 
-/// The client implements the methods with the maximum message size. The SDK's `_token` is ignored, because
-/// [`Authorization`] provides the token.
+/// Sends the SDK's requests with the maximum message size of this client. The parameter `_token` of the SDK is ignored,
+/// because [`Authorization`] provides the token.
 impl StreamableHttpClient for SessionHttpClient {
     type Error = reqwest::Error;
 

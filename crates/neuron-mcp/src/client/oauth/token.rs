@@ -34,7 +34,8 @@ impl OAuth {
         }
     }
 
-    /// Returns a valid token other than `refused`. Returns `None` if only a user can authorize the client.
+    /// Returns a valid token other than `refused`, which is the token that the server has rejected. Returns `None` if
+    /// only a user can authorize the client.
     ///
     /// # Cancel safety
     ///
