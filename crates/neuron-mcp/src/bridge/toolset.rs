@@ -12,8 +12,8 @@ use crate::{McpClient, McpEvent, McpEvents};
 /// Keeps a registry in sync with a server whose tools change.
 ///
 /// The toolset changes and removes only tools that it added. Other tools are kept, including the tools of another
-/// server's toolset. The toolset lists the tools only in [`sync`](Self::sync), however many changes the server reports
-/// before.
+/// server's toolset. The toolset requests the list of tools only in [`sync`](Self::sync), and not after each change
+/// that the server reports.
 ///
 /// # Example: sync between the runs of an agent
 ///
@@ -44,7 +44,7 @@ pub struct McpToolset {
     client: Arc<McpClient>,
     options: BridgeOptions,
     events: McpEvents,
-    /// `true` if the tools of the server may have changed since the last `sync`.
+    /// `true` if the tools of the server may have changed since the last successful `sync`, and before the first one.
     has_changed: bool,
     /// Tools that this toolset added to the registry, in the order of the server.
     added: Vec<Added>,
@@ -53,7 +53,8 @@ pub struct McpToolset {
 /// A tool that was added to a registry.
 struct Added {
     bridge: McpToolBridge,
-    /// The bridge, in the allocation that the registry holds. Identifies the tool by its pointer.
+    /// The same bridge, as a pointer that the registry also holds. Comparing the pointers shows if another tool
+    /// replaced this tool in the registry.
     tool: Arc<dyn ToolDyn>,
 }
 
@@ -220,7 +221,8 @@ impl McpToolset {
     }
 }
 
-/// Changes of a registry. Tools are named as the model sees them, in the order of the server.
+/// The changes that [`McpToolset::sync`] made to a registry. Tools have their names for the model, in the order of the
+/// server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpToolChanges {

@@ -82,11 +82,12 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum time to connect, from the start of the program to the end of the handshake. Default: 30
-    /// seconds.
+    /// Sets the maximum time to connect, from the start of the server's program to the end of the handshake. Default:
+    /// 30 seconds.
     ///
     /// After the handshake, the client sends the log level and the subscriptions to the server, and waits up to 5
-    /// seconds for the confirmation. Without it the client is usable, and the server may confirm later.
+    /// seconds for the confirmation. Without the confirmation, the client is usable too, and the server may confirm
+    /// later.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.settings.connect_timeout = limit;
         self
@@ -154,9 +155,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that returns the trace context of the current span. The client calls it inside the span of
-    /// each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default these requests
-    /// carry no trace context.
+    /// Sets the function that returns the trace context of the current span. The client calls this function inside the
+    /// span of each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default these
+    /// requests carry no trace context.
     ///
     /// With the crate `neuron-otel`, pass its `current_trace_context`.
     pub fn trace_context(
@@ -167,9 +168,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that makes a span a child of a span of the server. The client calls it with the span of each
-    /// server request that has a [`TraceContext`], before the span is entered. By default these spans start a new
-    /// trace.
+    /// Sets the function that makes a span a child of a span of the server. The client calls this function with the
+    /// span of each server request that has a [`TraceContext`], before the span is entered. By default these spans
+    /// start a new trace.
     ///
     /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     pub fn trace_parent(

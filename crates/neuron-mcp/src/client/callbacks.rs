@@ -60,8 +60,8 @@ impl Callbacks {
         answer
     }
 
-    /// Creates the span of a server request. Its parent is the span in the request's trace context, and not the current
-    /// span, which belongs to the connection.
+    /// Creates the span of a server request. The parent of this span is the span in the request's trace context. The
+    /// current span is not the parent, because the current span belongs to the connection.
     fn span(&self, method: &str, context: &RequestContext<RoleClient>) -> RequestSpan {
         let server = context.peer.peer_info();
         let version =

@@ -105,8 +105,8 @@ enum Failure {
     Ours(McpError),
 }
 
-/// Adds the exit status and the last output of the server to the text of an error. Returns the error unchanged if they
-/// are unknown.
+/// Adds the exit status and the last output of the server to the text of an error. Returns the error unchanged if
+/// neither is known.
 pub(super) async fn with_exit_report(
     error: McpError,
     exit_report: Option<&ExitReport>,
@@ -165,15 +165,15 @@ async fn negotiate<C: Connector>(
     Ok(connection)
 }
 
-/// Returns the maximum wait for the response to `server/discover`. A third of the connect timeout leaves time for a
-/// second attempt.
+/// Returns the maximum wait for the response to `server/discover`. The wait is at most a third of the connect timeout,
+/// so that time remains for a second attempt.
 pub(super) fn patience(settings: &Settings) -> Duration {
     DISCOVERY.min(settings.connect_timeout / 3)
 }
 
 type Service = RunningService<RoleClient, Callbacks>;
 
-/// Opens a connection and negotiates the version in one of the SDK's modes.
+/// Opens a connection and negotiates the version. `mode` tells the SDK to use `server/discover`, `initialize` or both.
 async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,

@@ -68,7 +68,7 @@ impl McpEvents {
     }
 }
 
-/// The sender of events.
+/// Sends the events of a client to all readers.
 #[derive(Debug)]
 pub(super) struct EventSender(Mutex<Option<broadcast::Sender<McpEvent>>>);
 

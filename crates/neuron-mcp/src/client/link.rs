@@ -27,11 +27,11 @@ pub(super) struct Link {
 
 /// The state of a [`Link`].
 struct State {
-    /// The last connection that was opened. It may be lost.
+    /// The last connection that was opened, which may be lost.
     current: Arc<Connection>,
     /// The task that sends the log level and the subscriptions over the current connection.
     restoring: Option<Task>,
-    /// Sends the event of the loss of the current connection.
+    /// Sends [`McpEvent::Disconnected`] when the current connection is lost.
     loss: Loss,
     /// The last attempt to restore the connection, which may still be running.
     attempt: Option<Attempt>,
@@ -78,7 +78,7 @@ impl Loss {
     }
 }
 
-/// An attempt to restore the connection. It continues even if the request that started it is dropped.
+/// An attempt to restore the connection. The attempt continues even if the request that started the attempt is dropped.
 struct Attempt {
     /// The result of the attempt. `None` while it runs.
     outcome: watch::Receiver<Option<Outcome>>,
@@ -94,8 +94,8 @@ impl Attempt {
 
 type Outcome = Result<Arc<Connection>, Failure>;
 
-/// The error of an attempt to reconnect, which several requests receive. The first gets the original error, and the
-/// others get a connection error with the same text.
+/// The error of an attempt to reconnect, which several requests receive. The first request gets the original error. All
+/// further requests get [`McpError::Connection`] with the same text.
 #[derive(Clone)]
 struct Failure(Arc<Mutex<(Option<McpError>, String)>>);
 
@@ -138,7 +138,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the current connection. It may be lost.
+    /// Returns the current connection, which may be lost.
     pub(super) fn current(&self) -> Arc<Connection> {
         Arc::clone(&self.lock().current)
     }

@@ -389,7 +389,7 @@ impl TellServer {
         Self { request: Some((peer.clone(), id)), reason: "cancelled by the caller" }
     }
 
-    /// Prevents the notification. Called after the response.
+    /// Prevents the cancellation of the request. Called when the response has arrived or the connection has ended.
     fn disarm(&mut self) {
         self.request = None;
     }

@@ -54,7 +54,7 @@ pub(super) struct Shared {
     pub(super) events: Arc<EventSender>,
     pub(super) authorization: Authorization,
     /// Write-locked by a task that changes a subscription. Read-locked while a new connection subscribes. Only tasks
-    /// hold this lock, because a future of the user may not be polled again and would block them.
+    /// hold this lock. A future that the user no longer polls would keep the lock, and would block these tasks.
     pub(super) changing: RwLock<()>,
     /// The state that each new connection sends to the server.
     restored: Mutex<Restored>,

@@ -97,8 +97,8 @@ pub(super) async fn log_level(
     Ok(())
 }
 
-/// Subscribes to a resource. The work is done in a task, so that the lock is never held by a future that the caller has
-/// stopped polling.
+/// Subscribes to a resource. The work is done in a task, so that the lock `Shared::changing` is never held by a future
+/// that the caller has stopped polling.
 pub(super) async fn subscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,
@@ -109,7 +109,8 @@ pub(super) async fn subscribe(
         if shared.has_subscription(&uri) && connection.listener.hears_of(&uri) {
             return Ok(());
         }
-        // Added before the request. If the connection is lost meanwhile, the new connection then subscribes too.
+        // The subscription is added before the request is sent. If the connection is lost meanwhile, the new connection
+        // also sends this subscription.
         let wish = Wish::new(&shared, &uri);
         match connection.version.has_handshake() {
             true => ask_to_subscribe(&connection, &shared, &uri).await?,
@@ -124,8 +125,8 @@ pub(super) async fn subscribe(
     change.result().await.unwrap_or_else(no_result)
 }
 
-/// Ends the subscription to a resource. The subscription is removed once the server confirms its end. Until 2025-11-25
-/// it is also removed if the server refuses the request.
+/// Ends the subscription to a resource. The subscription is removed once the server confirms its end. Until MCP
+/// 2025-11-25, the subscription is also removed if the server refuses the request.
 pub(super) async fn unsubscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,

@@ -25,7 +25,7 @@ use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
 
-/// The state of a connection, which its messages update. Requests and the transport share it.
+/// The state of a connection, shared by its requests and its transport. The received messages update the state.
 #[derive(Debug)]
 pub(super) struct Watch {
     events: Arc<EventSender>,
@@ -33,7 +33,7 @@ pub(super) struct Watch {
     /// The ids and the progress receivers of pending requests, by progress token. An entry is removed when the response
     /// arrives. Entries whose receiver was dropped are removed later.
     waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
-    /// The id of the subscription that this client opened, and not the user through the SDK.
+    /// The id of the subscription that this client opened. The user may open other subscriptions through the SDK.
     subscription: Mutex<Option<RequestId>>,
     /// Number of server requests that this client is handling.
     asking: watch::Sender<usize>,
@@ -81,7 +81,7 @@ impl Watch {
     }
 
     /// Waits for `work` of the SDK. Returns an error if the time limit is exceeded or the connection ends. `method` is
-    /// the method for the error.
+    /// the MCP method that the error names.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
@@ -136,7 +136,8 @@ impl Watch {
         self.asking.subscribe()
     }
 
-    /// Sets the id of the subscription whose notifications only this client handles.
+    /// Sets the id of the subscription that this client opened. The SDK does not receive the notifications of this
+    /// subscription.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }

@@ -2,7 +2,7 @@
 //!
 //! A GET request opens the event stream of a connection. Its first event, `endpoint`, contains the URL for messages.
 //! The server sends all its messages as events of this stream. The stream cannot be resumed, so the connection ends
-//! with it.
+//! when the stream ends.
 //!
 //! A client first tries Streamable HTTP. If the server refuses the POST of `initialize`, the client sends a GET and
 //! checks for the `endpoint` event (MCP 2025-03-26, "Transports", "Backwards Compatibility").
@@ -50,8 +50,8 @@ impl SessionHttpClient {
     ///
     /// # Errors
     ///
-    /// Returns `refusal` if the server does not open an event stream that starts with `endpoint`. Otherwise returns the
-    /// error of the stream or of `initialize`.
+    /// Returns `refusal` if the server does not open an event stream that starts with `endpoint`. If the stream was
+    /// opened, returns the error of the stream or of `initialize`.
     pub(super) async fn begin_legacy(
         &self,
         url: Arc<str>,
@@ -68,7 +68,7 @@ impl SessionHttpClient {
         tracing::debug!(target: "neuron_mcp", "the server uses the HTTP transport of MCP 2024-11-05");
         let endpoint = self.legacy.endpoint.get_or_init(|| endpoint);
         self.post_legacy(Arc::clone(endpoint), initialize, headers).await?;
-        // Events before the response, which the SDK must receive after it.
+        // Events that arrive before the response to `initialize`. The SDK must receive these events after the response.
         let mut before = Vec::new();
         while let Some(event) = events.next().await {
             let event = event?;

@@ -46,7 +46,8 @@ pub(super) struct Inbox<R> {
     lines: LineReader<R>,
     /// Maximum size of a message in bytes.
     limit: usize,
-    /// First bytes of a line that is too long. Set until its request id is found or the line ends.
+    /// First bytes of the line that is being read, if the line is too long. `None` once the request id of the line is
+    /// found or the line ends.
     head: Option<Vec<u8>>,
     /// Number of logged warnings.
     warnings: u32,
@@ -117,8 +118,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Handles JSON that is not a valid message, by the members `id` and `method`. A response fails its request, a
-    /// request is refused, and a notification is ignored.
+    /// Handles JSON that is not a valid message, by the members `id` and `method`. An invalid response makes the
+    /// client's request fail. An invalid request gets an error response. An invalid notification is ignored.
     fn not_of_the_protocol(&mut self, value: &Value, error: &serde_json::Error) -> Incoming {
         let id =
             value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
@@ -152,8 +153,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         Incoming::Nothing
     }
 
-    /// Handles the beginning of a line that is too long. If its beginning contains the request id, the request fails
-    /// now.
+    /// Handles the beginning of a line that is too long. If `head` contains the id of a request of the client, this
+    /// request fails now.
     fn too_long(&mut self, head: Vec<u8>) -> Incoming {
         match response_id(&head, &[]) {
             Some(id) => too_long_answer(id, self.limit),
@@ -164,7 +165,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Handles the end of a line that is too long. If its end contains the request id, the request fails now.
+    /// Handles the end of a line that is too long. If `tail` contains the id of a request of the client, this request
+    /// fails now. `bytes` is the length of the line.
     fn too_long_ends(&mut self, tail: &[u8], bytes: u64) -> Incoming {
         let Some(head) = self.head.take() else { return Incoming::Nothing };
         match response_id(&head, tail) {

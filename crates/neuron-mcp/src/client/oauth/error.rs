@@ -16,7 +16,7 @@ const SHOWN: usize = 500;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {
-    /// The authorization server of this server could not be discovered, or its metadata is inconsistent.
+    /// The authorization server of the MCP server could not be discovered, or has inconsistent metadata.
     #[error("the authorization server could not be discovered: {0}")]
     Discovery(String),
     /// The authorization server does not know this client and did not register it.
@@ -30,7 +30,7 @@ pub enum OAuthError {
         /// The description of the authorization server, if it sent one.
         description: Option<String>,
     },
-    /// The application failed to send the user to the authorization page and to receive the callback.
+    /// The application failed to send the user to the authorization page, or to receive the callback.
     #[error("the redirect to the authorization page failed")]
     Redirect(#[source] McpError),
     /// The callback belongs to another authorization, or is not a callback.

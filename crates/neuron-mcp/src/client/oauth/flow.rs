@@ -29,7 +29,8 @@ struct Client {
 }
 
 impl Flow {
-    /// Creates a manager without a token. Tokens that the manager obtains are stored with this registration.
+    /// Creates the SDK's manager of tokens, without a token. Tokens that the manager obtains are stored together with
+    /// `registration`.
     pub(super) async fn manager(
         &self,
         registration: Registration,
@@ -209,7 +210,7 @@ impl Flow {
         Some(Client { id: client.id.clone(), secret: client.secret.clone() })
     }
 
-    /// Obtains a token from the user's decision on the authorization page.
+    /// Sends the user to the authorization page, and obtains a token if the user agrees.
     async fn ask_person(
         &self,
         manager: &AuthorizationManager,

@@ -25,7 +25,8 @@ const PATH: &str = "/callback";
 
 /// A redirect to a port of this machine (RFC 8252, section 7.3), for programs on the user's machine.
 ///
-/// The application opens the authorization page. It receives the URL, and may start a browser or print the URL.
+/// The application must open the authorization page. A function of the application receives the URL of the page, and
+/// may start a browser or print the URL.
 ///
 /// # Example
 ///

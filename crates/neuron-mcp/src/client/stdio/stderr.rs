@@ -1,5 +1,5 @@
-//! Reading of a server's standard error, to which servers write their log. It is read continuously, because a full pipe
-//! would block the server.
+//! Reading of a server's standard error, to which servers write their log. The standard error is read continuously,
+//! because a full pipe would block the server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +16,7 @@ const LINE_BYTES: usize = 4096;
 /// Maximum number of lines that are kept for error messages.
 const KEPT_LINES: usize = 20;
 /// Maximum time for which standard error is read after the end of the server. A process outside of the server's group
-/// may still hold it open.
+/// may still hold standard error open.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
 /// The last lines of a server's standard error.

@@ -38,14 +38,14 @@ async fn next(server: &mut StdioTransport) -> Value {
     serde_json::to_value(message).unwrap()
 }
 
-/// Returns `true` if a process is running. A zombie is not running.
+/// Returns `true` if a process is running. Returns `false` for a zombie, which has ended but is not yet reaped.
 fn runs(id: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{id}/stat")).is_ok_and(|stat| {
         !stat.rsplit(')').next().is_some_and(|state| state.trim().starts_with('Z'))
     })
 }
 
-/// Returns `true` if a process exists. A zombie exists.
+/// Returns `true` if a process is running or is a zombie, which has ended but is not yet reaped.
 fn exists(id: &str) -> bool {
     std::path::Path::new(&format!("/proc/{id}")).exists()
 }

@@ -73,7 +73,8 @@ impl Process {
         }
     }
 
-    /// Kills the group once the process has ended, or after `patience`. A thread does it, so the caller does not wait.
+    /// Kills the group once the process has ended, or after `patience`. Does not wait, because a thread kills the
+    /// group.
     pub(in super::super) fn kill_after(&mut self, patience: Duration) {
         if self.life.borrow().has_ended() {
             return self.kill();
@@ -102,7 +103,7 @@ impl Drop for Process {
     }
 }
 
-/// The process group. Signals are sent only while its id is valid.
+/// The process group. Signals are sent only while the id of the group is valid.
 #[derive(Debug)]
 struct Group(Mutex<State>);
 
@@ -200,7 +201,8 @@ fn watch_over(
     report.send_replace(Life::Gone(ending));
 }
 
-/// Returns how a process ended. `sent` is the signal that this client sent before.
+/// Returns the way in which a process ended. `status` is `None` if the status is unknown. `sent` is the first signal
+/// that this client sent, if any.
 fn ending(status: Option<WaitIdStatus>, sent: Option<Signal>) -> Ending {
     let code = status.and_then(|status| status.exit_status());
     let signal = status.and_then(|status| status.terminating_signal());

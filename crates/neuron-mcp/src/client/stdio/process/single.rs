@@ -13,7 +13,7 @@ use super::{Ending, Life, Pipes};
 #[derive(Debug)]
 pub(in super::super) struct Process {
     life: watch::Receiver<Life>,
-    /// Held while the process may run. Dropping the sender makes the task kill the process.
+    /// Held while the process may run. If the sender is dropped, the task that watches the process kills it.
     keep: Option<oneshot::Sender<()>>,
 }
 
