@@ -28,9 +28,9 @@ pub(super) fn tool_error(tool: &str, error: McpError) -> ToolError {
     }
 }
 
-/// Returns `true` if an error says that the server does not know the tool. JSON-RPC has no error code for an unknown
-/// tool. So the message is compared with the wording of the specification (`Unknown tool: x`) and of the official SDKs
-/// (`Tool x not found`).
+/// Returns `true` if an error response means that the server does not know the tool. JSON-RPC has no error code for an
+/// unknown tool. So the message is compared with the wording of the specification (`Unknown tool: x`) and of the
+/// official SDKs (`Tool x not found`).
 fn is_unknown_tool(refusal: &McpRequestError) -> bool {
     let words = refusal.message.to_lowercase();
     let says = |part: &str| words.contains(part);

@@ -10,7 +10,7 @@ const LONGEST: usize = 64;
 /// Length of a suffix in bytes, which is `_` and a hash of 8 hexadecimal digits.
 const SUFFIX: usize = 9;
 
-/// Returns the model's name for one tool, without regard to the other tools of the server.
+/// Returns the name of one tool for the model. The result may equal the name of another tool of the server.
 pub(super) fn model_name(prefix: &str, name: &str) -> String {
     let plain = plain(prefix, name);
     if plain.len() <= LONGEST { plain } else { with_hash(&plain, name, 0) }
@@ -26,7 +26,7 @@ pub(super) fn model_name(prefix: &str, name: &str) -> String {
 /// - All other names, and names that are too long, are truncated and end with a hash of the name at the server.
 pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
     let plain: Vec<String> = names.iter().map(|name| plain(prefix, name)).collect();
-    // Number of tools that would get each name.
+    // Number of tools that would get the name without a hash, by name.
     let mut claims: HashMap<&str, usize> = HashMap::new();
     for shown in &plain {
         *claims.entry(shown).or_default() += 1;
@@ -43,7 +43,7 @@ pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
         if keeps(name, shown) {
             return shown.clone();
         }
-        // Attempt 0 is free, unless a server chose its names to cause a collision.
+        // The name of attempt 0 is not taken, unless a server chose its names to cause a collision.
         let mut hashed = (0..).map(|attempt| with_hash(shown, name, attempt));
         let free = hashed.find(|name| taken.insert(name.clone()));
         free.unwrap_or_else(|| shown.clone())

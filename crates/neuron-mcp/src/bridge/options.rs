@@ -7,7 +7,7 @@ use neuron_types::{ToolAnnotations, ToolDefinition, ToolEffect};
 
 use crate::json_length::json_length;
 
-/// A function that returns `true` for a tool that the bridge offers.
+/// A function that returns `true` if the bridge should offer a tool of the server to the model.
 type Filter = Arc<dyn Fn(&ToolDefinition) -> bool + Send + Sync>;
 
 /// Options of the bridge to the tools of a server.
@@ -78,15 +78,15 @@ impl BridgeOptions {
         self
     }
 
-    /// Trusts a server's annotation that a tool only reads. Such a tool is [`ToolEffect::Pure`]. It may be started
-    /// early, and may run again after a crash.
+    /// Trusts a server's annotation that a tool only reads. Such a tool is [`ToolEffect::Pure`]. A call of the tool may
+    /// start before the model's response is complete, and may run again after a crash of the agent.
     pub fn trust_read_only_hint(mut self) -> Self {
         self.trusts_read_only = true;
         self
     }
 
     /// Trusts a server's annotation that a second call of a tool has no further effect. Such a tool is
-    /// [`ToolEffect::Idempotent`] and may run again after a crash.
+    /// [`ToolEffect::Idempotent`], so a call may run again after a crash of the agent.
     pub fn trust_idempotent_hint(mut self) -> Self {
         self.trusts_idempotent = true;
         self

@@ -13,8 +13,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Converts the result of a tool for a conversation. A single invalid content item would make all later requests of the
-/// conversation fail.
+/// Converts the result of a tool, so that every model vendor accepts the result in a conversation. Vendors reject each
+/// request whose conversation contains an invalid content item.
 pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     for item in &mut output.content {
         mend(item);
@@ -28,8 +28,8 @@ pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     output
 }
 
-/// Corrects the base64 data of an item, and the media type of an image. Replaces the item by a text if the data is not
-/// valid base64.
+/// Converts lenient base64 data of an item to standard base64, and corrects the media type of an image. Replaces the
+/// item by a text if the data is not valid base64.
 fn mend(item: &mut ContentItem) {
     let is_readable = match &mut *item {
         ContentItem::Image { source: ImageSource::Base64 { media_type, data } } => {

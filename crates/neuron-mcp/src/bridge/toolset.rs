@@ -78,7 +78,7 @@ impl Added {
         registry.get(self.name()).is_some_and(|tool| Arc::ptr_eq(&tool, &self.tool))
     }
 
-    /// Returns `true` if the tool does not differ from `bridge`.
+    /// Returns `true` if the added tool has the same name at the server, definition and effect as `bridge`.
     fn is_as(&self, bridge: &McpToolBridge) -> bool {
         self.bridge.name == bridge.name
             && self.bridge.definition == bridge.definition
@@ -123,7 +123,7 @@ impl McpToolset {
         }
     }
 
-    /// Records whether an event means that the tools may have changed.
+    /// Sets `has_changed` if an event means that the tools may have changed.
     fn note(&mut self, event: &McpEvent) {
         self.has_changed |= matches!(
             event,

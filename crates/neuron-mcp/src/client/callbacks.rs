@@ -29,7 +29,8 @@ pub(super) struct Callbacks {
 }
 
 impl Callbacks {
-    /// Runs the handler of a server request. Returns an error if the server cancels the request or the connection ends.
+    /// Runs `work`, which handles a server request, inside a span. Returns an error if the server cancels the request
+    /// or the connection ends.
     async fn answer<T>(
         &self,
         method: &str,

@@ -171,7 +171,8 @@ impl Handlers {
         Ok(wire::elicitation::response_to_sdk(response))
     }
 
-    /// Returns the roots for the server.
+    /// Returns the response to a server that requests the roots. Returns an error if the client was built without
+    /// roots.
     pub(super) fn list_roots(&self) -> Result<ListRootsResult, ErrorData> {
         let Some(roots) = &self.roots else { return Err(not_offered("roots")) };
         Ok(wire::root::to_sdk(&roots.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -184,8 +185,8 @@ impl Handlers {
         }
     }
 
-    /// Counts a new sampling or elicitation request, until the returned value is dropped. Returns an error if a limit
-    /// is exceeded.
+    /// Counts a new sampling or elicitation request as open, until the returned value is dropped. Returns an error if a
+    /// limit is exceeded.
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);

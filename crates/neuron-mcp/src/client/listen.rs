@@ -182,7 +182,7 @@ impl Stream {
         self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
     }
 
-    /// Marks a subscription as the current one, and its resources as confirmed.
+    /// Marks a subscription as the current one, and the resources in the server's response as confirmed.
     fn take(&self, subscription: &Subscription) {
         self.watch.own_subscription(Some(subscription.id().clone()));
         self.resources.replace(subscription);
@@ -231,8 +231,8 @@ impl Stream {
         }
     }
 
-    /// Opens the stream again after a pause, and retries until the server accepts it. Returns `None` when the
-    /// connection ends.
+    /// Opens the stream again after `pause`, and retries with longer pauses until the server accepts the stream.
+    /// Returns `None` when the connection ends.
     async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
         loop {
             tokio::select! {

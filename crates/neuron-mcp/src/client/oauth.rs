@@ -165,7 +165,7 @@ struct Challenge {
 }
 
 impl Challenge {
-    /// Searches an error and its causes for a challenge of the server.
+    /// Searches an error and its causes for a challenge of the server. Returns `None` if there is no challenge.
     fn find(error: &(dyn Error + 'static), server: &Url) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {

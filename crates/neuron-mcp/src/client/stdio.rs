@@ -103,7 +103,7 @@ impl StdioTransport {
         let mut life = self.process.life();
         let end = async {
             self.messages.drain().await;
-            // An error means that the watcher has ended, so the process is gone.
+            // An error means that the thread or task that watches the process has ended, so the process is gone.
             let _ = life.wait_for(Life::has_ended).await;
         };
         tokio::time::timeout(patience, end).await.is_ok()
@@ -171,7 +171,8 @@ impl Transport<RoleClient> for StdioTransport {
                     return message;
                 }
                 life = life.changed(), if runs => {
-                    // An error means that the watcher was stopped, because the runtime shuts down.
+                    // An error means that the task that watches the process was stopped, because the runtime shuts
+                    // down.
                     life.ok()?;
                 }
                 () = silence(ended_since), if !runs => return None,

@@ -28,7 +28,8 @@ mod script;
 /// Maximum duration of a test step. Long enough for a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A connector to scripted servers. Each connection has a new server, which the connector sends to the test.
+/// A connector to servers that a test plays. Each connection has a new server, which the connector sends to the test
+/// through `servers`.
 struct Doors {
     servers: mpsc::UnboundedSender<Script>,
     state: Arc<State>,
@@ -62,7 +63,7 @@ impl Connector for Doors {
     }
 }
 
-/// A client with its first server.
+/// A client with its first scripted server, and access to the servers of later connections.
 struct Street {
     client: McpClient,
     server: Script,
@@ -359,7 +360,7 @@ async fn close_ends_a_running_reconnect() {
     assert!(client.is_closed());
 }
 
-/// Polls a call until it has started to restore the connection. Returns the server of the new connection.
+/// Polls a call until the call has started to restore the connection. Returns the server of the new connection.
 async fn begin<T: Debug>(
     mut call: Pin<&mut impl Future<Output = T>>,
     servers: &mut mpsc::UnboundedReceiver<Script>,

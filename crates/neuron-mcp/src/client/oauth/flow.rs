@@ -91,8 +91,10 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Obtains a token. `challenge` is the `WWW-Authenticate` header. `wanted` are the scopes that the server requires
-    /// in addition.
+    /// Obtains a token and returns the manager that contains the token.
+    ///
+    /// `challenge` is the `WWW-Authenticate` header of the server's response. `wanted` contains the scopes that the
+    /// server requires in addition, separated by spaces.
     pub(super) async fn authorize(
         &self,
         challenge: &str,

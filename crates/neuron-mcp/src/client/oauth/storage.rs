@@ -24,7 +24,7 @@ pub struct OAuthCredentials {
     pub(super) registration: Registration,
 }
 
-/// Data of the client that the SDK does not store.
+/// Data of the client's registration at the authorization server that the SDK does not store.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Registration {
     #[serde(default, skip_serializing_if = "Option::is_none")]

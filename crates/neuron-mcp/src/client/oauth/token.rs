@@ -54,7 +54,7 @@ impl OAuth {
 }
 
 /// Returns the current token, or a renewed token if the current token is `refused`. Returns `None` if the renewed token
-/// is the same.
+/// equals `refused`.
 async fn token(
     manager: &AuthorizationManager,
     refused: Option<String>,

@@ -76,8 +76,9 @@ fn program(
         .map_or_else(|| command.into(), Into::into)
 }
 
-/// Searches the folders of `path` for the command with each of the extensions. Returns the first file that exists.
-/// Returns `None` if no file exists, or if the command is a path or already has an extension.
+/// Searches the folders of the variable PATH (`path`) for the command with each extension of the list `extensions`,
+/// separated by `;`. Returns the first file that exists. Returns `None` if no file exists, or if the command is a path
+/// or already has an extension.
 #[cfg(any(windows, test))]
 fn with_extension(
     command: &str,
