@@ -57,9 +57,9 @@ use crate::{
 ///
 /// If a request is dropped, is cancelled or times out, the client sends a cancellation to the server.
 ///
-/// If the connection is lost, pending requests fail with [`McpError::Transport`]. They are not retried, because the
-/// server may have acted on them. The next request opens a new connection. If the server rejects a request because it
-/// has forgotten the session (HTTP 404), the request is retried once over a new connection.
+/// If the connection is lost, pending requests fail with [`McpError::Transport`]. The client does not retry these
+/// requests, because the server may have acted on them. The next request opens a new connection. If the server rejects
+/// a request because it has forgotten the session (HTTP 404), the request is retried once over a new connection.
 /// [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe) and [`set_log_level`](Self::set_log_level) do
 /// not retry.
 ///
@@ -323,7 +323,7 @@ impl McpClient {
     /// # Errors
     ///
     /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request, for example because the resource
-    /// is unknown. Otherwise the same as [`call_tool`](Self::call_tool).
+    /// is unknown. All other errors are those of [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -368,7 +368,7 @@ impl McpClient {
     /// # Errors
     ///
     /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request, for example because an argument
-    /// is missing. Otherwise the same as [`call_tool`](Self::call_tool).
+    /// is missing. All other errors are those of [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -425,7 +425,7 @@ impl McpClient {
     /// # Errors
     ///
     /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request or does not support completions.
-    /// Otherwise the same as [`call_tool`](Self::call_tool).
+    /// All other errors are those of [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -462,7 +462,7 @@ impl McpClient {
     /// - [`McpError::Other`] with [`McpRequestError`] if the server refuses or does not support subscriptions.
     /// - [`McpError::Other`] with [`McpNotSubscribed`] if the server responds, but does not send updates of this
     ///   resource (MCP 2026-07-28).
-    /// - Otherwise the same as [`call_tool`](Self::call_tool).
+    /// - All other errors are those of [`call_tool`](Self::call_tool).
     ///
     /// After an error, the client has no new subscription.
     ///
@@ -498,8 +498,8 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses or does not support logging. Otherwise the
-    /// same as [`call_tool`](Self::call_tool).
+    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses or does not support logging. All other errors
+    /// are those of [`call_tool`](Self::call_tool).
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), McpError> {
         let connection = self.live().await?;
         subscriptions::log_level(&connection, &self.shared, level).await?;
@@ -537,7 +537,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request. Otherwise the same as
+    /// [`McpError::Other`] with [`McpRequestError`] if the server refuses the request. All other errors are those of
     /// [`call_tool`](Self::call_tool).
     pub async fn ping(&self) -> Result<(), McpError> {
         let connection = self.live().await?;

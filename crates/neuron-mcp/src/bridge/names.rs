@@ -16,8 +16,8 @@ pub(super) fn model_name(prefix: &str, name: &str) -> String {
     if plain.len() <= LONGEST { plain } else { with_hash(&plain, name, 0) }
 }
 
-/// Returns the model's names for all tools of one server. `names` are the names at the server. They must be unique, and
-/// the result has their order.
+/// Returns the model's names for all tools of one server. `names` are the names at the server. `names` must be unique.
+/// The result has the same order as `names`.
 ///
 /// The returned names are unique and do not depend on the order of `names`:
 ///

@@ -255,7 +255,7 @@ impl McpClientBuilder {
     ///
     /// A message of more than [`max_message_bytes`](Self::max_message_bytes) is discarded. The client looks for the id
     /// of the request in the first and last 512 bytes of the message. If the id is found, the request fails with
-    /// [`McpLimitExceeded`](crate::McpLimitExceeded). Otherwise the request fails with a timeout.
+    /// [`McpLimitExceeded`](crate::McpLimitExceeded). If the id is not found, the request fails with a timeout.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use super::connection::{Connector, Opened};
 use super::line_transport::LineTransport;
 use crate::route::Route;
 
-/// A connector for two streams that the user has opened. It can open only one connection.
+/// A connector for two streams that the user has opened. The connector can open only one connection.
 pub(super) struct StreamConnector<R, W> {
     streams: Mutex<Option<(R, W)>>,
     max_message_bytes: usize,

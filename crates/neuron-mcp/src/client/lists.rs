@@ -31,7 +31,7 @@ impl McpClient {
     /// # Errors
     ///
     /// [`McpError::Other`] with [`McpRequestError`](crate::McpRequestError) if the server refuses the request, for
-    /// example because the cursor is unknown. Otherwise the same as [`call_tool`](Self::call_tool).
+    /// example because the cursor is unknown. All other errors are those of [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///

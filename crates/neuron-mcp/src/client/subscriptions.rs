@@ -97,8 +97,8 @@ pub(super) async fn log_level(
     Ok(())
 }
 
-/// Subscribes to a resource. The work is done in a task, so that the lock `Shared::changing` is never held by a future
-/// that the caller has stopped polling.
+/// Subscribes to a resource. The work is done in a task, because a future that the caller no longer polls would keep
+/// the lock `Shared::changing`.
 pub(super) async fn subscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,

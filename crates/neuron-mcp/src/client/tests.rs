@@ -410,7 +410,7 @@ async fn dropping_the_client_ends_a_running_reconnect() {
         begin(call.as_mut(), &mut servers).await
     };
     drop(client);
-    // The client may have sent messages before the drop. Then its connection must end.
+    // The client may have sent messages before the drop. The connection must then end.
     while server.next().await.is_some() {}
 }
 

@@ -249,7 +249,8 @@ pub(super) struct Watched<T> {
     patience: Duration,
     /// The id of the pending `server/discover` request, and its deadline.
     discovery: Option<(RequestId, Instant)>,
-    /// The id of a `server/discover` request that timed out or was superseded. Its late response is dropped.
+    /// The id of a `server/discover` request that timed out or was superseded. A late response to this request is
+    /// dropped.
     given_up: Option<RequestId>,
 }
 

@@ -1,8 +1,8 @@
 //! The HTTP transport of MCP 2024-11-05, behind the interface of the SDK's Streamable HTTP transport.
 //!
-//! A GET request opens the event stream of a connection. Its first event, `endpoint`, contains the URL for messages.
-//! The server sends all its messages as events of this stream. The stream cannot be resumed, so the connection ends
-//! when the stream ends.
+//! A GET request opens the event stream of a connection. The first event of the stream, `endpoint`, contains the URL
+//! for messages. The server sends all its messages as events of this stream. The stream cannot be resumed, so the
+//! connection ends when the stream ends.
 //!
 //! A client first tries Streamable HTTP. If the server refuses the POST of `initialize`, the client sends a GET and
 //! checks for the `endpoint` event (MCP 2025-03-26, "Transports", "Backwards Compatibility").

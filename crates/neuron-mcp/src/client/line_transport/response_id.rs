@@ -1,5 +1,5 @@
-//! Search for the request id in a response line that is too long or damaged, of which only the first and last bytes are
-//! known.
+//! Search for the request id in a response line that is too long or damaged. Only the first and last bytes of the line
+//! are known.
 
 use rmcp::model::RequestId;
 use serde_json::{Map, Value};

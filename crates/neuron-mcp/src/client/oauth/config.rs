@@ -11,9 +11,9 @@ use super::storage::{ErasedStorage, MemoryOAuthStorage, OAuthStorage};
 /// "Authorization").
 ///
 /// The client needs no data about the server in advance. When the server rejects a request, the client discovers the
-/// authorization server, identifies itself there, sends the user to the authorization page, and repeats the request.
-/// The same happens when the server later requires more scopes or rejects a revoked token. Tokens are renewed without
-/// the user if the authorization server allows it.
+/// authorization server and identifies itself there. The client then sends the user to the authorization page, and
+/// repeats the request. The same happens when the server later requires more scopes or rejects a revoked token. Tokens
+/// are renewed without the user if the authorization server allows it.
 ///
 /// The client identifies itself in the first of these ways that is possible:
 ///
@@ -91,7 +91,7 @@ impl OAuthConfig {
         Self::with_grant(Grant::AuthorizationCode(Arc::new(redirect)))
     }
 
-    /// Creates a configuration without a user, for a client with an id and a secret at the authorization server (MCP
+    /// Creates a configuration for a client that authorizes itself with an id and a secret, without a user (MCP
     /// extension for client credentials, SEP-1046). A signed assertion in place of a secret is not supported.
     ///
     /// Also set [`with_issuer`](Self::with_issuer), so that only this authorization server receives the secret.
@@ -174,9 +174,9 @@ impl OAuthConfig {
     /// Allows authorization servers in private networks, such as `sso.corp`, and a proxy in a private network.
     ///
     /// By default only a server whose own URL has a private or loopback address may name such an authorization server.
-    /// Otherwise a hostile server could make the client send requests into the client's private network. Link-local
-    /// addresses and the metadata services of clouds are never contacted. An authorization server whose URL contains a
-    /// private IP address in place of a name is not supported.
+    /// This default prevents that a hostile server makes the client send requests into the client's private network.
+    /// Link-local addresses and the metadata services of clouds are never contacted. An authorization server whose URL
+    /// contains a private IP address in place of a name is not supported.
     pub fn with_private_addresses(mut self) -> Self {
         self.private_addresses = true;
         self

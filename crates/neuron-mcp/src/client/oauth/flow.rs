@@ -60,8 +60,8 @@ impl Flow {
             .map_err(|error| OAuthError::Storage(error.to_string()))
     }
 
-    /// Creates a manager with the stored credentials if they are still usable. Otherwise creates a manager without a
-    /// token.
+    /// Creates a manager with the stored credentials if they are still usable. If they are not, creates a manager
+    /// without a token.
     pub(super) async fn restore(&self) -> Result<AuthorizationManager, OAuthError> {
         let redirect = match &self.config.grant {
             Grant::AuthorizationCode(redirect) => redirect,

@@ -18,8 +18,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a response body in bytes. Documents of authorization servers are much shorter.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
 
-/// The HTTP client for authorization servers. It connects only to allowed addresses, follows no redirects, and limits
-/// the duration and the length of responses.
+/// The HTTP client for authorization servers. The client connects only to [allowed networks](AllowedNetworks) and
+/// follows no redirects. The client limits the duration and the length of responses.
 pub(super) struct AuthorizationHttp {
     client: reqwest::Client,
     allowed: AllowedNetworks,

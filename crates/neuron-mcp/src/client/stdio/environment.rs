@@ -31,8 +31,9 @@ const HARMLESS: &[&str] = &[
 /// Prefix of the variables that set languages and formats.
 const LOCALE: &str = "LC_";
 
-/// Returns the complete environment of a server. It consists of the harmless and the inherited variables of this
-/// process (`ours`) and of the `given` variables. Given variables override others of the same name.
+/// Returns the complete environment of a server. The environment consists of variables of this process (`ours`) and of
+/// the `given` variables. A variable of this process is included if it is harmless or named in `inherit`. Given
+/// variables override others of the same name.
 ///
 /// # Errors
 ///

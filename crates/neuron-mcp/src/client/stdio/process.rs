@@ -1,4 +1,5 @@
-//! The process of a server. It ends together with the processes that it starts, on systems where that is possible.
+//! The process of a server. On systems where that is possible, the processes that the server starts end together with
+//! the server.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
