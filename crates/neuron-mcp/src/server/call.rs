@@ -135,7 +135,7 @@ impl Call {
         context
     }
 
-    /// Returns what the client receives for a failed call. `failure` is the text of the failure.
+    /// Returns the kind of response that the client receives for a failed call. `failure` is the text of the failure.
     ///
     /// Since protocol version 2026-07-28, a failed call with open requests to the client returns these requests. In all
     /// other cases the failure itself is returned.

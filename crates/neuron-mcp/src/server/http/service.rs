@@ -76,7 +76,8 @@ struct Shared {
 type Refused = Box<Response<McpHttpBody>>;
 
 impl McpHttpService {
-    /// Creates the service. `bound` is the bind address of a standalone server, and `None` in another HTTP server.
+    /// Creates the service. `bound` is the bind address of a standalone server. It is `None` if another HTTP server
+    /// hosts the service.
     ///
     /// # Errors
     ///
@@ -219,7 +220,7 @@ impl McpHttpService {
     {
         let subject = self.authenticate(&mut parts).await?;
         let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
-        // The connection counts as used until the response is complete.
+        // Keeps the connection from being closed in favour of a newer connection until the response is complete.
         let carrying = parts.extensions.remove::<Arc<Connection>>().map(|it| it.carry());
         let session = self.session(&parts.headers, subject.as_deref())?;
         let names_session = parts.headers.contains_key(SESSION_ID);

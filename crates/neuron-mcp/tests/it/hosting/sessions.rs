@@ -47,7 +47,7 @@ async fn session_with_an_open_stream_does_not_expire() {
     stream.write(Request::listen().session(&listens).to_bytes()).await;
     stream.read_until("200 OK").await;
 
-    // A second session, which is used later, expires. The session with the open stream does not.
+    // The second session expires first, although it was used after the first session, which has an open stream.
     begin(server.addr, |request| request).await;
     until_there_is_room(server.addr).await;
     let response = call(&listens, "echo", &json!({ "text": "here" })).send(server.addr).await;
