@@ -55,7 +55,7 @@ impl Inputs {
     }
 
     /// Rejects further requests, and returns a cancellation for each pending request. Tasks that the call has spawned
-    /// may still wait for these requests.
+    /// may still wait for responses to these requests.
     pub(crate) fn end(&self) -> Vec<ServerNotification> {
         let waiting = {
             let mut known = self.lock();

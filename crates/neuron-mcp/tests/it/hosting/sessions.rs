@@ -10,7 +10,8 @@ use super::server::start;
 /// Idle timeout of sessions. Much longer than a test takes between two requests, even on a loaded machine.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Waits until a new session can be opened. With the maximum number of sessions, this means that a session has ended.
+/// Waits until a new session can be opened. The server has reached its maximum number of sessions, so an earlier
+/// session must end first.
 async fn until_there_is_room(addr: std::net::SocketAddr) {
     let room = async {
         while initialize().send(addr).await.status != 200 {
