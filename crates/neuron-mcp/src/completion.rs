@@ -25,7 +25,8 @@ pub struct CompletionQuery {
 /// Completions of an argument that a server returned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpCompletion {
-    /// The completions, best first. At most 100, as the protocol requires. A server of this crate removes further ones.
+    /// The completions, best first. The protocol allows at most 100. A server of this crate removes all further
+    /// completions.
     pub values: Vec<String>,
     /// Number of all completions. `None` if the server does not report it.
     pub total: Option<u32>,

@@ -6,7 +6,7 @@ use std::fmt;
 ///
 /// The process does not inherit the environment of this process. It gets a short list of harmless variables, such as
 /// `PATH` and `HOME`, and the variables in [`env`](Self::env).
-/// [`McpClientBuilder::inherit_env`](crate::McpClientBuilder::inherit_env) adds others.
+/// [`McpClientBuilder::inherit_env`](crate::McpClientBuilder::inherit_env) adds further variables of this process.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioConfig {
     /// The program to start, as a path or as a name that is searched in `PATH`.

@@ -80,12 +80,14 @@ pub trait ElicitationHandler: Send + Sync {
         self.elicit(request)
     }
 
-    /// Returns `true` if the handler supports forms. The client reports it to servers. Default: `true`.
+    /// Returns `true` if the handler supports forms. The client reports this capability to servers. The default
+    /// implementation returns `true`.
     fn supports_forms(&self) -> bool {
         true
     }
 
-    /// Returns `true` if the handler supports web pages. The client reports it to servers. Default: `false`.
+    /// Returns `true` if the handler supports web pages. The client reports this capability to servers. The default
+    /// implementation returns `false`.
     fn supports_urls(&self) -> bool {
         false
     }

@@ -5,7 +5,8 @@
 pub struct PaginatedList<T> {
     /// Items of the page.
     pub items: Vec<T>,
-    /// Cursor of the next page. `None` on the last page. Only the server knows its meaning.
+    /// Cursor of the next page. `None` on the last page. The client sends the cursor back unchanged, because only the
+    /// server knows the meaning of a cursor.
     pub next_cursor: Option<String>,
 }
 

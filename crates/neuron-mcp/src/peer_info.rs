@@ -53,7 +53,7 @@ impl McpVersion {
         }
     }
 
-    /// Returns `true` if a connection starts with a handshake (`initialize`).
+    /// Returns `true` if a connection of this version starts with a handshake (`initialize`).
     #[must_use]
     pub fn has_handshake(self) -> bool {
         self <= Self::V2025_11_25

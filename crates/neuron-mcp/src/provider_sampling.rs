@@ -71,9 +71,10 @@ pub struct ProviderSampling<P, S> {
     provider: P,
     /// Policy that reviews requests and responses.
     policy: S,
-    /// Model for requests without a known hint. Empty for the provider's default model.
+    /// Model for requests whose hints match no entry of `models`. Empty for the provider's default model.
     model: String,
-    /// Pairs of a hint in lower case and its model, in the order in which they were added.
+    /// Pairs of a hint in lower case and its model, in the order in which they were added. A hint is a part of a model
+    /// name that a server prefers.
     models: Vec<(String, String)>,
     /// Maximum number of tokens of one response.
     max_tokens: u32,
@@ -97,7 +98,10 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         }
     }
 
-    /// Sets the model for requests without a known hint. Defaults to the provider's default model.
+    /// Sets the model for requests whose hints match none of [`with_model_for`](Self::with_model_for). Defaults to the
+    /// provider's default model.
+    ///
+    /// A hint is a model name, or a part of one, that the server prefers.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
@@ -138,7 +142,7 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         let stands_for = |hint: &String| {
             let hint = hint.to_lowercase();
             let is_meant = |known: &str| hint.contains(known) || known.contains(&hint);
-            // Every name contains an empty hint, so an empty hint must not match.
+            // An empty hint must not match, because every text contains the empty text.
             let is_said = !hint.is_empty();
             self.models.iter().find(|(known, _)| is_said && is_meant(known))
         };
@@ -146,7 +150,8 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         known.map_or_else(|| self.model.clone(), |(_, model)| model.clone())
     }
 
-    /// Converts a sampling request into a request to the provider, with `names` as the names of the tools.
+    /// Converts a sampling request into a request to the provider. `names` maps the server's tool names to names that
+    /// the provider accepts.
     fn completion(&self, request: SamplingRequest, names: &ToolNames) -> CompletionRequest {
         // A server that sends no number (zero) gets the maximum.
         let wanted = if request.max_tokens == 0 { u32::MAX } else { request.max_tokens };

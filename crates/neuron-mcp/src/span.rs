@@ -26,8 +26,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) prompt: Option<&'a str>,
     /// URI of the resource.
     pub(crate) resource: Option<&'a str>,
-    /// `true` if the tool or prompt exists. Only then is its name part of the span's name. Otherwise a client could
-    /// create any number of span names.
+    /// `true` if the tool or prompt exists. The name of an unknown tool is left out of the span's name, because a
+    /// client could send any number of such names.
     pub(crate) is_known: bool,
 }
 
@@ -168,8 +168,8 @@ macro_rules! request_span {
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Set if the span belongs to a tool call, and another crate created it. The attributes are recorded at the end of
-    /// the request.
+    /// Attributes for a span that the crate `neuron-otel` created for a tool call. They are recorded at the end of the
+    /// request. `None` for a span that this module created.
     facts: Option<Facts>,
     /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,
@@ -213,7 +213,7 @@ impl RequestSpan {
     }
 
     /// Uses the current span if the crate `neuron-otel` created it for a tool call, because the conventions require
-    /// only one span for a tool call. Returns `None` if the current span is another one.
+    /// only one span for a tool call. Returns `None` if `neuron-otel` did not create the current span.
     ///
     /// The name, end and status of the span are not changed.
     pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {
@@ -255,7 +255,8 @@ impl RequestSpan {
         self.finish(failure);
     }
 
-    /// Ends the span of an attempt that is retried. The span of a tool call records only the last attempt.
+    /// Ends the span of a failed attempt that is retried. A span of the crate `neuron-otel` stays unchanged, because it
+    /// records only the last attempt.
     pub(crate) fn forgo(mut self) {
         self.is_ended |= self.facts.is_some();
         self.finish(Some(Failure::TRANSPORT));

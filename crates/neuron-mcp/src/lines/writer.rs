@@ -11,7 +11,8 @@ use tokio::task::JoinHandle;
 /// Memory that a queued line needs in addition to its bytes, for its queue entry and the waiting task. In bytes.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// A writer to the peer's input. Dropping the writer closes the input immediately.
+/// A writer of messages to the peer, one message per line. Dropping the writer closes the peer's input immediately,
+/// without writing the queued lines.
 #[derive(Debug)]
 pub(crate) struct LineWriter {
     /// Name of the peer for errors, `server` or `client`.
@@ -103,8 +104,8 @@ impl LineWriter {
         self.task.abort();
     }
 
-    /// Closes the input after all queued lines are written, and waits for at most `patience`. Then closes it without
-    /// writing the remaining lines.
+    /// Closes the input after all queued lines are written, and waits for at most `patience`. If this time is over,
+    /// closes the input without writing the remaining lines.
     ///
     /// # Errors
     ///

@@ -29,8 +29,8 @@ const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 
 /// The execution of a client request that runs user code, such as a tool call.
 ///
-/// Since protocol version 2026-07-28 a call may take several rounds. A round that sends requests to the client ends
-/// with them, and the client starts the next round with its responses.
+/// Since protocol version 2026-07-28, a call that needs input ends with requests to the client. The client then calls
+/// again with its responses. Each of these calls is one round, with its own [`Call`].
 pub(crate) struct Call {
     /// The calling client, as tools, resources and prompts access it.
     peer: McpPeer,
@@ -43,7 +43,7 @@ pub(crate) struct Call {
     origin: Vec<u8>,
     /// Cancelled when the request is cancelled, the connection ends, or the server shuts down.
     token: CancellationToken,
-    /// Tokens that signal the end of a stream connection.
+    /// Tokens that signal the end of a connection over a pair of streams.
     closing: Closing,
     /// Permit of the session's limit on concurrent calls. Released when the call is dropped.
     _place: OwnedSemaphorePermit,
@@ -71,7 +71,7 @@ impl Target<'_> {
 }
 
 impl Call {
-    /// Creates a call. A state from the client continues an earlier call in its next round.
+    /// Creates a call. If the request contains the state of an earlier round, the call continues with the next round.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl Call {
         context
     }
 
-    /// Returns what the client receives for a failed call. `failure` is the text of the failure.
+    /// Returns the kind of response that the client receives for a failed call. `failure` is the text of the failure.
     ///
     /// Since protocol version 2026-07-28, a failed call with open requests to the client returns these requests. In all
     /// other cases the failure itself is returned.

@@ -38,14 +38,16 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// Creates a handler with a new session. `transport` is the network attribute of spans, `None` over HTTP.
+    /// Creates a handler with a new session. `transport` is the span attribute `network.transport`, such as `pipe`. It
+    /// is `None` over HTTP and for streams of the user.
     pub(crate) fn new(serving: Arc<Serving>, transport: Option<&'static str>) -> Self {
         let server = &serving.server;
         let session = Arc::new(Session::new(server.hub.clone(), server.max_calls, transport));
         Self { serving, session }
     }
 
-    /// Returns the tokens that signal the end of a stream connection.
+    /// Returns the cancellation tokens that signal the end of a connection over a pair of streams. They are never
+    /// cancelled over HTTP.
     pub(crate) fn closing(&self) -> Closing {
         self.session.closing().clone()
     }
@@ -241,7 +243,7 @@ impl ServerHandler for Handler {
         let context = call.tool_context(&self.serving);
         let result = call.run(&self.serving, tools.execute(&name, arguments, &context)).await?;
         let output = result.unwrap_or_else(|error| tool_result::of_error(&error));
-        // A failed call may have requests to the client. They are then returned instead of the failure.
+        // If a failed call has open requests to the client, these requests are returned instead of the failure.
         if output.is_error {
             match call.ending(&self.serving, &text_of(&output))? {
                 Ending::AsItIs => {}

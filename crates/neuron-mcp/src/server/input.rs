@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Maximum number of attempts for one request if the client's responses are invalid. Applies before protocol version
-/// 2026-07-28. In later versions the client repeats the call, which counts as a round.
+/// 2026-07-28. In later versions the client repeats the whole call instead of a single request.
 const ATTEMPTS: usize = 3;
 
 /// Reason why [`McpPeer::ask`] returned no responses.

@@ -28,7 +28,8 @@ pub(crate) struct Inputs {
 pub(super) struct Known {
     /// Responses by request key, as the client sent them. They are not validated yet.
     pub(super) answers: BTreeMap<String, Value>,
-    /// Requests by key that the result of this round contains. Empty before protocol version 2026-07-28.
+    /// Requests by key that the result of the call will contain, for the client to respond to. Empty before protocol
+    /// version 2026-07-28.
     pub(super) open: BTreeMap<String, model::InputRequest>,
     /// Set if a request was refused because the client lacks a capability.
     pub(super) missing: Option<Missing>,
@@ -45,14 +46,16 @@ pub(crate) struct Missing {
 }
 
 impl Inputs {
-    /// Creates the state for a round, with the client's responses from earlier rounds.
+    /// Creates the state for one run of a call. `answers` are the responses that the client has already sent.
+    ///
+    /// Since protocol version 2026-07-28, a call that requests input runs again when the client has responded.
     pub(crate) fn new(answers: BTreeMap<String, Value>) -> Self {
         let known = Mutex::new(Known { answers, ..Known::default() });
         Self { known, over: CancellationToken::new() }
     }
 
     /// Rejects further requests, and returns a cancellation for each pending request. Tasks that the call has spawned
-    /// may still wait for these requests.
+    /// may still wait for responses to these requests.
     pub(crate) fn end(&self) -> Vec<ServerNotification> {
         let waiting = {
             let mut known = self.lock();
@@ -74,12 +77,12 @@ impl Inputs {
         self.lock().waiting.remove(id)
     }
 
-    /// Returns a copy of all responses, for the state of the next round.
+    /// Returns a copy of all responses, which the next run of the call needs too.
     pub(crate) fn answers(&self) -> BTreeMap<String, Value> {
         self.lock().answers.clone()
     }
 
-    /// Removes and returns the requests that the result of this round contains.
+    /// Removes and returns the requests that the result of the call must contain, for the client to respond to.
     pub(crate) fn take_open(&self) -> BTreeMap<String, model::InputRequest> {
         std::mem::take(&mut self.lock().open)
     }

@@ -16,13 +16,14 @@ use super::resources::{DynResources, McpResources};
 use crate::propagation::Propagation;
 use crate::{McpImplementation, TraceContext};
 
-/// Default for [`McpServer::with_state_ttl`], the maximum time between two rounds of a call.
+/// Default for [`McpServer::with_state_ttl`], the time within which a client must call again with input that a call has
+/// requested.
 const STATE_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// Default for [`McpServer::with_input_timeout`], the time that a client has to respond to a request of the server.
 const INPUT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Default for [`McpServer::with_max_calls`], the maximum number of concurrent calls of one client.
+/// Default for [`McpServer::with_max_calls`], the maximum number of concurrent calls of one connection or HTTP session.
 const MAX_CALLS: usize = 1000;
 
 /// An MCP server for the tools of a [`ToolRegistry`], and optionally for resources and prompts.
@@ -50,9 +51,10 @@ pub struct McpServer {
     pub(super) page_size: usize,
     /// Time for which clients may cache lists. Zero means no caching.
     pub(super) list_ttl: Duration,
-    /// Key that authenticates the state that a client carries between the rounds of a call. `None` for a random key.
+    /// Key that authenticates the state of a call, which a client stores until it calls again with requested input.
+    /// `None` for a random key.
     pub(super) state_key: Option<Vec<u8>>,
-    /// Maximum time between two rounds of a call.
+    /// Time within which a client must call again with input that a call has requested.
     pub(super) state_ttl: Duration,
     /// Timeout for a client's response to a request of the server, for protocol versions before 2026-07-28.
     pub(super) input_timeout: Duration,
@@ -168,8 +170,11 @@ impl McpServer {
         self
     }
 
-    /// Sets the key that authenticates the state of calls with several rounds. Since protocol version 2026-07-28 the
-    /// client stores this state between the rounds of a call (see [`McpPeer::ask`](crate::McpPeer::ask)).
+    /// Sets the key that authenticates the state of calls that request input from the client.
+    ///
+    /// Since protocol version 2026-07-28, a call that requests input ends, and the client calls again with its
+    /// responses. Each of these calls is a round. The client stores the state between the rounds (see
+    /// [`McpPeer::ask`](crate::McpPeer::ask)).
     ///
     /// The key must have at least 32 unpredictable bytes. If the key is shorter, the server returns an error when it
     /// starts.
@@ -182,8 +187,10 @@ impl McpServer {
         self
     }
 
-    /// Sets the maximum time between two rounds of a call (see [`McpPeer::ask`](crate::McpPeer::ask)). A round that
-    /// starts later is refused. Defaults to one hour.
+    /// Sets the time within which a client must call again with input that a call has requested. Defaults to one hour.
+    ///
+    /// Applies to protocol version 2026-07-28 and later, in which a call that requests input ends (see
+    /// [`McpPeer::ask`](crate::McpPeer::ask)). If the client calls again later, the call is refused.
     #[must_use]
     pub fn with_state_ttl(mut self, ttl: Duration) -> Self {
         self.state_ttl = ttl;
@@ -223,8 +230,8 @@ impl McpServer {
         self
     }
 
-    /// Sets the function that makes a request's span a child of the client's span. By default the span of a request
-    /// starts a new trace.
+    /// Sets the function that makes a request's span a child of the client's span. By default the span of the HTTP
+    /// request is the parent. Without such a span, the span of the request starts a new trace.
     ///
     /// The function is called for each request with a [`TraceContext`], before the request's span is entered.
     ///

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use neuron_tool::ToolRegistry;
 use tokio::sync::Notify;
 
-/// Maximum number of changes in [`State::wanted`]. Checked when a client of a protocol version before 2026-07-28
-/// subscribes to a resource.
+/// Maximum number of changes in [`State::wanted`], the changes that one client is notified of. Checked when a client of
+/// a protocol version before 2026-07-28 subscribes to a resource.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// Notifies all connected clients of changes, over every transport.
@@ -25,7 +25,7 @@ const MAX_SUBSCRIPTIONS: usize = 10_000;
 pub struct McpNotifier(Weak<Hub>);
 
 impl McpNotifier {
-    /// Creates a notifier for the listeners of a hub.
+    /// Creates a notifier for the clients of a server. `hub` has the server's tools and the listeners of its clients.
     pub(crate) fn new(hub: &Arc<Hub>) -> Self {
         Self(Arc::downgrade(hub))
     }
@@ -54,7 +54,8 @@ impl McpNotifier {
         self.tell(&Change::Prompts);
     }
 
-    /// Notifies the clients that subscribed to a resource that the content of this resource changed.
+    /// Notifies clients that the content of a resource changed. Only clients that subscribed to the resource are
+    /// notified.
     pub fn resource_updated(&self, uri: impl Into<String>) {
         self.tell(&Change::Resource(uri.into()));
     }
@@ -116,8 +117,10 @@ impl Hub {
     }
 }
 
-/// A receiver of changes. Before protocol version 2026-07-28, each connection or session has one listener. In later
-/// versions each subscription has one.
+/// Collects the changes that one client must be notified of.
+///
+/// Before protocol version 2026-07-28, each connection or session has one listener. In later versions each subscription
+/// has one listener.
 pub(crate) struct Listener {
     state: Mutex<State>,
     /// Wakes [`Listener::next`] after a change and after [`Listener::close`].

@@ -56,7 +56,8 @@ struct Inner {
 }
 
 impl McpPeer {
-    /// Creates the peer of a call. `inputs` contains the client's responses from earlier rounds.
+    /// Creates the peer of a call. `inputs` contains the responses that the client has already sent to requests of this
+    /// call.
     pub(crate) fn new(
         context: RequestContext<RoleServer>,
         session: Arc<Session>,
@@ -100,7 +101,8 @@ impl McpPeer {
         self.inner.input_timeout
     }
 
-    /// Returns the trace context of the current span, or otherwise of the call. Returns `None` if both have none.
+    /// Returns the trace context of the current span. If the current span has none, returns the trace context of the
+    /// call. Returns `None` if both have none.
     pub(crate) fn current_trace_context(&self) -> Option<TraceContext> {
         self.inner.propagation.current().or_else(|| self.trace_context())
     }

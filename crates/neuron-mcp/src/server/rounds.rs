@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Maximum length of an encoded state that the server sends or accepts, in bytes.
 const MAX_STATE_BYTES: usize = 1 << 20;
 
-/// Maximum number of rounds of a call.
+/// Maximum number of rounds of a call, which are its repetitions with requested input.
 const MAX_ROUNDS: u32 = 100;
 
 /// The state that a client stores between two rounds of a call. The client can read the state but not change it.
@@ -44,7 +44,7 @@ pub(crate) fn origin(
     serde_json::json!([method, name, arguments, principal]).to_string().into_bytes()
 }
 
-/// Encodes and decodes the states of calls.
+/// Encodes and decodes the state that a client stores between two rounds of a call.
 pub(crate) struct Rounds {
     /// The SDK's codec, which holds the key.
     codec: RequestStateCodec,
@@ -53,7 +53,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Creates the encoder with a key and the time for which a state is accepted.
+    /// Creates the encoder. `key` authenticates the states, and `ttl` is the time for which a state is accepted.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl Rounds {
         Ok(Self { codec, ttl })
     }
 
-    /// Encodes a state. Returns `None` if the encoded state is too long or the call has reached the maximum number of
-    /// rounds.
+    /// Encodes a state for the request that `origin` identifies. Returns `None` if the encoded state is too long or the
+    /// call has reached the maximum number of rounds.
     pub(crate) fn seal(&self, round: &Round, origin: &[u8]) -> Option<String> {
         let options = SealOptions::new().associated_data(origin).ttl(self.ttl);
         let state = self.codec.seal_json_with(round, &options).ok()?;

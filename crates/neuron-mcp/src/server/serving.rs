@@ -29,7 +29,7 @@ pub(super) struct Serving {
     call_prefix: String,
     /// Number of call ids that were created.
     calls: AtomicU64,
-    /// Encodes the state of calls with several rounds.
+    /// Encodes the state that clients store for calls that request input.
     pub(super) rounds: Rounds,
 }
 

@@ -11,8 +11,8 @@ use super::notifier::{Change, Hub, Listener};
 use crate::LogLevel;
 use crate::wire;
 
-/// Tokens that are cancelled in stages when a stream connection ends. Never cancelled over HTTP, where requests and
-/// sessions end independently of a connection.
+/// Tokens that are cancelled in stages when a connection over a pair of streams ends. Never cancelled over HTTP, where
+/// requests and sessions end independently of a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Closing {
     /// Cancelled when the client has closed its output. No response and no cancellation can arrive after that.
@@ -25,11 +25,11 @@ pub(crate) struct Closing {
 pub(crate) struct Session {
     /// The tools of the server, and the listeners for changes.
     hub: Arc<Hub>,
-    /// Tokens that signal the end of a stream connection.
+    /// Tokens that signal the end of a connection over a pair of streams.
     closing: Closing,
     /// Limits the number of concurrent calls of the session.
     calls: Arc<Semaphore>,
-    /// Transport of a stream connection, for spans. `None` over HTTP and for streams of the user.
+    /// The span attribute `network.transport`, such as `pipe`. `None` over HTTP and for streams of the user.
     transport: Option<&'static str>,
     state: Mutex<State>,
 }
@@ -131,8 +131,8 @@ impl Session {
         self.lock().accepted.push(listener);
     }
 
-    /// Returns the listener that [`accept`](Self::accept) created for these changes. Creates a listener if there is
-    /// none.
+    /// Returns the listener of a subscription that starts to send notifications. This is the listener that
+    /// [`accept`](Self::accept) created for the same changes, or a new listener if there is none.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
         // Several subscriptions may want the same changes. Any of their listeners is suitable.

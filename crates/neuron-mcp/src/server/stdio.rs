@@ -92,7 +92,8 @@ impl McpServer {
         self.serve_streams(input, output, None).await
     }
 
-    /// Serves one client over a pair of streams. `transport` is the network attribute of spans, if known.
+    /// Serves one client over a pair of streams. `transport` is the span attribute `network.transport`, such as `pipe`,
+    /// or `None` if unknown.
     async fn serve_streams<R, W>(
         &self,
         input: R,

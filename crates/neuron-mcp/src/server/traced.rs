@@ -51,7 +51,8 @@ impl Traced {
         Self(Handler::new(Arc::clone(serving), transport))
     }
 
-    /// Returns the tokens that signal the end of a stream connection.
+    /// Returns the cancellation tokens that signal the end of a connection over a pair of streams. They are never
+    /// cancelled over HTTP.
     pub(crate) fn closing(&self) -> Closing {
         self.0.closing()
     }
@@ -85,8 +86,8 @@ impl Answering {
         self.run_and_look(work, |_, _| None).await
     }
 
-    /// Handles the request inside its span. `look` can add fields to the span and may find a failure in a successful
-    /// response.
+    /// Handles the request inside its span. `look` inspects a successful response. It can add fields to the span, and
+    /// returns the failure that the span records, if any.
     async fn run_and_look<T>(
         self,
         work: impl Future<Output = Result<T, ErrorData>>,
@@ -159,7 +160,8 @@ impl ServerHandler for Traced {
     ) -> Result<InitializeResult, ErrorData> {
         let answering = self.begin(&Subject::method("initialize"), &mut context);
         let work = self.0.initialize(request, context);
-        // The version is negotiated by this request, so the span records it only now.
+        // This request negotiates the protocol version, so the span can record the version only when the response is
+        // ready.
         let agreed = |answer: &InitializeResult, span: &Span| {
             span.record("mcp.protocol.version", answer.protocol_version.as_str());
             None

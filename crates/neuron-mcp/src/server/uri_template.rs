@@ -69,8 +69,11 @@ impl UriTemplate {
     }
 }
 
-/// Returns the byte index in `rest` at which a variable's value ends. `following` are the template's parts after the
-/// variable. Returns `None` if the next literal is missing in `rest`.
+/// Returns the byte index in `rest` at which a variable's value ends. Returns `None` if the next literal is missing in
+/// `rest`.
+///
+/// `following` are the template's parts after the variable. `is_reserved` is `true` for a variable such as `{+name}`,
+/// whose value may contain any characters.
 fn value_end(rest: &str, following: &[Part], is_reserved: bool) -> Option<usize> {
     match following {
         [] => Some(rest.len()),

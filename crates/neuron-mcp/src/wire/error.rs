@@ -21,7 +21,7 @@ use crate::causes::with_causes;
 use crate::client::http::proxy;
 use crate::{McpLimitExceeded, McpRequestError, McpVersion};
 
-/// Converts the error of a request with this method.
+/// Converts the error of a request to a server. The error text contains `method`, the method of the request.
 pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     match error {
         ServiceError::McpError(refusal) => refused(method, refusal),
@@ -40,8 +40,8 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     }
 }
 
-/// Returns the mark of the errors that this process creates in place of a response. The mark is random, so that a
-/// server cannot guess it. So an error of the server is never mistaken for an error of this client.
+/// Returns a random text that marks the errors which this client creates in place of a response. A server cannot guess
+/// the text, so an error of the server is never mistaken for an error of this client.
 fn mark() -> &'static str {
     static MARK: OnceLock<String> = OnceLock::new();
     MARK.get_or_init(|| {
@@ -60,7 +60,8 @@ pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
     ErrorData::parse_error(error.to_string(), Some(json!({ "mark": mark() })))
 }
 
-/// Returns the error of this client that replaced the response. Returns `None` for an error that the server sent.
+/// Returns this client's own error if the client replaced the response by an error, because the response was too long
+/// or could not be parsed. Returns `None` for an error that the server sent.
 fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + Sync>> {
     let data = error.data.as_ref()?;
     if data.get("mark")?.as_str()? != mark() {
@@ -78,7 +79,8 @@ fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + S
     })
 }
 
-/// Returns the error for a response of more than `limit` bytes. `setting` is the builder method that changes the limit.
+/// Returns the error for a response of more than `limit` bytes. `setting` is the name of the builder method that
+/// changes the limit, or `None` if there is none.
 fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -> McpLimitExceeded {
     let (method, what) = (method.to_owned(), "the server's answer");
     McpLimitExceeded { method, what, limit, unit: "bytes", setting }

@@ -9,7 +9,7 @@ use std::process::Command;
 use neuron_testkit::mcp::Suite;
 use serde_json::Value;
 
-/// The tested end of the connection.
+/// The end of the connection that the suite tests, the client or the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum End {
     #[cfg(feature = "oauth")]

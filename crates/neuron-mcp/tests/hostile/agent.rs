@@ -102,8 +102,8 @@ async fn agent_continues_after_the_server_restarts() {
 
 #[tokio::test]
 async fn agent_calls_respect_the_time_limits() {
-    // Two clients, each with one limit. On a loaded machine progress may arrive too late for the request timeout of one
-    // second.
+    // Each limit has its own client. If one client had both limits, progress could arrive too late for the request
+    // timeout of one second on a loaded machine.
     let silent = client().request_timeout(Duration::from_secs(1));
     let heard = run(silent.connect_stdio(program("serves")).await.unwrap(), &["another id"]).await;
     check(&heard, &["within 1s"]);

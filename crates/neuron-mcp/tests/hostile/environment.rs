@@ -75,7 +75,8 @@ fn proxy_that_refuses_connections_is_named_without_credentials() {
     check_proxy_error(test, "127.0.0.1:9", "refused");
 }
 
-/// The proxy accepts connections, because its backlog does, and sends nothing.
+/// Checks the error for a proxy that never responds. The operating system accepts connections to the listening socket,
+/// but the test never reads them.
 #[test]
 fn proxy_that_is_silent_is_named_without_credentials() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -88,7 +89,7 @@ fn check_proxy_error(test: &str, proxy: &str, cause: &str) {
     let url = format!("http://me:hunter2@{proxy}");
     let environment = [("http_proxy", &*url), ("https_proxy", &*url), ("PROXY_ADDRESS", proxy)];
     alone(test, &environment, async {
-        // The process of the test itself has its own address.
+        // `alone` runs this block in a child process. The parent process passes its proxy's address in this variable.
         let proxy = std::env::var("PROXY_ADDRESS").unwrap();
         for url in ["http://mcp.invalid/mcp", "https://mcp.invalid/mcp"] {
             let config = HttpConfig { url: url.into(), auth_header: None, headers: Vec::new() };

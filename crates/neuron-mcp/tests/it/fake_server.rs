@@ -40,7 +40,7 @@ pub(crate) struct FakeServer {
     received: Mutex<Vec<Value>>,
     /// Messages to the client. `None` closes the connection.
     outbox: mpsc::UnboundedSender<Option<Value>>,
-    /// Requests to the client without a response yet, by request id. The id is the method.
+    /// Requests to the client without a response yet, by request id. The id of each request is the name of its method.
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
 }
 

@@ -149,8 +149,8 @@ async fn revoked_token_is_renewed_or_authorized_again() {
     assert_eq!((servers.count("page"), servers.count("token refused")), (2, 1));
 }
 
-/// Starts a call whose token must be renewed first. Cancels the call after the authorization server has renewed the
-/// token, but before the client has received the response.
+/// Starts a tool call for which the client must first renew its token. Cancels the call after the authorization server
+/// has renewed the token, but before the client has received the response.
 async fn cancel_in_renewal(servers: &Servers, client: &McpClient) {
     let held = servers.hold_renewal();
     let token = CancellationToken::new();

@@ -1,4 +1,5 @@
-//! Tests of the number, fields, parents and end of the spans of requests.
+//! Tests of the spans of requests. They check the number of spans, their fields, their parents and the time when they
+//! end.
 
 mod errors;
 mod execute_tool;
@@ -82,7 +83,8 @@ async fn ask_for_everything(client: &McpClient) {
         .unwrap();
 }
 
-/// Returns the specific span fields of the requests of [`ask_for_everything`], in order.
+/// Returns the span fields that differ between the five requests of [`ask_for_everything`], in the order of the
+/// requests.
 fn about_everything() -> [Value; 5] {
     [
         json!({ "mcp.method.name": "tools/list", "otel.name": "tools/list" }),

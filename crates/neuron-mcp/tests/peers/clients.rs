@@ -1,4 +1,5 @@
-//! Our server with clients of other vendors, over stdio and over HTTP: the SDK for Python, FastMCP, and the AI SDK.
+//! Tests of the server with clients of other vendors, over stdio and over HTTP. The clients use the Python SDK,
+//! FastMCP, and the AI SDK.
 
 mod server;
 
@@ -13,7 +14,8 @@ use serde_json::{Value, json};
 /// Environment variable that makes the test binary run as the server.
 const SERVE: &str = "NEURON_MCP_TEST_SERVE";
 
-/// A client, which prints the results of its session as JSON.
+/// A client program of another vendor. The program uses the features of the server that it supports, and prints the
+/// results as JSON.
 #[derive(Debug, Clone, Copy)]
 enum Client {
     Python { script: &'static str, mode: &'static str },
@@ -135,8 +137,8 @@ fn seen(mut client: Command, server: &Value) -> Value {
 }
 
 impl Client {
-    /// Returns the command that runs the client, without its last argument, the server. `None` if the client is not
-    /// available on this machine.
+    /// Returns the command that runs the client. The caller must add the last argument, which names the server. Returns
+    /// `None` if the client is not available on this machine.
     fn command(self) -> Option<Command> {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers"));
         match self {
@@ -162,7 +164,7 @@ impl Client {
             Self::Python { script, .. } => {
                 let mut expected = expected("2026-07-28");
                 if script == FASTMCP {
-                    // FastMCP asks for messages of every level.
+                    // FastMCP requests log messages of every level, so it also receives the `debug` message.
                     let messages = expected["log"].as_array_mut().unwrap();
                     messages.insert(0, json!(["debug", "work", "not asked for"]));
                 }
@@ -173,7 +175,7 @@ impl Client {
     }
 }
 
-/// Returns the results of a client that has every feature.
+/// Returns the expected results of a client that has every feature. `version` is the protocol version.
 fn expected(version: &str) -> Value {
     json!({
         "version": version,
@@ -203,7 +205,8 @@ fn expected(version: &str) -> Value {
     })
 }
 
-/// The AI SDK has no sampling, no completions of prompts, and no notifications of logs and progress.
+/// Returns the expected results of the AI SDK, which has no sampling, no completions of prompts, and no notifications
+/// of logs and progress.
 fn expected_of_the_ai_sdk() -> Value {
     let mut expected = expected("2026-07-28");
     let results = expected.as_object_mut().unwrap();

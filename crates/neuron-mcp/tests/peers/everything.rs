@@ -291,7 +291,8 @@ fn check_elicitations(person: &Person) {
     }
 }
 
-/// Uses the server's information, resources, templates, prompts, completions and roots, and checks the results.
+/// Checks all features of the server except tools. These are its information, resources, templates, prompts,
+/// completions and roots.
 async fn use_the_rest(client: &McpClient) {
     assert_eq!(client.server_info().name, "mcp-servers/everything");
     assert_eq!(client.version(), McpVersion::V2025_11_25);

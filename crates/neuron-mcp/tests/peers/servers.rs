@@ -1,4 +1,5 @@
-//! Our client with servers of the registries: a knowledge graph of npm, a clock of PyPI, and a server of FastMCP.
+//! Tests of the client with published servers. They are a knowledge graph from npm, a clock from PyPI, and a server
+//! that uses FastMCP.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -47,7 +48,7 @@ async fn knowledge_graph_of_an_agent_is_stored_and_found_again() {
     let provider = ScriptedProvider::new([
         Reply::tool_call("1", "create_entities", json!({"entities": [ada, bees]})),
         Reply::tool_call("2", "create_relations", json!({"relations": [keeps]})),
-        // The arguments do not match the server's schema, which is an error for the model.
+        // The arguments do not match the server's schema, so the model receives an error as the tool result.
         Reply::tool_call("3", "create_relations", json!({"relations": [{"from": "Ada"}]})),
         Reply::text("Stored."),
     ]);
@@ -67,7 +68,7 @@ async fn knowledge_graph_of_an_agent_is_stored_and_found_again() {
     assert_eq!(results, [false, false, true]);
     client.close().await;
 
-    // Another process of the server has the same graph.
+    // A second process of the server has the same graph as the first process.
     let client = builder().connect_stdio(config).await.unwrap();
     let found = client.call_tool_json("search_nodes", json!({"query": "programs"})).await.unwrap();
     let found = found.structured_content.unwrap();
@@ -131,7 +132,7 @@ async fn every_feature_of_fastmcp_works_over_http() {
 const FASTMCP_SERVER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/fastmcp_server.py");
 
-/// A server of FastMCP over HTTP, which ends when the value is dropped.
+/// A running server that uses FastMCP, over HTTP. The server ends when this value is dropped.
 struct FastMcpServer {
     url: String,
     process: Child,
@@ -156,7 +157,7 @@ impl Drop for FastMcpServer {
     }
 }
 
-/// A user who fills in each form, and a recorder of the questions.
+/// An elicitation handler that fills in each form, and records its message and field names.
 #[derive(Debug, Clone, Default)]
 struct User(Arc<Mutex<Vec<String>>>);
 

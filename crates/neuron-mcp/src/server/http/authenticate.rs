@@ -190,7 +190,7 @@ impl HttpRefusal {
     }
 }
 
-/// Escapes a value for a quoted string. Characters outside printable ASCII are removed.
+/// Escapes a value for a quoted string in an HTTP header. Characters outside printable ASCII are removed.
 fn quoted(value: &str) -> String {
     value
         .chars()

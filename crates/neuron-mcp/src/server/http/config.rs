@@ -64,7 +64,8 @@ pub struct HttpServerConfig {
     pub(super) shutdown_grace: Duration,
     /// The user's authentication function. `None` accepts every request.
     pub(super) authenticate: Option<Authenticate>,
-    /// Set by [`HttpServerConfig::authorize`], which also sets `authenticate`.
+    /// Settings for OAuth access tokens. Set by [`HttpServerConfig::authorize`], which also sets `authenticate`. `None`
+    /// if no OAuth token is required.
     pub(super) resource: Option<Arc<ProtectedResource>>,
 }
 

@@ -27,9 +27,10 @@ use super::write_timeout::with_write_timeout;
 
 /// Delay before the next attempt to accept a connection, if the system has no resources for a connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
-/// Time in which all connections must close after the calls have ended.
+/// Maximum time for closing all connections during a shutdown, after the running calls have ended.
 const CLOSING: Duration = Duration::from_secs(1);
-/// Time in which all sessions must end. Longer than the two seconds that the SDK gives the calls of a session.
+/// Maximum time for ending all sessions during a shutdown. Longer than the two seconds that the SDK gives the calls of
+/// a session.
 const ENDING: Duration = Duration::from_secs(4);
 
 /// Maximum timeout for reading a request head. hyper adds the timeout to the current time, and the sum must not
@@ -112,7 +113,7 @@ struct Connections {
 impl Connections {
     /// Accepts connections and serves each in a task. Never completes. The tasks continue if this future is dropped.
     ///
-    /// When `graceful` shuts down, each connection that was accepted with it closes after its running request.
+    /// When `graceful` is shut down, each connection that this call has accepted closes after its running request.
     async fn accept(&mut self, graceful: &GracefulShutdown) {
         loop {
             tokio::select! {
@@ -143,13 +144,15 @@ impl Connections {
     }
 }
 
-/// Returns the next connection, once the number of connections is below the limit. The connection counts until the
-/// permit is dropped.
+/// Waits until the number of connections is below the limit, and returns the next connection with the address of its
+/// client.
+///
+/// The connection counts against the limit until the returned permit is dropped.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
 ) -> (Option<OwnedSemaphorePermit>, TcpStream, SocketAddr) {
-    // An error would mean a closed semaphore, but it is never closed.
+    // Never an error, because this semaphore is never closed.
     let room = room.clone().acquire_owned().await.ok();
     loop {
         match listener.accept().await {

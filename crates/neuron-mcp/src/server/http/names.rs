@@ -92,6 +92,7 @@ impl AllowedNames {
 }
 
 /// Returns all hosts in a request, which are the host of the `Host` header and the host of the request's target.
+/// Returns an error if there is no host or more than one `Host` header.
 ///
 /// HTTP/1.1 requires exactly one `Host` header (RFC 9112, 3.2). A target contains a host in HTTP/2, and in HTTP/1.1 if
 /// it is in absolute form.
@@ -187,8 +188,8 @@ impl AllowedHost {
 
 /// Parses an origin into scheme, host and port. Returns `None` if the text is not an origin with a host.
 ///
-/// A missing port is replaced by the default port of the scheme. The origin `null` of pages without an origin of their
-/// own is refused too.
+/// A missing port is replaced by the default port of the scheme. The text `null`, which a browser sends for a page
+/// without an origin of its own, is not an origin with a host.
 pub(super) fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     let (scheme, authority) = text.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();

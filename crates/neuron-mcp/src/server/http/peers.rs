@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Peers {
     /// Maximum number of connections of one address.
     max: usize,
-    /// Connections by [`network`], oldest first.
+    /// Open connections, oldest first, by the address that [`network`] returns for the client.
     connections: Mutex<HashMap<IpAddr, Vec<Arc<Connection>>>>,
 }
 
@@ -25,13 +25,15 @@ pub(super) struct Connection {
 }
 
 impl Peers {
-    /// Creates the count without connections. `max` is the maximum number of connections of one address.
+    /// Creates an empty count of connections. `max` is the maximum number of connections of one address.
     pub(super) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, connections: Mutex::default() })
     }
 
-    /// Counts a new connection. If the address has reached the limit, its oldest connection without a request is
-    /// closed. Returns `None` if all connections of the address have a request.
+    /// Counts a new connection until the returned guard is dropped. Returns `None` if the address has reached its limit
+    /// and all its connections have a running request.
+    ///
+    /// If the address has reached its limit, the oldest connection without a running request is closed.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Entered> {
         let (address, mut all) = (network(address), self.lock());
         let others = all.entry(address).or_default();
@@ -60,7 +62,7 @@ impl Connection {
     }
 }
 
-/// Guard of a request on a connection. Dropped when the response is complete.
+/// Guard that counts a running request of a connection. Dropped when the response is complete.
 pub(super) struct Carrying(Arc<Connection>);
 
 impl Drop for Carrying {

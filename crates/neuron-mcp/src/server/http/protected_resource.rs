@@ -13,13 +13,14 @@ use super::authenticate::{HttpIdentity, HttpRefusal};
 use super::bearer::bearer;
 use super::names::{Host, parse_origin};
 
-/// First part of the path of the metadata. The path of the resource follows (RFC 9728, 3).
+/// Path of the resource's metadata. The path of the resource itself can be appended (RFC 9728, 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Time for which an expired token is still accepted, because clocks differ.
 const LEEWAY: Duration = Duration::from_secs(30);
 
-/// An OAuth 2.1 protected resource, for [`HttpServerConfig::authorize`](crate::HttpServerConfig::authorize).
+/// Settings of a server that accepts only requests with an OAuth 2.1 access token, for
+/// [`HttpServerConfig::authorize`](crate::HttpServerConfig::authorize).
 ///
 /// # Metadata
 ///
@@ -35,8 +36,8 @@ const LEEWAY: Duration = Duration::from_secs(30);
 ///
 /// # Tokens
 ///
-/// Every other request must have the header `Authorization: Bearer <token>`. A token in the query is ignored. The
-/// server checks each request in these steps:
+/// Every request except those for the metadata must have the header `Authorization: Bearer <token>`. A token in the
+/// query is ignored. The server checks each request in these steps:
 ///
 /// 1. The [`TokenVerifier`] verifies the token and returns its claims.
 /// 2. The audience of the token must contain the URI of the resource. The comparison ignores the case of scheme and
@@ -114,7 +115,8 @@ pub struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// Returns how long the token is still accepted. Returns zero for an expired token.
+    /// Returns how long the token is still accepted, which includes 30 seconds after its expiry. Returns zero if this
+    /// time is over.
     pub(super) fn lifetime(&self) -> Duration {
         // A system clock before 1970 is wrong. Every token then counts as expired.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::MAX);
@@ -160,7 +162,7 @@ impl ProtectedResource {
     /// the URI from a request.
     ///
     /// The URI and the issuers must be `http` or `https` URLs without query and fragment. At least one issuer is
-    /// required. Otherwise [`McpServer::bind_http`](crate::McpServer::bind_http) and
+    /// required. If one of these conditions is not met, [`McpServer::bind_http`](crate::McpServer::bind_http) and
     /// [`McpServer::http_service`](crate::McpServer::http_service) return an error.
     pub fn new(
         uri: impl Into<String>,
@@ -265,7 +267,8 @@ impl ProtectedResource {
         checked.map_err(|refusal| self.with_way_out(refusal))
     }
 
-    /// Checks a token, and returns the identity of the caller together with the token's claims.
+    /// Checks a token, and returns the caller's identity with the token's claims added as a value. Returns a refusal if
+    /// the token is not accepted.
     async fn check_token(
         &self,
         token: &[u8],
@@ -303,7 +306,8 @@ impl ProtectedResource {
         }
     }
 
-    /// Splits the resource's URI into scheme, host and port, and the path. The path has no slash at the end.
+    /// Splits the resource's URI into two parts. The first part is scheme, host and port. The second part is the path
+    /// without a slash at its end.
     fn parts(&self) -> (&str, &str) {
         let path = parse(&self.uri).map_or("", |(_, path)| path);
         let uri = self.uri.strip_suffix('/').unwrap_or(&self.uri);
@@ -326,7 +330,7 @@ type Origin = (String, Host, u16);
 /// Parses the URI of a resource into its origin and its path, for comparison. Returns `None` if the URI has no valid
 /// host.
 ///
-/// The path is compared without resolving `..` and percent-encoding. The slash at its end is removed.
+/// The returned path is unchanged, with `..` and percent-encoding, but without a slash at its end.
 fn parse(uri: &str) -> Option<(Origin, &str)> {
     let (scheme, rest) = uri.split_once("://")?;
     let (authority, path) = rest.split_at_checked(rest.find('/').unwrap_or(rest.len()))?;
@@ -343,7 +347,8 @@ fn well_formed(token: &[u8]) -> Option<&str> {
     (!body.is_empty() && body.bytes().all(is_of_token)).then_some(token)
 }
 
-/// Returns how long a token is still accepted. `now` is the time since 1970-01-01 UTC.
+/// Returns how long a token is still accepted, which includes [`LEEWAY`]. `expires_at` (in seconds) and `now` are times
+/// since 1970-01-01 UTC.
 fn lifetime(expires_at: u64, now: Duration) -> Duration {
     Duration::from_secs(expires_at).saturating_add(LEEWAY).saturating_sub(now)
 }

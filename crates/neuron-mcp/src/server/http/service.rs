@@ -1,7 +1,7 @@
 //! [`McpHttpService`], the HTTP service of a server.
 //!
-//! The SDK's service implements the protocol. This module adds the check of host names and origins, authentication,
-//! timeouts, session ownership and shutdown.
+//! The service of the SDK (crate `rmcp`) implements the protocol. This module adds the check of host names and origins,
+//! authentication, timeouts, session ownership and shutdown.
 
 use std::borrow::Cow;
 use std::convert::Infallible;
@@ -37,7 +37,8 @@ use crate::route::SESSION_ID;
 use crate::server::mcp_server::McpServer;
 use crate::server::traced::{RequestParent, Traced};
 
-/// Header with the protocol method of a request, sent since protocol version 2026-07-28.
+/// The HTTP header that contains the JSON-RPC method of a request. Clients send this header since protocol version
+/// 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
 /// An MCP server as a service for another HTTP server, such as hyper's or axum's. Created by
@@ -49,7 +50,7 @@ const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub struct McpHttpService {
     /// State that all clones share.
     shared: Arc<Shared>,
-    /// The SDK's service, which implements the protocol.
+    /// The service of the SDK (crate `rmcp`), which implements the protocol.
     sdk: StreamableHttpService<Traced, Sessions>,
 }
 
@@ -65,9 +66,9 @@ struct Shared {
     max_body_bytes: usize,
     /// Timeout for reading a request body.
     read_timeout: Duration,
-    /// The sessions of clients before protocol version 2026-07-28.
+    /// The HTTP sessions. Clients have no sessions since protocol version 2026-07-28.
     sessions: Arc<Sessions>,
-    /// The steps of the shutdown.
+    /// Tokens that end calls and streams in steps when the server shuts down.
     shutdown: Shutdown,
 }
 
@@ -75,7 +76,8 @@ struct Shared {
 type Refused = Box<Response<McpHttpBody>>;
 
 impl McpHttpService {
-    /// Creates the service. `bound` is the bind address of a standalone server, and `None` in another HTTP server.
+    /// Creates the service. `bound` is the bind address of a standalone server. It is `None` if another HTTP server
+    /// hosts the service.
     ///
     /// # Errors
     ///
@@ -169,8 +171,10 @@ impl McpHttpService {
         self.shared.shutdown.asked().is_cancelled()
     }
 
-    /// Checks a request before authentication. Refuses the request if its host or origin is not allowed, or if the
-    /// server shuts down and the request cannot belong to a running call.
+    /// Checks the host and the origin of a request, before authentication.
+    ///
+    /// Refuses the request if its host or origin is not allowed. While the server shuts down, also refuses every
+    /// request that cannot belong to a running call.
     fn let_in(&self, parts: &Parts) -> Result<(), Refused> {
         if self.shuts_down() && !may_be_for_a_call(parts) {
             return Err(closing());
@@ -216,7 +220,7 @@ impl McpHttpService {
     {
         let subject = self.authenticate(&mut parts).await?;
         let body = if parts.method == Method::POST { self.read(body).await? } else { Bytes::new() };
-        // The connection counts as used until the response is complete.
+        // Keeps the connection from being closed in favour of a newer connection until the response is complete.
         let carrying = parts.extensions.remove::<Arc<Connection>>().map(|it| it.carry());
         let session = self.session(&parts.headers, subject.as_deref())?;
         let names_session = parts.headers.contains_key(SESSION_ID);
@@ -316,10 +320,10 @@ impl McpHttpService {
         })
     }
 
-    /// Marks the session of a request as used. Returns `None` if the request has no session id or the session does not
-    /// exist.
+    /// Returns a guard that keeps the session of a request from ending as idle. Returns `None` if the request has no
+    /// session id or the session does not exist.
     ///
-    /// A session of another identity is refused with the same response as an unknown session.
+    /// A request for the session of another identity is refused. The response is the same as for an unknown session.
     fn session(
         &self,
         headers: &HeaderMap,
@@ -334,8 +338,8 @@ impl McpHttpService {
         })
     }
 
-    /// Passes a request to the SDK and returns the response. Meanwhile runs the steps of the shutdown, because the
-    /// service has no background task.
+    /// Passes a request to the SDK and returns the response. While it waits for the response, this method also runs the
+    /// steps of a shutdown, because the service has no background task.
     async fn ask_sdk(&self, request: Request<Full<Bytes>>) -> Response<SdkBody> {
         let mut answer = Box::pin(self.sdk.handle(request));
         tokio::select! {
@@ -345,8 +349,10 @@ impl McpHttpService {
         }
     }
 
-    /// Adds the conditions that end the stream of a response early. `listens` is the maximum duration of a listening
-    /// stream, and `None` for all other responses.
+    /// Adds the conditions that end the stream of a response early.
+    ///
+    /// `listens` is the maximum duration of a listening stream, and `None` for all other responses. `used` keeps the
+    /// session and the connection of the request in use until the response is complete.
     fn with_end(
         &self,
         response: Response<SdkBody>,
@@ -395,8 +401,8 @@ impl fmt::Debug for McpHttpService {
 /// Body of the SDK's responses.
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// Returns the client to which a session is counted. This is the identity, or the IP address if the server does not
-/// authenticate. Returns `None` if both are unknown.
+/// Returns the client for the limit on sessions per client. A client is an identity, or an IP address if the server
+/// does not authenticate. Returns `None` if both are unknown.
 fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {

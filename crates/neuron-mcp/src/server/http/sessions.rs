@@ -1,8 +1,8 @@
 //! [`Sessions`], which limits the HTTP sessions of a server, records their owners, and ends idle sessions.
 //!
-//! The SDK's session manager stores the sessions. Its idle timeout is off, because it starts with the last message,
-//! even if a call is running or the client listens. This module ends a session only while the session has no request
-//! and no stream.
+//! The session manager of the SDK (crate `rmcp`) stores the sessions. The SDK's idle timeout is off, because it starts
+//! with the last message, even if a call is running or the client listens. This module ends a session only while the
+//! session has no request and no stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,8 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// Maximum idle time of a session whose client has sent nothing after `initialize`.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// The client to which a session is counted, as text with its identity or IP address. `None` if both are unknown.
+/// A client in the limit on sessions per client, as text with the client's identity or IP address. `None` if both are
+/// unknown.
 pub(super) type Client = Option<Arc<str>>;
 
 /// The HTTP sessions of a server.
@@ -85,7 +86,7 @@ pub(super) enum Room {
 struct Session {
     /// Subject of the identity that began the session. `None` if the server does not authenticate.
     owner: Option<Arc<str>>,
-    /// The client to which the session is counted.
+    /// The client whose limit on sessions includes this session.
     client: Client,
     /// Set once the client has sent something after `initialize`.
     has_begun: bool,
@@ -101,7 +102,7 @@ impl Sessions {
     /// Creates the manager without sessions.
     pub(super) fn new(limits: SessionLimits) -> Self {
         let mut sdk = LocalSessionManager::default();
-        // The SDK would end a session although a call is running (see the module).
+        // Switches off the SDK's idle timeout, which would end a session even while a call is running.
         sdk.session_config.keep_alive = None;
         Self { sdk, limits, state: Mutex::default(), count: watch::Sender::new(0) }
     }
@@ -146,7 +147,8 @@ impl Sessions {
         }
     }
 
-    /// Records the owner and the client of a new session.
+    /// Records the owner and the client of a session that the SDK has created. `owner` is the subject of the
+    /// authenticated identity, and `None` if the server does not authenticate.
     pub(super) fn begun(&self, id: &str, owner: Option<Arc<str>>, client: Client) {
         if let Some(session) = self.state().sessions.get_mut(id) {
             (session.owner, session.client) = (owner, client);
@@ -240,7 +242,8 @@ impl Sessions {
 /// Error for a request whose identity does not own the session.
 pub(super) struct SessionOwnerMismatch;
 
-/// A reserved session. Dropping the reservation releases it, because the session was either created or refused.
+/// A place for a session that is about to be created. Counts against the limits until it is dropped. Callers drop it
+/// once the session was created or refused.
 pub(super) struct Reservation {
     sessions: Arc<Sessions>,
     client: Client,

@@ -50,8 +50,8 @@ impl Shutdown {
         &self.streams
     }
 
-    /// Waits until shutdown is requested, and then cancels the other tokens after their grace periods. Completes after
-    /// the last step.
+    /// Waits until shutdown is requested, and then cancels the tokens `calls` and `streams` after their grace periods.
+    /// Completes after the last step.
     ///
     /// Several tasks may run this method concurrently. Each response stream runs it, so the shutdown needs no
     /// background task.

@@ -26,7 +26,7 @@ const WAITING_BYTES: usize = 32 * 1024 * 1024;
 /// Time for which running calls may continue after the end of the input.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Time for which cancelled calls may still respond, and in which queued responses must be written at the end.
+/// Time for which cancelled calls may still respond. Also the maximum time for writing the queued responses at the end.
 const LAST: Duration = Duration::from_secs(2);
 
 /// A transport over a pair of streams, with one JSON message per line.
@@ -42,17 +42,17 @@ pub(super) struct LineTransport<R> {
     until: CancellationToken,
     /// Tokens that this transport cancels when the input ends and when the calls must end.
     closing: Closing,
-    /// Time when the input ended. `None` before.
+    /// Time when the input ended. `None` while the input is open.
     ended_at: Option<Instant>,
-    /// Time when the running calls were cancelled. `None` before.
+    /// Time when the running calls were cancelled. `None` if they are not cancelled yet.
     told_at: Option<Instant>,
     /// Ids of the client's requests that have no response and that the client has not cancelled.
     unanswered: HashSet<RequestId>,
 }
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
-    /// Creates a transport. Its input ends when the client closes it or `until` is cancelled. Responses of running
-    /// calls are written after that too.
+    /// Creates a transport. The input ends when the client closes it or `until` is cancelled. After the end of the
+    /// input, responses of running calls are still written.
     pub(super) fn new(
         input: R,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -201,7 +201,8 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
 
     /// Returns the next message. Returns `None` at the end of the input, after the running calls have ended.
     ///
-    /// The delay is required because the SDK stops sending notifications of calls once this method has returned `None`.
+    /// This method waits for the running calls, because the SDK stops sending their notifications once it has received
+    /// `None`.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         if !self.closing.input_ended.is_cancelled() {
             let until = self.until.clone();

@@ -87,8 +87,8 @@ impl Wire {
 
     /// Reads messages until the next tool call. Returns the call and the name of its tool.
     ///
-    /// Answers each `tools/list` with a page that contains `tools`. `next_cursor` returns the cursor in the page with
-    /// this number. Refuses other requests.
+    /// Answers each `tools/list` with a page that contains `tools`. `next_cursor` maps the number of a page (from zero)
+    /// to the cursor of the next page, or to `None` for the last page. Refuses all other requests.
     pub(crate) fn next_call(
         &mut self,
         tools: &[&str],

@@ -27,7 +27,7 @@ fn resource() -> ProtectedResource {
         .name("Tools")
 }
 
-/// Returns the claims of a test token, or the refusal of the token.
+/// Verifies a test token. The text of the token selects the claims or the refusal that are returned.
 async fn verify(token: String) -> Result<TokenClaims, HttpRefusal> {
     let good = TokenClaims {
         identity: HttpIdentity::new("alice"),
@@ -84,7 +84,8 @@ async fn send(server: &Running, authorization: &str) -> Response {
     modern_call("whoami", &json!({})).header("authorization", authorization).send(server.addr).await
 }
 
-/// Sends an `Authorization` header, and asserts the status and a part of the challenge.
+/// Sends a tool call with the `Authorization` header `value`, and asserts the HTTP status. `error` is a text that the
+/// header `WWW-Authenticate` of the response must contain.
 #[track_caller]
 fn check(server: &Running, value: &str, status: u16, error: &str) -> impl Future<Output = ()> {
     async move {

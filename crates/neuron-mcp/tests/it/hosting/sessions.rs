@@ -10,7 +10,8 @@ use super::server::start;
 /// Idle timeout of sessions. Much longer than a test takes between two requests, even on a loaded machine.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Waits until a new session can be opened. With the maximum number of sessions, this means that a session has ended.
+/// Waits until a new session can be opened. The server has reached its maximum number of sessions, so an earlier
+/// session must end first.
 async fn until_there_is_room(addr: std::net::SocketAddr) {
     let room = async {
         while initialize().send(addr).await.status != 200 {
@@ -47,7 +48,7 @@ async fn session_with_an_open_stream_does_not_expire() {
     stream.write(Request::listen().session(&listens).to_bytes()).await;
     stream.read_until("200 OK").await;
 
-    // A second session, which is used later, expires. The session with the open stream does not.
+    // The second session expires first, although it was used after the first session, which has an open stream.
     begin(server.addr, |request| request).await;
     until_there_is_room(server.addr).await;
     let response = call(&listens, "echo", &json!({ "text": "here" })).send(server.addr).await;

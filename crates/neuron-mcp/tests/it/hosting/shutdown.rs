@@ -37,8 +37,8 @@ async fn shutdown_lets_running_calls_finish() {
     server.shutdown.cancel();
     server.waiting.release.notify_one();
     server.waiting.release.notify_one();
-    // A `Notify` stores at most one permit, so one of the two may be lost. `notify_waiters` wakes the calls that
-    // already wait.
+    // A `Notify` stores at most one permit, so one of the two notifications may be lost. `notify_waiters` wakes a call
+    // that still waits.
     server.waiting.release.notify_waiters();
     assert_eq!(in_session.read_to_end().await.unwrap().tool_text(), "waited");
     assert_eq!(without.read_to_end().await.unwrap().tool_text(), "waited");

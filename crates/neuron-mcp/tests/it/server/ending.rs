@@ -244,7 +244,7 @@ async fn server_stops_reading_from_a_client_that_does_not_read() {
     let written = tokio::time::timeout(Duration::from_secs(3600), &mut write).await;
     assert!(written.is_err(), "all was read");
 
-    // As soon as the client reads, the server continues.
+    // As soon as the client reads, the server sends the queued results and reads further calls.
     let read = async {
         for _ in 0..CALLS {
             assert!(input.next_line().await.unwrap().unwrap().len() > LONG);

@@ -100,7 +100,8 @@ async fn client(capabilities: Value) -> Client {
     Client::older(&McpServer::new(tools()), "2025-11-25", capabilities).await
 }
 
-/// Calls a tool, and responds with `result` to the tool's request to the client. Returns the response to the call.
+/// Calls a tool that sends a request to the client, and responds to this request with `result`. Returns the server's
+/// response to the call. `method` is the method of the tool's request.
 async fn answered(client: &mut Client, tool: &str, method: &str, result: Value) -> Value {
     let id = client.begin("tools/call", json!({ "name": tool })).await;
     let asked = client.hear(method).await;

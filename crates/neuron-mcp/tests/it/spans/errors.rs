@@ -16,7 +16,7 @@ use super::recorder::{Recorded, Recorder};
 use super::{SECRET, connect, older, server};
 use crate::client::connected;
 
-/// Returns the values of the four error fields of a span, in the order of the array `fields`.
+/// Returns the values of the four error fields of a span. A field that the span does not have is `null`.
 fn failure(span: &Recorded) -> Value {
     let fields =
         ["error.type", "rpc.response.status_code", "otel.status_code", "otel.status_description"];
@@ -24,12 +24,14 @@ fn failure(span: &Recorded) -> Value {
     fields.collect()
 }
 
-/// Returns the expected error fields of a request that failed with a JSON-RPC error.
+/// Returns the fields that [`failure`] must return for a JSON-RPC error with this code. `meaning` is the general
+/// description of the code.
 fn refusal(code: &str, meaning: &str) -> Value {
     json!([code, code, "ERROR", meaning])
 }
 
-/// Returns the expected error fields of a request that failed without a JSON-RPC error.
+/// Returns the fields that [`failure`] must return for a failure without a JSON-RPC error. `kind` is the value of
+/// `error.type`.
 fn other(kind: &str, meaning: &str) -> Value {
     json!([kind, null, "ERROR", meaning])
 }
@@ -208,7 +210,7 @@ async fn impatient(ctx: &ToolContext) -> Result<String, ToolError> {
 
 /// An elicitation handler that fails or never returns.
 struct Handler {
-    /// If set, the handler notifies this and never returns. Otherwise the handler fails.
+    /// If set, the handler wakes this `Notify` and never returns. If `None`, the handler fails.
     came: Option<Arc<Notify>>,
 }
 

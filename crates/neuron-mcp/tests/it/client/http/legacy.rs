@@ -17,7 +17,8 @@ struct Server {
     _tasks: JoinSet<()>,
 }
 
-/// Starts a server whose event stream consists of these bytes. With `stays_open`, the stream stays open after them.
+/// Starts a server whose event stream consists of the text `events`. If `stays_open` is `true`, the stream stays open
+/// after this text.
 ///
 /// A POST to `/sse` is answered with 405, and a POST to any other path with `status`.
 async fn serve(events: String, stays_open: bool, status: u16) -> Server {
@@ -92,8 +93,8 @@ async fn connect(server: &Server) -> Result<McpClient, McpError> {
     builder.max_message_bytes(100_000).connect_http(config).await
 }
 
-/// Returns the events of a complete handshake. They contain the URL for messages, a notification, and the response to
-/// `initialize`.
+/// Returns the events of a complete handshake. They contain the URL `endpoint` for messages, a notification, and the
+/// response to `initialize`. `id` is the request id of `initialize`.
 fn whole(endpoint: &str, id: u32) -> String {
     let result = json!({
         "protocolVersion": "2024-11-05",
