@@ -63,7 +63,7 @@ impl Future for Waits {
     }
 }
 
-/// Panics the n-th time that it is passed.
+/// Panics when it is passed for the n-th time.
 #[derive(Clone, Default)]
 struct Trap {
     at: Option<usize>,
