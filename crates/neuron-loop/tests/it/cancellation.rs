@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::*;
 use crate::waiting::{TO_THE_END, poll_times};
 
-/// Cancels after one second of virtual time. Returns the time until `work` ended.
+/// Drives `work`, and cancels it after one second of virtual time. Returns the time until `work` ended.
 async fn cancelled_after<T>(
     ctx: &ToolContext,
     after: Duration,

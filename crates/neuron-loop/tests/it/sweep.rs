@@ -48,7 +48,7 @@ fn run_to_the_end(built: &mut Built, way: Way, ctx: &ToolContext) -> Option<Resu
     }
 }
 
-/// Asserts that every start event has one end event.
+/// Asserts that every start event in the hook's log lines has exactly one end event.
 #[track_caller]
 fn check_all_pairs(lines: &[String]) {
     check_pairs(lines);

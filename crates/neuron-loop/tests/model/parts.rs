@@ -349,7 +349,7 @@ impl Obedient {
     }
 }
 
-/// Returns the line with the facts that a call knows from its context.
+/// Returns the line that is recorded when a call begins, with the facts that it knows from its context.
 pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
     format!("call {number} has the id {id} in turn {turn:?}")
 }

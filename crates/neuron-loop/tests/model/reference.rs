@@ -230,7 +230,7 @@ impl From<LoopError> for Failure {
     }
 }
 
-/// The outcome of a call.
+/// The expected outcome of a tool call.
 #[derive(Debug, Clone)]
 enum Fate {
     NotBegun,
@@ -248,7 +248,7 @@ enum Fate {
 
 type Ran = Result<ToolOutput, Failure>;
 
-/// The decision on a call.
+/// The expected decision on whether a tool call runs.
 enum Verdict {
     Run,
     Answer(ToolOutput),
@@ -314,7 +314,7 @@ struct Run<'a> {
     is_turn_open: bool,
     /// Set if the tool `look` is not offered in this turn.
     hides_look: bool,
-    /// The decisions on the pending calls.
+    /// A person's decisions on the pending tool calls of the run.
     decisions: Option<ApprovalDecisions>,
     /// The results of calls that must not run, by call id.
     answers: BTreeMap<String, ToolOutput>,
@@ -1676,7 +1676,7 @@ impl Run<'_> {
         self.wishes(line).map(drop)
     }
 
-    /// Sends an end event. Actions of the hooks are ignored.
+    /// Sends an event to all hooks and ignores the actions that they return. Used for events at the end of an operation.
     fn tell(&mut self, line: String) {
         self.wishes(line).ok();
     }
