@@ -1676,7 +1676,8 @@ impl Run<'_> {
         self.wishes(line).map(drop)
     }
 
-    /// Sends an event to all hooks and ignores the actions that they return. Used for events at the end of an operation.
+    /// Sends an event to all hooks and ignores the actions that they return. Used for events at the end of an
+    /// operation.
     fn tell(&mut self, line: String) {
         self.wishes(line).ok();
     }
