@@ -52,7 +52,8 @@ pub enum ChangedAgent {
     GoOn,
 }
 
-/// Model requests of one run. The log creates the [`Asked`] of each call and compares it with the journal.
+/// Records the model requests of one run and compares them with the journal. It creates the [`Asked`] of each call,
+/// which summarises the request.
 ///
 /// Only messages that are new since the previous call are hashed, so a call's cost does not depend on the length of the
 /// conversation. This requires the [key](RequestRef::history_key) of the conversation, which the agent loop sets.
@@ -69,7 +70,8 @@ struct State {
     conversation: Option<Conversation>,
     /// The fields of all settings in the journal, by the digest of the settings.
     known: BTreeMap<String, BTreeMap<String, String>>,
-    /// Digests of the settings in the last warning, of the journal and of the agent. They prevent repeated warnings.
+    /// Digests of the old settings (in the journal) and the new settings (of the agent) in the last warning. A warning
+    /// with equal digests is not logged again.
     warned: Option<(String, String)>,
 }
 

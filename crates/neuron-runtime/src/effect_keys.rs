@@ -18,9 +18,10 @@ use crate::outcome_unknown;
 /// Maximum size in bytes of a result that is stored for later calls. A longer result is replaced by a short text.
 const LONGEST_OUTPUT: usize = 4096;
 
-/// Stores the results of a run's tool calls by their [effect keys](neuron_types::Tool::effect_key). Implementations of
-/// [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools) use it to skip a call whose effect
-/// has already happened.
+/// Stores the results of a run's tool calls by their [effect keys](neuron_types::Tool::effect_key). An effect key is a
+/// text that is equal for two calls with the same effect, such as one payment. Implementations of
+/// [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools) use this type to skip a call whose
+/// effect has already happened.
 ///
 /// The stored results depend only on the results of the run's calls, so a replay restores them.
 #[derive(Debug, Default)]
@@ -52,7 +53,7 @@ impl EffectKeys {
         self.replace(match start {
             Start::Snapshot(snapshot) => &snapshot.effects,
             Start::Resume { pending, .. } => &pending.effects,
-            // Other starts have no earlier effects.
+            // A run that starts in any other way has no earlier effects.
             _ => &[],
         });
     }

@@ -27,10 +27,10 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 ///
 /// # Results
 ///
-/// - A tripwire ends the run with `LoopError::HookTerminated`, which names the guardrail. Rejected input is removed
-///   from the conversation, with the reminders after it. A rejected response is not added to the conversation, and its
-///   tool calls do not run, except those that were started early. Messages of earlier turns remain, and the error says
-///   so. The agent can continue with another message.
+/// - A tripwire, which is the rejection of a text, ends the run with `LoopError::HookTerminated`. The error names the
+///   guardrail. Rejected input is removed from the conversation, with the reminders after it. A rejected response is
+///   not added to the conversation. Its tool calls do not run, except those that were started early. Messages of
+///   earlier turns remain, and the error says so. The agent can continue with another message.
 /// - A warning is logged with `tracing::warn!`, and the run continues.
 /// - A panic of a guardrail is a tripwire.
 ///
@@ -202,7 +202,8 @@ impl GuardrailHook {
     }
 }
 
-/// Logs all warnings. Returns the reason of the rejection, or `None` if there is no tripwire.
+/// Logs all warnings of the guardrails. Returns the reason of the first rejection, or `None` if no guardrail rejected
+/// the text. `side` is `input` or `output`, for the texts.
 fn rejection(side: &str, findings: &Findings) -> Option<String> {
     for (guardrail, reason) in findings.warnings() {
         // The event has no parent span, because span exporters export all events within a span, and the reason may

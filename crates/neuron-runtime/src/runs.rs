@@ -55,8 +55,8 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
     /// [`RunsError::Engine`] if the engine failed.
     fn cancel(&self, id: &str) -> impl Future<Output = Result<(), RunsError>> + WasmCompatSend;
 
-    /// Continues a run that ended because its pending calls were not decided in time. Returns the id of the continued
-    /// run, which may be a new id.
+    /// Continues a run that ended because nobody decided on its pending tool calls before the deadline. Returns the id
+    /// of the continued run, which may be a new id.
     ///
     /// # Errors
     ///

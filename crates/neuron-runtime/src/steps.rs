@@ -38,7 +38,8 @@ pub struct StepRecord<T> {
     /// Tokens of the model calls that a tool made itself, for example by running an agent. Zero for other steps.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub usage: TokenUsage,
-    /// Time at which the step ended, in milliseconds since 1970-01-01 UTC. During a replay it is the engine's clock.
+    /// Time at which the step ended, in milliseconds since 1970-01-01 UTC. During a replay the engine's clock shows
+    /// this time.
     pub at: i64,
     /// Summary of the model request. `None` if the step is not a model call, or an older release wrote the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -15,8 +15,8 @@ pub(crate) async fn compact_if_needed(
 ) -> Result<Option<Sizes>, LoopError> {
     let sent_frame = ledger.size.and_then(|size| size.frame);
     if sent_frame.is_some_and(|sent| Some(sent) != env.frame_size()) {
-        // The reported size covers a frame that has changed since. An earlier failure to compact says nothing about the
-        // new frame.
+        // The system prompt or the tools have changed since the provider reported the size. An earlier failure to
+        // compact says nothing about the new ones.
         ledger.compaction.put_off_no_more();
     }
     let old_tokens = env.current_tokens(ledger);
@@ -119,7 +119,7 @@ async fn compact(
     Ok(Some((old_tokens, new_tokens)))
 }
 
-/// Scales `tokens` by the change of its estimate from `old` to `new`.
+/// Scales a number of tokens by the ratio of two estimates. Returns `tokens * new / old`, or `new` if `old` is 0.
 fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
     match old {
         0 => new,

@@ -126,7 +126,8 @@ pub(crate) fn snapshot(ledger: &Ledger, effects: Vec<KnownEffect>) -> Result<Val
     let stored = ledger.with_messages(Vec::new());
     let mut snapshot = RunSnapshot::new(&*ledger.tally.run.id, Vec::new());
     (snapshot.turns, snapshot.effects) = (ledger.tally.run.turns, effects);
-    // The model continues an assistant message that the user began in the same way as its own paused turn.
+    // `is_paused` is set if the history ends with an assistant message. The model continues such a message, even if the
+    // user and not the provider left it incomplete.
     snapshot.is_paused = !transcript::is_open(&ledger.messages, false);
     snapshot.usage = ledger.tally.run.usage.total.clone();
     snapshot.loop_state = serde_json::to_value(stored).map_err(failed)?;

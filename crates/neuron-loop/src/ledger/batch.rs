@@ -166,7 +166,7 @@ impl<'l> Calls<'l> {
         self.set_state(index, CallState::Begun { input });
     }
 
-    /// Marks a call as not begun again, because it was cancelled before it ran.
+    /// Changes the state of a call back from begun to open, because it was cancelled before its tool ran.
     pub(crate) fn never_began(&mut self, index: usize) {
         self.set_state(index, CallState::Open);
     }

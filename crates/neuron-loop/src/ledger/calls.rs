@@ -15,8 +15,9 @@ pub(crate) struct Batch {
     /// Names of registered tools that the request did not offer. A call of such a tool does not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hidden: Vec<String>,
-    /// Number of earlier responses of the turn whose calls were started and discarded. It is part of the idempotency
-    /// keys. Set when the first call of the batch begins.
+    /// Number of earlier responses of the turn that were discarded after their calls had started. It is part of the
+    /// idempotency keys, so that a new call has another key than a discarded one. Set when the first call of the batch
+    /// begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attempt: Option<usize>,
     /// Position of the call that gave the valid output of a typed run. Set until the other calls have ended.

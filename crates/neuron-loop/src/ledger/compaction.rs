@@ -66,7 +66,7 @@ impl CompactionBackoff {
         }
     }
 
-    /// Returns `true` if a conversation of this size must grow before another compaction is tried.
+    /// Returns `true` if the next compaction is delayed, because a conversation of this size has not grown enough.
     pub(crate) fn puts_off(&self, tokens: usize) -> bool {
         self.compact_above.is_some_and(|above| tokens <= above)
     }
@@ -130,11 +130,12 @@ impl Ledger {
     /// Records the size of the conversation from the usage of its last response. `frame` is the estimated size of
     /// system prompt and tools, or `None` if the strategy does not count tokens.
     pub(crate) fn note_size(&mut self, usage: &TokenUsage, frame: Option<usize>) {
-        // Some providers report no usage. Then the estimates are used.
+        // Some providers report no usage. The estimates are used for them.
         if usage.input_tokens > 0 {
             let tokens = size_after(usage);
             self.size = Some(KnownSize { tokens, messages: self.messages.len(), frame });
-            // The strategy's sizes have another unit then, and cannot be compared with tokens.
+            // Without a frame size, the strategy counts something else than tokens, so its sizes cannot be compared
+            // with `tokens`.
             if frame.is_some() {
                 self.compaction.note_size(tokens);
             }

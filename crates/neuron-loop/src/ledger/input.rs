@@ -148,8 +148,9 @@ impl Ledger {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
-    /// Removes rejected input from the conversation. This is either a paused response, or the new user messages with
-    /// the reminders after them. Tool results are kept, or replaced by a text, so that each call keeps its result.
+    /// Removes input that a layer rejected from the conversation. This is either a response that the provider paused,
+    /// or the new user messages with the reminders after them. Tool results are kept, or replaced by a text, so that
+    /// each call keeps its result.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {
         self.rewrites = self.rewrites.saturating_add(1);
         let TakeBack::Input { with_tool_results } = rejected else {

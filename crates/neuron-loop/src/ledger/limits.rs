@@ -16,7 +16,7 @@ pub(crate) enum Limit {
     Usage(String),
 }
 
-/// Returns the limit that the error reports, or `None` for any other error.
+/// Converts between a limit and the error that reports it.
 impl Limit {
     fn of(error: &LoopError) -> Option<Self> {
         match error {

@@ -23,7 +23,8 @@ pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
-/// Maximum number of pauses in a row. After that, the run ends with the paused response.
+/// Maximum number of times in a row that the provider may pause a response and is called to continue it. After that,
+/// the run ends with the paused response.
 const MAX_PAUSES: usize = 16;
 
 /// A conversation with the state of its current run.
@@ -37,7 +38,7 @@ pub(crate) struct Ledger {
     pub(crate) phase: Phase,
     #[serde(default)]
     pub(crate) tally: Tally,
-    /// The stored form has an older name.
+    /// Texts of the system messages that the loop added. In JSON this field keeps its older name `said`.
     #[serde(default, rename = "said")]
     pub(crate) reminders: Reminders,
     #[serde(default)]
@@ -123,7 +124,8 @@ pub(crate) struct AnswerView<'a> {
     pub(crate) hidden: &'a [String],
     /// The required output of a typed run.
     pub(crate) output: Option<&'a OutputRules>,
-    /// Estimated tokens of the system prompt and the tools. `None` if the strategy does not count tokens.
+    /// Estimated tokens of the frame, which is the system prompt and the tools. `None` if the strategy does not count
+    /// tokens.
     pub(crate) frame: Option<usize>,
 }
 

@@ -84,8 +84,8 @@ impl Ledger {
         Err(self.invalid_output(raw, reason, stop_reason))
     }
 
-    /// Handles the calls of the output tool in a response. The other calls run, unless the run has its output and ends
-    /// early, or the response was the last one.
+    /// Handles the calls of the output tool, whose arguments are the output of a typed run. Other tool calls of the
+    /// response run later, unless the run ends early with its output or the response was the last one.
     ///
     /// # Errors
     ///
@@ -125,7 +125,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Ends the calls of the output tool. Returns the arguments and the fault of an invalid one, if any.
+    /// Gives each call of the output tool its result, without running anything. If an output is invalid, returns its
+    /// arguments and a description of the fault.
     fn answer_output_calls(&mut self, rules: &OutputRules) -> Option<(String, String)> {
         let name = rules.tool_name()?;
         let (mut given, mut fault) = (None, None);
@@ -208,7 +209,7 @@ impl Ledger {
     }
 }
 
-/// Returns the result of a surplus output call.
+/// Returns the result of a call of the output tool that is ignored, because another call already gave the output.
 fn not_used() -> ToolOutput {
     ToolOutput::text("Not used: another call gave the output.")
 }

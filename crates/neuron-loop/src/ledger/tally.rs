@@ -39,12 +39,13 @@ pub(crate) struct RunRecord {
     /// Number of turns in a row in which a tool failed, by tool name. Calls of tools that do not exist count under the
     /// empty name.
     pub(crate) failing: BTreeMap<String, usize>,
-    /// Number of times in a row that the provider paused its turn.
+    /// Number of times in a row that the provider paused its response, so that another call had to continue it.
     pub(crate) pauses: usize,
     /// Number of responses that were checked for the output of a typed run.
     pub(crate) output_attempts: usize,
-    /// The last turn in which a call started before its response was complete, and the number of responses in this turn
-    /// with such calls. Later responses of the turn need other idempotency keys.
+    /// Number of the last turn in which a tool call started before its response was complete, and the number of such
+    /// responses in this turn. Later responses of the turn need other idempotency keys, because these responses may
+    /// have been discarded.
     pub(crate) given_up: (usize, usize),
     /// Set if the last model call did not fit into the context window. A second failure in a row is not followed by a
     /// compaction.
@@ -96,7 +97,8 @@ impl RunRecord {
         }
     }
 
-    /// Reserves the idempotency keys of the current attempt, because a call starts before its response is complete.
+    /// Counts a response whose tool calls start before it is complete. Calls of a later response in the same turn then
+    /// get other idempotency keys.
     pub(crate) fn begin_attempt(&mut self) {
         self.given_up = (self.turn, self.attempt().saturating_add(1));
     }

@@ -23,12 +23,13 @@ pub(crate) async fn call_model<'a>(
 ) -> (Result<CompletionResponse, LoopError>, Arc<[String]>) {
     let (limit, output_tool) =
         (ledger.landing_limit(), env.output.and_then(OutputRules::tool_name));
-    // The provider continues a paused turn only if the paused message is the last one.
+    // A provider may pause its response and expect another call to continue it. It continues only if the paused
+    // response is the last message, so no notice is added after it.
     let notice = limit
         .as_ref()
         .filter(|_| !ledger.is_paused())
         .map(|limit| Message::system(limit.notice(output_tool)));
-    // The copy of the history is acceptable, because it is made once per run.
+    // The history is copied only for the last call of a run, so the cost of the copy is acceptable.
     let noticed = notice
         .as_ref()
         .map(|notice| ledger.messages.iter().chain([notice]).cloned().collect::<Vec<Message>>());
@@ -92,8 +93,9 @@ pub(crate) async fn call_model<'a>(
     (answer, hidden)
 }
 
-/// Returns the tool choice of the last model call of a run. Returns `None` if the provider cannot enforce the choice.
-/// The system message with the limit then asks for it in words.
+/// Returns the tool choice of the last model call of a run, which forces the output tool or forbids all tools. Returns
+/// `None` if the provider cannot enforce this choice. The system message about the limit then only asks the model for
+/// it.
 fn last_choice(
     env: &Env<'_>,
     output_tool: Option<&str>,

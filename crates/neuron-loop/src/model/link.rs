@@ -21,7 +21,7 @@ use crate::tools::Prefetch;
 /// Estimated output tokens of the first response of a run, used to reserve budget.
 const FIRST_ANSWER: usize = 1_000;
 
-/// The innermost link around the model. Makes all model calls of one turn.
+/// The innermost link of the chain of layers around a model call. Makes all model calls of one turn.
 pub(super) struct Link<'a, 'l> {
     pub(super) hooks: Hooks<'a>,
     /// Number of messages of the conversation at the start of the turn.
@@ -36,7 +36,7 @@ pub(super) struct Link<'a, 'l> {
 pub(super) struct Attempts<'a> {
     /// Set if an attempt was made.
     is_made: bool,
-    /// Calls of the last response that started before the response was complete.
+    /// Tool calls of the last response that started while the response was still streaming.
     pub(super) prefetch: Prefetch<'a>,
     /// Names of registered tools that the last request did not offer.
     pub(super) hidden: Arc<[String]>,
@@ -119,7 +119,7 @@ impl<'a, 'l> Link<'a, 'l> {
         answered
     }
 
-    /// Cancels the calls that a discarded response started. The hooks receive `error` as the reason.
+    /// Cancels the tool calls that a discarded response started early. The hooks receive `error` as the reason.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
         let mut prefetch = mem::take(&mut lock(&self.state).prefetch);
         prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;

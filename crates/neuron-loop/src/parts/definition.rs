@@ -40,7 +40,7 @@ pub(crate) struct Derived {
     tools: Vec<ToolDefinition>,
     /// All layers around model calls, the outermost first.
     pub(crate) layers: Vec<BoxedLayer>,
-    /// Estimated tokens of the frame by the agent's strategy.
+    /// Estimated tokens of the agent's frame (system prompt, tools and settings), as counted by the agent's strategy.
     size: OnceLock<usize>,
 }
 
@@ -66,7 +66,7 @@ impl Definition {
     }
 }
 
-/// Changes that a typed run makes to the frame of its requests.
+/// Changes that a typed run makes to the frame of its requests, which is all of a request except the messages.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FrameChanges {
     pub(crate) system: Option<SystemPrompt>,
@@ -104,7 +104,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) model: &'a dyn ProviderDyn,
     pub(crate) strategy: &'a dyn ContextStrategyDyn,
     pub(crate) definition: &'a Definition,
-    /// Estimated tokens of the frame by the strategy of this run. `None` if the run uses the agent's strategy.
+    /// Estimated tokens of the system prompt and the tools, by the strategy of this run. `None` if the run uses the
+    /// agent's strategy.
     pub(crate) frame_size: Option<&'a OnceLock<usize>>,
     /// The durable engine that executes model calls and tool calls.
     pub(crate) durability: Option<&'a Durability<'a>>,
@@ -128,7 +129,8 @@ impl<'a> Parts<'a> {
         &self.definition.config
     }
 
-    /// Returns the frame of the agent's requests. The `changes` of a typed run replace parts of the frame.
+    /// Returns the frame of the agent's requests, which is all of a request except the messages. The `changes` of a
+    /// typed run replace parts of the frame.
     pub(crate) fn frame(self, changes: Option<&'a FrameChanges>) -> Frame<'a> {
         let (config, derived) = (self.config(), self.definition.derived());
         let system = changes.and_then(|changes| changes.system.as_ref());

@@ -24,9 +24,9 @@ pub(crate) struct Env<'a> {
     pub(crate) output: Option<&'a OutputRules>,
     /// The context of the caller.
     pub(crate) ctx: &'a ToolContext,
-    /// Cancelled when the run should end. Work of the current turn may continue, see `token`.
+    /// Cancelled when the run should end. Work of the current turn stops only when `token` is cancelled.
     pub(crate) stop: &'a CancellationToken,
-    /// Cancels work within a turn. Differs from `stop` for `CancelMode::AfterTurn`.
+    /// Cancels work within a turn. With `CancelMode::AfterTurn` it is never cancelled, so the turn is finished.
     pub(crate) token: &'a CancellationToken,
     pub(crate) run: &'a RunScope,
     /// Set if a call waits when the policy requires an approval. Otherwise the call is denied.

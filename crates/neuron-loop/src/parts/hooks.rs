@@ -92,7 +92,7 @@ impl<'a> Hooks<'a> {
         self.in_call(call.id).notify(HookEvent::ToolError { tool_name: call.name, error }).await;
     }
 
-    /// Opens the hooks' scopes around a tool call. Returns empty scopes if there are no hooks.
+    /// Opens the hooks' scopes, such as tracing spans, around a tool call. Returns empty scopes if there are no hooks.
     pub(crate) fn open_call(self, call: ToolUseRef<'_>) -> Scopes {
         if self.is_empty() {
             return Scopes::default();
@@ -103,7 +103,7 @@ impl<'a> Hooks<'a> {
         self.in_call(&call.id).open(OperationKind::ToolCall { call, offered })
     }
 
-    /// Opens the hooks' scopes around an operation. Returns empty scopes if there are no hooks.
+    /// Opens the hooks' scopes, such as tracing spans, around an operation. Returns empty scopes if there are no hooks.
     pub(crate) fn open(self, kind: OperationKind<'_>) -> Scopes {
         match self.is_empty() {
             true => Scopes::default(),

@@ -11,7 +11,7 @@ use crate::lock::lock;
 pub(crate) enum Reader<'a> {
     /// Receives only the outcome of the run.
     Nobody,
-    /// Receives the next step. Tool results are stored here with the ids of their calls.
+    /// Receives the next step of the run. The mutex contains the tool results of the step, with the ids of their calls.
     Step(&'a Mutex<Vec<(String, ToolOutput)>>),
     /// Receives every event.
     Stream(&'a dyn DeltaSink),

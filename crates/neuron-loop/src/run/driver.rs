@@ -91,7 +91,8 @@ pub(crate) async fn drive(
         let (scopes, is_announced) = (std::mem::take(scopes), *is_announced);
         *progress = Progress::Ending { scopes, is_announced, is_told: false, outcome };
     }
-    // A failed write is not repeated, and a paused run was stored before it paused.
+    // The state of a failed run is stored here. After a storage error the write is not repeated. A run that waits for
+    // an approval was already stored.
     if let Progress::Ending { is_told: false, outcome: Err(error), .. } = progress
         && !matches!(error, LoopError::Storage(_) | LoopError::ApprovalRequired(_))
         && let Some(session) = store
@@ -99,7 +100,8 @@ pub(crate) async fn drive(
     {
         tracing::warn!(%error, "the conversation of the failed run was not stored");
     }
-    // `is_told` is set before the hooks run, so that a dropped and repeated call does not notify them twice.
+    // `is_told` is set before the hooks run. If this future is dropped and `drive` is called again, the hooks are not
+    // notified twice.
     if let Progress::Ending { scopes, is_announced, is_told, outcome } = progress
         && !std::mem::replace(is_told, true)
         && (parts.durability.is_some() || !parts.definition.hooks.is_empty())
@@ -128,7 +130,8 @@ struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Opens the hooks' scopes around the run. A run that is already cancelled gets empty scopes.
+    /// Opens the hooks' scopes, such as tracing spans, around the run. A run that is already cancelled gets empty
+    /// scopes.
     fn open(&self, ledger: &Ledger) -> Progress {
         let kind = OperationKind::Run {
             session_id: &self.env.ctx.session_id,

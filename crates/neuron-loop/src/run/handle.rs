@@ -103,12 +103,12 @@ impl RunHandle {
         token
     }
 
-    /// Returns a copy of the messages that the run has not added yet.
+    /// Returns a copy of the waiting messages, which were sent to the run and are not in the conversation yet.
     pub(super) fn sent(&self) -> Vec<Message> {
         lock(&self.0).sent.clone()
     }
 
-    /// Removes the first `count` messages after the run has added them.
+    /// Removes the first `count` waiting messages, because the run has added them to the conversation.
     pub(super) fn taken(&self, count: usize) {
         lock(&self.0).sent.drain(..count);
     }

@@ -48,7 +48,7 @@ pub(crate) enum Progress {
         scopes: Scopes,
         /// Set if the hooks were notified of the start.
         is_announced: bool,
-        /// Set once the notification about the end has started.
+        /// Set once the hooks are being notified of the end, so that they are not notified twice.
         is_told: bool,
         outcome: Result<RunResult<Option<Value>>, LoopError>,
     },

@@ -23,8 +23,8 @@ use crate::Agent;
 use crate::conversation::Conversation;
 use crate::parts::Reader;
 
-/// Converts the output of a run into the output type. Gets `None` if the run has no output. Returns the reason if the
-/// output is invalid.
+/// A function that converts the output of a run into the output type. Its argument is `None` if the run has no output.
+/// Its error is the reason why the output is invalid.
 type Read<O> = fn(Option<Value>) -> Result<O, String>;
 
 /// A run of a conversation. [`Agent::run`] creates it. The run does nothing until it is awaited,
@@ -87,7 +87,7 @@ pub struct Lent {
 /// A context strategy for one run.
 struct Strategy<'a> {
     strategy: Box<dyn ContextStrategyDyn + 'a>,
-    /// Estimated tokens of the agent's frame by this strategy.
+    /// Estimated tokens of the agent's system prompt and tools, as counted by this strategy.
     frame_size: OnceLock<usize>,
 }
 

@@ -78,7 +78,8 @@ pub(super) async fn call_and_run(
     if overflows(&answer) && !is_last {
         if let Some(compacted) = make_room(env, ledger).await? {
             prefetch.give_up(env, ledger.tally.run.turn, answer.as_ref().err()).await;
-            // A response that was cut off used up a turn. A rejected call did not.
+            // A response that was cut off counts as a turn, so a new turn begins. A request that the provider rejected
+            // does not count, so the same turn continues.
             ledger.phase = if answer.is_err() { Phase::Calling } else { Phase::TurnStart };
             let cut_off = || ProviderError::ContextWindowExceeded("the answer was cut off".into());
             let error = answer.err().unwrap_or_else(|| cut_off().into()).into();
@@ -158,8 +159,8 @@ pub(super) async fn run_tools<'a>(
     Ok(step)
 }
 
-/// Returns `true` if a model call did not fit into the context window. Complete tool calls run first, so a response
-/// with calls does not count: the next model call will not fit either.
+/// Returns `true` if a model call did not fit into the context window. Returns `false` for a response with tool calls,
+/// because its complete calls run first. The next model call then does not fit and is handled.
 fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
     answer.as_ref().map_or_else(
         |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),

@@ -104,7 +104,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         let early = self.prefetch.taken_by(&self.calls);
         let starts = self.calls.batch.count_of_starts().saturating_sub(early);
         self.tally.run.check_before_tools(self.hooks.env.config(), starts)?;
-        // With this policy, arguments that are not JSON end the run, so no other call of the response may begin.
+        // With this setting, invalid arguments end the run, so no other call of the response may begin.
         if self.hooks.env.config().tool_errors == ToolErrorPolicy::EndRun {
             for &index in open {
                 let Some(made) = self.calls.made(index) else { continue };

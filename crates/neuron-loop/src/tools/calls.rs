@@ -51,7 +51,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         item.early.take().unwrap_or_else(|| Work::Ready(self.context_of(item, token)))
     }
 
-    /// Runs one call and records its result.
+    /// Runs one call on its own, and records its result.
     pub(super) async fn run_one(
         &mut self,
         item: &mut DecidedCall<'l, 'a>,

@@ -27,7 +27,8 @@ pub(crate) enum Verdict {
     Refuse(ToolError),
 }
 
-/// Decides on a call, after the hooks were asked about it. `asked` has the approval decision, if there is one.
+/// Decides whether a call runs, after the hooks were asked about it. `asked` has the approval decision, if there is
+/// one.
 ///
 /// # Errors
 ///

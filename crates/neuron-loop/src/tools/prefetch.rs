@@ -30,7 +30,7 @@ pub(crate) struct Prefetch<'a> {
     begun: usize,
     /// Set if no further call may start early, because a call must wait for the complete response.
     is_closed: bool,
-    /// Number of earlier responses of the turn whose calls started early.
+    /// Number of earlier responses of the turn whose calls started early. It is part of the idempotency keys.
     attempt: usize,
 }
 
@@ -178,8 +178,8 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Counts a starting call. It stays counted if the response is discarded. Returns the attempt number for its
-    /// idempotency key.
+    /// Counts a tool call that starts early, even if its response is discarded later. Returns the number of earlier
+    /// responses of the turn with early calls, which is part of the call's idempotency key.
     fn count(&mut self, run: &mut RunRecord) -> usize {
         if self.started() == 0 {
             self.attempt = run.attempt();
@@ -189,8 +189,8 @@ impl<'a> Prefetch<'a> {
         self.attempt
     }
 
-    /// Returns the attempt number of the early calls. Returns `None` if no call started early, or if a started call
-    /// differs from the call in the complete response.
+    /// Returns the number of earlier responses of the turn with early calls, for the idempotency keys. Returns `None`
+    /// if no call of this response started early, or if a started call differs from the call in the complete response.
     pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
         let started = self.started();
         (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)
@@ -230,7 +230,7 @@ impl<'a> Prefetch<'a> {
     }
 }
 
-/// Drops the work of the calls, and notifies the hooks of their end.
+/// Drops the work of discarded calls, and notifies the hooks of their end.
 async fn tell_given_up(
     calls: Vec<Option<Prefetched<'_>>>,
     hooks: Hooks<'_>,

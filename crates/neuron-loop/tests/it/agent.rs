@@ -42,7 +42,7 @@ fn sum() -> Reply {
     Reply::tool_call("o", "final_output", json!({ "value": 4 }))
 }
 
-/// Drives a run in one of the ways to watch it. Returns the conversation and the output.
+/// Drives a run to its end in the given way (`"await"`, `"stream"` and so on). Returns the conversation and the output.
 macro_rules! watch {
     ($way:expr, $agent:expr, $chat:expr, $start:expr $(, $($typed:tt)+)?) => {{
         let mut chat: Conversation = $chat;

@@ -393,8 +393,8 @@ async fn arguments_are_checked_before_approval_and_after_an_edit() {
     assert_eq!(setup.log.lines(), ["transfer 1"]);
 }
 
-/// Regression test. Before the fix, without pausing, a call that needed an approval ran if its arguments were invalid.
-/// The loop wrongly relied on the tool to reject them.
+/// Regression test. The agent does not pause, so a call that needs an approval is denied. Before the fix, such a call
+/// ran if its arguments were invalid, because the loop wrongly relied on the tool to reject them.
 #[tokio::test]
 async fn ask_without_pausing_denies_calls_with_invalid_arguments() {
     let call = ("c0", "transfer", json!({"amount": "all"}));

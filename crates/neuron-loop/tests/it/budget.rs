@@ -31,7 +31,7 @@ fn context(budget: &Budget) -> ToolContext {
     ctx
 }
 
-/// Returns the used tokens, requests and tool calls, and the reserved tokens.
+/// Returns a budget's used tokens, used requests, used tool calls and reserved tokens, in this order.
 fn state(budget: &Budget) -> (usize, usize, usize, usize) {
     let tokens = budget.usage().total_tokens();
     (tokens, budget.requests(), budget.tool_calls(), budget.reserved_tokens())

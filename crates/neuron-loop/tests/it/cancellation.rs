@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use crate::support::*;
 use crate::waiting::{TO_THE_END, poll_times};
 
-/// Cancels after one second of virtual time. Returns the time until `work` ended.
+/// Drives `work`, and cancels it after one second of virtual time. Returns the time until `work` ended.
 async fn cancelled_after<T>(
     ctx: &ToolContext,
     after: Duration,
@@ -322,7 +322,8 @@ impl Provider for Gated {
     }
 }
 
-/// Runs until the run waits, then releases and cancels it together, and drives it to its end.
+/// Polls until the run waits for the provider. Releases the provider and cancels the run at the same time, and then
+/// drives the run to its end.
 fn let_go_and_cancel<T>(
     ctx: &ToolContext,
     gate: oneshot::Sender<()>,

@@ -219,8 +219,9 @@ async fn rewriting_is_no_progress_but_shortening_is() {
     }
 }
 
-/// Regression test. Before the fix, after a compaction that missed the budget, the reported tokens became the size to
-/// wait for, even if the strategy counts something else. The strategy was never asked again.
+/// Regression test. After a compaction that missed the budget, the next one is delayed until the conversation has
+/// grown. Before the fix, this size was always in tokens, even if the strategy counts something else, so the strategy
+/// was never asked again.
 #[tokio::test]
 async fn strategy_with_another_unit_is_tried_again_after_growth() {
     for way in WAYS {

@@ -277,7 +277,8 @@ async fn unreachable_budget_is_reported_once_over_many_runs() {
     }
 }
 
-/// A run cannot drop its own goal. The next run can.
+/// After a compaction that missed the budget, the next run tries again immediately. The same run waits, because its new
+/// message cannot be removed.
 #[tokio::test]
 async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];

@@ -26,7 +26,7 @@ struct Engine {
     steps: Mutex<Vec<String>>,
     continue_at: Option<usize>,
     state: Mutex<Option<Value>>,
-    /// Set if tools never end.
+    /// Set if every tool call hangs.
     hangs: bool,
     /// The cancellation tokens that the tools received.
     tokens: Mutex<Vec<tokio_util::sync::CancellationToken>>,

@@ -1,4 +1,4 @@
-//! Tools that only read and start while the response is still streaming.
+//! Tests of tools that only read, which start while the response is still streaming.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -359,7 +359,8 @@ async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, the call outlived its run, and the hooks never saw its end.
+/// Regression test. Before the fix, a tool call that had started early outlived its run, and the hooks never saw its
+/// end.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };
@@ -384,7 +385,7 @@ async fn hook_that_rejects_the_response_discards_early_results() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, the call kept running until the agent's next run.
+/// Regression test. Before the fix, a tool call that had started early kept running until the agent's next run.
 #[tokio::test(start_paused = true)]
 async fn stream_dropped_at_any_event_stops_early_calls() {
     let calls = [("read", json!({"hang": true}))];
@@ -409,7 +410,8 @@ async fn stream_dropped_at_any_event_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, only the limits of the run itself were checked.
+/// Regression test. Before the fix, early calls were checked against the limits of the run, but not against its shared
+/// budget.
 #[tokio::test(start_paused = true)]
 async fn exhausted_budget_starts_nothing_early() {
     let hook = Recorder::default();

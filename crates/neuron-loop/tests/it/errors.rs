@@ -154,7 +154,7 @@ async fn hook_termination_keeps_a_valid_history() {
         .await;
     }
 
-    /// Terminates at the first event of a kind. After that, the agent calls no more tools.
+    /// A hook that terminates the run at the first event of a kind, and only once.
     struct Once(Recorder, &'static str, AtomicBool);
     impl neuron_types::ObservabilityHook for Once {
         async fn on_event(

@@ -35,7 +35,8 @@ fn stored(pending: &PendingApproval) -> PendingApproval {
     serde_json::from_str(&serde_json::to_string(pending).unwrap()).unwrap()
 }
 
-/// Regression test. Before the fix, messages that were added while calls waited were lost, and so were the calls.
+/// Regression test. Before the fix, messages that were added while calls waited for an approval were lost, together
+/// with the waiting calls.
 #[tokio::test]
 async fn messages_added_while_calls_wait_follow_their_results() {
     let ask = |text: &str| json!({"ask": "?", "text": text});
@@ -126,7 +127,7 @@ async fn denied_or_supplied_calls_need_no_budget() {
     assert_eq!(log.count("start"), 1);
 }
 
-/// Regression test. Before the fix, the calls were closed, although none had begun.
+/// Regression test. Before the fix, approved calls that exceed the budget were closed, although none had begun.
 #[tokio::test]
 async fn approved_calls_beyond_the_budget_stay_pending() {
     let (mut agent, log, _) =
@@ -190,7 +191,7 @@ async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
 }
 
-/// Regression test. Before the fix, the turn counted twice.
+/// Regression test. Before the fix, a turn with failing calls before and after a pause counted as two failed turns.
 #[tokio::test]
 async fn turn_that_fails_before_and_after_a_pause_counts_once() {
     let turn = || calls([json!({"retry": "a"}), json!({"ask": "?", "retry": "b"})]);
@@ -282,7 +283,8 @@ async fn limit_at_decided_calls_is_followed_by_a_last_call() {
     }
 }
 
-/// Regression test. Before the fix, the run ended with the partial text, and could not be continued.
+/// Regression test. Before the fix, the run ended with the text before the provider's pause, and could not be
+/// continued.
 #[tokio::test]
 async fn run_continues_a_turn_that_the_provider_paused() {
     use neuron_types::StopReason;

@@ -400,7 +400,7 @@ async fn callbacks_see_the_run_and_earlier_changes() {
 
 #[tokio::test]
 async fn prepared_turn_does_not_copy_the_conversation() {
-    /// Logs the address of the conversation in memory.
+    /// A provider that logs the memory address of the conversation in each request.
     struct Where(ScriptedProvider, Arc<AtomicUsize>);
     impl Provider for Where {
         async fn complete_ref(

@@ -81,7 +81,7 @@ fn holding() -> Guard {
     Guard { holds_back: true, ..Guard::default() }
 }
 
-/// Runs a stream. Returns the reader's events and the guard's actions in one log.
+/// Runs the agent as a stream. Returns a log of the reader's events and of the guard's actions, in order.
 async fn told(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String> {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(message), &ctx).await;
@@ -192,7 +192,7 @@ async fn unchecked_input_is_checked_in_the_next_run() {
     agent.run_text("good", &ctx).await.unwrap();
 }
 
-/// A message that was sent to a model is part of the history, as an answered one is.
+/// A message that was sent to a model is not checked as new again, even if the model did not answer it.
 #[tokio::test]
 async fn sent_message_is_not_new_for_another_agent() {
     let down = ProviderError::ServiceUnavailable("down".into());
@@ -324,7 +324,7 @@ async fn rejected_message_is_not_streamed_and_buffered_text_is_not_shown() {
     assert_eq!(agent.messages(), [user("go")]);
 }
 
-/// The action of another hook counts as well, because a response that is not kept must not be shown.
+/// If any hook ends the run, buffered text of the response is not shown, because the response is not kept.
 #[tokio::test]
 async fn buffered_text_is_not_shown_if_another_hook_ends_the_run() {
     let setup = setup([Reply::text("fine")]);
@@ -555,7 +555,7 @@ async fn results_of_approved_calls_are_checked_after_the_pause() {
     }
 }
 
-/// Parts that are accepted one by one may have to be rejected as a whole.
+/// The parts of a paused response may each be acceptable, although the whole response is not.
 #[tokio::test]
 async fn paused_response_is_checked_as_a_whole() {
     for way in WAYS {

@@ -20,7 +20,7 @@ fn injector(rules: impl IntoIterator<Item = (InjectionTrigger, &'static str)>) -
     injector
 }
 
-/// Returns the history with the text of each system message in parentheses, and a dot for each other message.
+/// Returns the history as one text. A system message is its text in parentheses, and any other message is a dot.
 fn marks(messages: &[Message]) -> String {
     let mark = |message: &Message| match message.role {
         Role::System => format!("({})", message.text()),

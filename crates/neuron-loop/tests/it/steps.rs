@@ -152,8 +152,8 @@ async fn history_is_valid_immediately_after_an_invalid_message() {
     }
 }
 
-/// Regression test. Before the fix, in a conversation of system messages only, the response became its first other
-/// message.
+/// Regression test. A conversation with only system messages has nothing to answer. Before the fix it was sent, and the
+/// response became its first message of another role.
 #[tokio::test]
 async fn conversation_of_system_messages_is_not_sent() {
     let setup = setup([Reply::text("done")]);

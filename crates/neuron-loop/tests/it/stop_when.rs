@@ -61,7 +61,7 @@ async fn any_condition_ends_the_run_and_none_is_checked_without_tools() {
             assert_eq!(result.turns, if met == 0 { 3 } else { 1 });
         }
     }
-    // Checked twice if it is not met, and never after the response without tools.
+    // The condition is checked after each response with tools, and never after the response without tools.
     assert_eq!(asked.lines().len(), WAYS.len() * 4);
     assert_eq!(asked.count("3 "), 0);
     assert_eq!(asked.count("true"), asked.lines().len());
@@ -114,7 +114,8 @@ async fn stop_reason_of_a_response_with_tools_is_in_the_result() {
     assert_eq!(result.stop_reason, StopReason::EndTurn);
 }
 
-/// Regression test. Before the fix, the response was empty.
+/// Regression test. Before the fix, the response of the result was empty if a message had been added after the last
+/// step.
 #[tokio::test]
 async fn message_added_after_the_last_step_keeps_the_response() {
     let setup = setup([calls([json!({})]).with_text("I act")]);

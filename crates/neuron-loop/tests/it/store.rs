@@ -381,7 +381,7 @@ async fn changed_pending_call_in_a_session_is_not_signed() {
     }
 }
 
-/// Without this write, the session would say that the outcomes of these calls are unknown.
+/// Without a write at the end of such a run, the session would say that the outcomes of its calls are unknown.
 #[tokio::test(start_paused = true)]
 async fn end_of_a_failed_or_cancelled_run_is_stored() {
     for second in [json!({ "fail": "broken" }), json!({ "cancelled": true })] {

@@ -168,8 +168,8 @@ async fn only_transient_errors_are_retried() {
     }
 }
 
-/// Regression test. Before the fix, inside a stream, an error that is declared as not retryable became a lost
-/// connection.
+/// Regression test. Before the fix, an error in a stream that is declared as not retryable was reported as a lost
+/// connection and retried.
 #[tokio::test]
 async fn error_declared_as_final_is_not_retried() {
     struct Says(StreamError, ScriptedProvider);
@@ -480,7 +480,7 @@ async fn last_call_after_a_broken_stream_resets_the_reader() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, the run ended with the limit's error.
+/// Regression test. Before the fix, if the stream of the last call broke, the run ended with the error of the limit.
 #[tokio::test]
 async fn last_call_whose_stream_breaks_ends_with_its_error() {
     let call = Reply::text("in short").end_early_after(1);

@@ -34,8 +34,8 @@ impl Log {
     }
 }
 
-/// A tool that acts according to its arguments, and logs its calls. `{"delay": ms}` comes first. Then
-/// `{"retry"|"fail"|"cancelled"|"hang"|"panic": …}`, or an echo of `text`.
+/// A tool that acts according to its arguments, and logs its calls. With `delay` it first waits so many milliseconds.
+/// Then `retry`, `fail`, `cancelled`, `hang` or `panic` selects how the call ends. Without these, it returns `text`.
 #[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) name: &'static str,
@@ -232,7 +232,7 @@ pub(crate) fn check_valid(messages: &[Message]) {
     assert!(messages.iter().all(|message| !message.content.is_empty()), "{messages:#?}");
 }
 
-/// Returns the texts of the tool results in the last user message. Errors start with `!`.
+/// Returns the tool results in the last user message as `ID: TEXT`. For an error result, `!` precedes the text.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     let results = |message: &&Message| {

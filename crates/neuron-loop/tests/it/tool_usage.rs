@@ -155,8 +155,8 @@ async fn token_limits_include_tool_tokens() {
     }
 }
 
-/// Otherwise a budget would include a sub-agent's responses in the average of the agent, and reserve too much for its
-/// next one.
+/// The estimate of a response is the average of the agent's earlier responses. It must not include responses of a
+/// sub-agent inside a tool, because the budget would then reserve too much.
 #[tokio::test]
 async fn tool_tokens_do_not_raise_the_estimate_of_the_next_response() {
     let budget = Budget::new(UsageLimits::default().with_output_tokens_limit(1_000));

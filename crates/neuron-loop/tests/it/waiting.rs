@@ -63,7 +63,7 @@ impl Future for Waits {
     }
 }
 
-/// Panics the n-th time that it is passed.
+/// Panics when it is passed for the n-th time.
 #[derive(Clone, Default)]
 struct Trap {
     at: Option<usize>,
@@ -342,10 +342,10 @@ pub(crate) fn build(case: &Case) -> Built {
     Built { agent, keys, events }
 }
 
-/// More polls than any run in these tests needs.
+/// A number of polls that is larger than any run in these tests needs.
 pub(crate) const TO_THE_END: usize = 10_000;
 
-/// Polls a number of times, whether woken or not.
+/// Polls a future up to `times` times, even if nothing woke it. Returns `None` if it is still pending.
 pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {

@@ -17,10 +17,10 @@ use crate::shared_budget::Shared;
 pub(crate) struct Case {
     pub(crate) config: Config,
     pub(crate) script: Vec<Reply>,
-    /// The user messages of the first and the second run.
+    /// The user messages that start the first and the second run of the case.
     pub(crate) messages: [Message; 2],
     pub(crate) interruption: Interruption,
-    /// The decisions at each pause for an approval.
+    /// The reactions at each pause for an approval, in order.
     pub(crate) answers: Vec<Answering>,
     /// Names of pure tools, which may start early in a separate run. `None` skips this run.
     pub(crate) early: Option<Vec<&'static str>>,
@@ -221,9 +221,11 @@ pub(crate) struct Engine {
     pub(crate) failing_call: Option<(usize, EngineFault)>,
     /// The number of the batch that returns one result too few.
     pub(crate) short_batch: Option<usize>,
-    /// The number of the question at which the engine continues as new, and whether it does so by an error.
+    /// The number of the question whether to continue as new that the engine answers with yes. The flag is set if the
+    /// engine does so by an error.
     pub(crate) continues: Option<(usize, bool)>,
-    /// Number of turns after which it continues as a new execution, each time.
+    /// Number of turns after which the run continues as a new execution. This happens again after each such number of
+    /// turns.
     pub(crate) every: Option<usize>,
     /// Set if decisions reach the run through a signal.
     pub(crate) signals: bool,
@@ -420,11 +422,12 @@ impl Order {
 pub(crate) struct Interruption {
     pub(crate) way: Way,
     pub(crate) how: How,
-    /// The place of the interruption, among the places that the run passes, and the number of the pass at this place.
-    /// Both are in thousandths of the possible values.
+    /// The point of the interruption, in thousandths. One value chooses among the places that the run passes, and
+    /// another chooses the pass at this place.
     pub(crate) place: usize,
     pub(crate) nth: usize,
-    /// The part of a run with pauses, in thousandths of the number of parts.
+    /// The part of the run that is interrupted, in thousandths of the number of parts. Pauses for approvals split a run
+    /// into parts.
     pub(crate) part: usize,
 }
 

@@ -49,8 +49,8 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
     Ok(seen)
 }
 
-/// Checks runs whose tools may start early. Without trouble, only the time differs from a run without early tools. With
-/// trouble, each call still runs at most once and has an end.
+/// Checks runs whose tools may start early, while the response is still streaming. If no event ends the run, only the
+/// time differs from a run without early tools. In all other cases, each call still runs at most once and has an end.
 async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) -> Checked {
     let mut memory = Memory::new(case);
     let begin = || Begin::Message(case.messages[0].clone());
@@ -113,7 +113,7 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Returns `true` if no event ends the run or makes a call useless.
+/// Returns `true` if the expected run has no event that ends the run or makes a call useless.
 fn is_calm(expected: &Expected) -> bool {
     let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
     let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
@@ -154,8 +154,8 @@ fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     Ok(())
 }
 
-/// Runs the case twice without an interruption. Returns the parts of the first run, each with the places at which it
-/// waited and its journal.
+/// Runs the case twice without an interruption. Pauses split the first run into parts. Returns the places at which each
+/// part waited, and the journal of each part.
 async fn left_alone(
     case: &Case,
     way: Way,
@@ -506,7 +506,8 @@ async fn interrupted(
     let journal = interrupted.journal;
     session.note(&journal)?;
     let Some(memory) = memory else {
-        // The outcome of its compactions is unknown, so the reference cannot follow.
+        // The outcome of the compactions in the interrupted run is unknown, so the reference cannot compute the next
+        // run.
         return Ok(());
     };
     session.memory = memory;
@@ -523,7 +524,8 @@ async fn interrupted(
     Ok(())
 }
 
-/// Returns the number of a wait. Each place has the same chance, however often the run waits there.
+/// Returns the number of a wait at which to interrupt the run. Each place has the same chance, however often the run
+/// waits there.
 fn some_wait(case: &Case, waited: &[Place]) -> usize {
     let places: BTreeSet<Place> = waited.iter().copied().collect();
     let Some(place) = one_of(&places.into_iter().collect::<Vec<_>>(), case.interruption.place)
@@ -534,7 +536,8 @@ fn some_wait(case: &Case, waited: &[Place]) -> usize {
     one_of(&times.collect::<Vec<_>>(), case.interruption.nth).unwrap_or_default()
 }
 
-/// Returns a place and the number of its pass at which the plan happens.
+/// Returns a place, and the number of the pass at this place at which the plan happens. Returns `None` if the run
+/// passes no suitable place.
 fn some_pass(case: &Case, journal: &Journal, plan: Plan) -> Option<(Place, usize, Plan)> {
     // A tool that panics fails only its own call, which is not an interruption of the run.
     let can = |place: &Place| *place != Place::Tool || matches!(plan, Plan::Cancel);
@@ -859,7 +862,7 @@ enum Waits {
     For(Box<PendingApproval>),
 }
 
-/// Returns `true` if a message is as expected. Results which say that a call did not end may differ.
+/// Returns `true` if a message is as expected. A result may differ if it says that its call did not end.
 fn is_like(message: &Message, expected: &Message) -> bool {
     message.role == expected.role
         && message.content.len() == expected.content.len()

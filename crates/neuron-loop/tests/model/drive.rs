@@ -26,10 +26,10 @@ pub(crate) enum Ended {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Stop {
     Never,
-    /// The number of the wait at which the run is cancelled.
+    /// The run is cancelled at this wait. Waits are counted from the start of the run.
     Cancel(usize),
     Drop(usize),
-    /// The number of the wait at which the future of a step is dropped.
+    /// The future of a step is dropped at this wait. Waits are counted from the start of the run.
     DropStep(usize),
 }
 

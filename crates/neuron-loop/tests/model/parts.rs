@@ -1,5 +1,5 @@
-//! Provider, tools, hooks, strategy, injectors and durable context that perform a case. Each
-//! part records its actions in the world.
+//! Provider, tools, hooks, strategy, injectors and durable context that behave as a test case says. Each part records
+//! its actions in the `World`, the state that all parts share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -119,12 +119,13 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
     agent
 }
 
-/// Returns `true` if the tool `look` is not offered in this turn, which is the case in every n-th turn.
+/// Returns `true` if the tool `look` is hidden from the model in this turn. It is hidden in every n-th turn, where n is
+/// `every`.
 pub(crate) fn hides(every: usize, turn: usize) -> bool {
     turn % every == every - 1
 }
 
-/// A policy that decides by the number of the call.
+/// A permission policy that decides by the number in the call's arguments.
 struct Choosy {
     pauses: bool,
 }
@@ -320,7 +321,7 @@ impl ToolDyn for Obedient {
 }
 
 impl Obedient {
-    /// Checks that the stored conversation reports the outcome of a running call as unknown.
+    /// Checks that the stored conversation says of a running call that its outcome is unknown.
     fn check_stored(&self, order: &Order) {
         if !self.stores
             || order.number == u64::MAX
@@ -348,7 +349,7 @@ impl Obedient {
     }
 }
 
-/// Returns the line with the facts that a call knows from its context.
+/// Returns the line that is recorded when a call begins, with the facts that it knows from its context.
 pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
     format!("call {number} has the id {id} in turn {turn:?}")
 }
@@ -408,7 +409,8 @@ pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// A hook that records every event and follows rules. It is also a layer if it guards a text.
+/// A hook that records every event and performs the actions of its rules. It is also a model layer if it has a guard,
+/// which rejects texts.
 #[derive(Clone)]
 struct Ruled {
     index: usize,

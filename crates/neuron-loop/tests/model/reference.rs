@@ -43,7 +43,7 @@ pub(crate) struct Memory {
 /// A run that waits for an approval.
 #[derive(Debug, Clone)]
 pub(crate) struct Waiting {
-    /// All calls of its last response.
+    /// All calls of the last response of the waiting run.
     calls: Vec<ToolCall>,
     pub(crate) pending: Vec<PendingCall>,
     turn: usize,
@@ -122,7 +122,7 @@ impl Memory {
         self.wait_for(state);
     }
 
-    /// Makes a run wait of which only the state is known.
+    /// Makes a run wait for an approval. Only the stored state of the run is known.
     pub(crate) fn wait_for(&mut self, state: &PendingApproval) {
         let calls = match &self.history[..] {
             [.., answer, _] => calls(answer),
@@ -230,14 +230,14 @@ impl From<LoopError> for Failure {
     }
 }
 
-/// The outcome of a call.
+/// The expected outcome of a tool call.
 #[derive(Debug, Clone)]
 enum Fate {
     NotBegun,
     Begun,
     /// The call ran and has a result.
     Output(ToolOutput),
-    /// The call has a result but did not run.
+    /// The call has a result, but its tool did not run.
     Answered(ToolOutput),
     Failed(String),
     /// The call waits for an approval.
@@ -248,7 +248,7 @@ enum Fate {
 
 type Ran = Result<ToolOutput, Failure>;
 
-/// The decision on a call.
+/// The expected decision on whether a tool call runs.
 enum Verdict {
     Run,
     Answer(ToolOutput),
@@ -314,7 +314,7 @@ struct Run<'a> {
     is_turn_open: bool,
     /// Set if the tool `look` is not offered in this turn.
     hides_look: bool,
-    /// The decisions on the pending calls.
+    /// A person's decisions on the pending tool calls of the run.
     decisions: Option<ApprovalDecisions>,
     /// The results of calls that must not run, by call id.
     answers: BTreeMap<String, ToolOutput>,
@@ -498,7 +498,7 @@ impl Run<'_> {
         self.compact_if_due()
     }
 
-    /// Opens another turn.
+    /// Begins another turn of the run.
     fn open(&mut self) {
         self.turn = self.seen.turns;
         self.failing.failed.clear();
@@ -764,7 +764,8 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// The first guard is the outermost. It checks the input first and the response last.
+    /// Calls the model through all guards. The first guard is the outermost. It checks the input first and the response
+    /// last.
     fn guarded(
         &mut self,
         messages: usize,
@@ -1040,7 +1041,8 @@ impl Run<'_> {
         self.pauses = 0;
         let mut fates = vec![Fate::NotBegun; calls.len()];
         let invalid = calls.iter().position(|call| {
-            // A tool with an argument of the marker's name is excluded.
+            // The loop marks invalid JSON with the argument `invalid_json`. The tool `raw` has an argument of this
+            // name, so it is excluded.
             ToolCall::invalid_json(&call.input).is_some() && call.name != "raw"
         });
         let is_cut = matches!(
@@ -1575,7 +1577,8 @@ impl Run<'_> {
         self.settled(done(&order))
     }
 
-    /// Converts hints for the model into results, and all failures too if the policy says so.
+    /// Converts an error of a tool into a result for the model if it is a hint to the model. All other failures are
+    /// converted too if the policy for tool errors says so.
     fn settled(&mut self, ran: Result<ToolOutput, ToolError>) -> Ran {
         match ran {
             Err(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
@@ -1673,7 +1676,8 @@ impl Run<'_> {
         self.wishes(line).map(drop)
     }
 
-    /// Sends an end event. Actions of the hooks are ignored.
+    /// Sends an event to all hooks and ignores the actions that they return. Used for events at the end of an
+    /// operation.
     fn tell(&mut self, line: String) {
         self.wishes(line).ok();
     }

@@ -105,7 +105,7 @@ pub(crate) enum Plan {
 #[derive(Default)]
 struct State {
     journal: Journal,
-    /// Number of messages that all hooks allowed at the last check.
+    /// Number of messages that all hooks had allowed at the last check.
     passed: usize,
     counters: Counters,
     plan: Option<(Place, usize, Plan)>,
@@ -127,7 +127,7 @@ impl World {
         world
     }
 
-    /// Returns the place for the handle of the run.
+    /// Returns the slot into which the agent puts the handle of its run.
     pub(crate) fn handle(&self) -> Arc<Mutex<Option<RunHandle>>> {
         self.state().handle.clone()
     }

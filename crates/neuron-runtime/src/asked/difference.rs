@@ -12,7 +12,8 @@ use crate::digest;
 /// Maximum length of a stored field in bytes. Longer fields are cut.
 const LONGEST_FIELD: usize = 4096;
 
-/// Number of characters of a field in an error, and the number of these before the first difference.
+/// Number of characters of a changed field that an error shows (`SHOWN`). At most `SHOWN_BEFORE` of them precede the
+/// first difference between the old and the new text.
 const SHOWN: usize = 120;
 const SHOWN_BEFORE: usize = 30;
 
@@ -63,8 +64,10 @@ fn kept(text: &str) -> Result<String, DurableError> {
     Ok(format!("{start}… (digest {})", digest::of(&text)?))
 }
 
-/// Describes the differing parts of a recorded request (`old`) and a new request, for the fields `expected` and `got`
-/// of an error. A pair's second value is `None` if the settings are known only by their digest.
+/// Describes the differences between a recorded model request (`old`) and a new one, as two texts for an error. The
+/// first text describes the old request, and the second text the new one. They become the fields `expected` and `got`
+/// of the error. In each argument, the second value contains the fields of the settings, or `None` if only their digest
+/// is known.
 pub(super) fn texts(
     old: (&Asked, Option<&Fields>),
     new: (&Asked, Option<&Fields>),

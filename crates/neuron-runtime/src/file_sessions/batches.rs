@@ -34,7 +34,8 @@ pub(super) const FOLLOWED: u8 = b'\r';
 /// First bytes of every batch.
 const OPENING: &[u8] = b"{\"messages\":[";
 
-/// Total size in bytes of outdated states that never causes a rewrite of the file.
+/// Total size in bytes of outdated states up to which the file is never rewritten. A state is outdated if a later batch
+/// contains a newer state.
 const KEPT_STATE_BYTES: u64 = 64 << 10;
 
 /// Maximum length in bytes of the line that closes a batch.
@@ -71,8 +72,8 @@ pub(super) struct Tip {
 }
 
 impl Tip {
-    /// Encodes the next batch. Returns `None` if outdated states would fill more than 64 KiB and more than half of the
-    /// file. The file must then be rewritten.
+    /// Encodes the next batch. Returns `None` if outdated states, which later batches replaced, would fill more than 64
+    /// KiB and more than half of the file. The caller must then rewrite the file.
     pub(super) fn batch(
         self,
         messages: &[Message],

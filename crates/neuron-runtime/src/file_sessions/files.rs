@@ -18,7 +18,8 @@ pub(super) struct LockedFile {
     directory: Directory,
     path: PathBuf,
     lock: Lock,
-    /// Dropped after `lock`, so that the next writer of this process finds the lock free.
+    /// The turn of this writer among the writers of this process. It is dropped after `lock`, so that the next writer
+    /// finds the lock free.
     _turn: Turn,
 }
 
@@ -85,8 +86,8 @@ impl LockedFile {
             let _ = file.set_len(length);
             return Err(naming("append to", &self.path)(error));
         }
-        // The batch is stored, so an error is ignored. Without `FOLLOWED` a later loss of the batch would not be
-        // detected.
+        // The batch is stored, so an error of this write is ignored. Without the byte `FOLLOWED` before the batch, a
+        // later loss of the batch would not be detected.
         let _ = file
             .seek(SeekFrom::Start(length.saturating_sub(1)))
             .and_then(|_| file.write_all(&[FOLLOWED]));

@@ -25,8 +25,9 @@ impl Attempts {
     }
 
     /// Returns the delay before the next attempt, and counts this attempt as started. Returns `None` if no attempt is
-    /// left or an error of this `kind` is final. `asked` is the delay that the peer requested, which is the minimum. If
-    /// `asked` exceeds the maximum interval, there is no further attempt.
+    /// left or the retry policy does not repeat errors of this `kind`. `asked` is the delay that the provider
+    /// requested. The returned delay is at least this long. If `asked` exceeds the maximum interval of the policy,
+    /// there is no further attempt.
     pub(super) fn next(&mut self, kind: &str, asked: Option<Duration>) -> Option<Duration> {
         let policy = self.policy.as_ref()?;
         let is_last = policy.maximum_attempts != 0 && self.begun >= policy.maximum_attempts;

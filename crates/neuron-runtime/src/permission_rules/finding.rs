@@ -18,7 +18,8 @@ impl Finding {
         Self::Unknown(why.into())
     }
 
-    /// Combines two conditions that must both hold. A condition that does not hold decides.
+    /// Combines two conditions that must both hold. If one of them is [`No`](Self::No), the result is `No`, even if the
+    /// other one is undecidable.
     pub(super) fn and(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::No => Self::No,
@@ -30,7 +31,8 @@ impl Finding {
         }
     }
 
-    /// Combines two conditions of which at least one must hold. A condition that holds decides.
+    /// Combines two conditions of which at least one must hold. If one of them is [`Yes`](Self::Yes), the result is
+    /// `Yes`, even if the other one is undecidable.
     pub(super) fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Yes => Self::Yes,

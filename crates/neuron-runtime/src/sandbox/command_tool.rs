@@ -99,9 +99,9 @@ pub trait CommandTool: WasmCompatSend + WasmCompatSync {
 
 /// Wraps a [`CommandTool`] as a tool for a registry. Its programs run only in a sandbox.
 ///
-/// Without a sandbox every call returns an error and starts no program, and so does a sandbox that runs tools in this
-/// process. Otherwise a forgotten sandbox would let the model run programs with all rights of this process. To run
-/// programs without a sandbox, write a tool that starts them itself.
+/// Every call returns an error and starts no program if there is no sandbox, or if the sandbox runs tools in this
+/// process. A missing sandbox therefore cannot give the model's programs all rights of this process. To run programs
+/// without a sandbox, write a tool that starts them itself.
 ///
 /// # Example
 ///

@@ -8,8 +8,8 @@ use std::time::Duration;
 use neuron_types::{Sandbox, SandboxError, ToolContext, ToolDyn, ToolOutput};
 use serde_json::Value;
 
-// The other file replaces this module on systems whose kernel cannot confine programs, and on architectures whose
-// system call numbers the filters do not know.
+// On systems whose kernel cannot confine programs, the file `elsewhere.rs` is used instead of `linux.rs`. It is also
+// used on architectures whose system call numbers the filters do not know.
 #[cfg_attr(
     not(all(
         target_os = "linux",

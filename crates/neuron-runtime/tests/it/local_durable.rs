@@ -91,7 +91,8 @@ async fn run_case(replies: Vec<Reply>, durable: bool, streamed: bool, parallel: 
     Seen { outcome, history, usage, hooks, tools, events, requests }
 }
 
-/// Runs a script with and without the context, in all modes, and compares the outcomes.
+/// Runs an agent with a scripted provider, with and without the durable context. Asserts that the outcomes are equal,
+/// for streamed and plain runs, and for parallel and sequential tools.
 async fn check_same(script: impl Fn() -> Vec<Reply>) {
     for (streamed, parallel) in [(false, false), (false, true), (true, false), (true, true)] {
         let without = run_case(script(), false, streamed, parallel).await;
@@ -390,7 +391,7 @@ async fn stream_error_marked_final_is_not_retried() {
     assert_eq!(provider.calls(), 1);
 }
 
-/// Runs the tool once through the context. Returns its result, the number of attempts, and the seconds.
+/// Runs the tool once through the context. Returns its result, the number of attempts, and the seconds that passed.
 async fn run_act(
     effect: ToolEffect,
     input: Value,

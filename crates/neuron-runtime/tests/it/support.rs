@@ -103,7 +103,7 @@ pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(100, 1_000_000)
 }
 
-/// Creates the builder of an agent without the defaults for production.
+/// Creates the builder of an agent with the settings of `LoopConfig::default`, instead of the defaults for production.
 pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
     Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
 }

@@ -11,7 +11,8 @@ use rustix::fs::{AtFlags, CWD, Gid, MemfdFlags, Mode, Timespec, Timestamps, Uid,
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-/// Runs one attack if the environment names it. It is not a test.
+/// Runs the attack that an environment variable names, and does nothing without this variable. It is not a test of its
+/// own.
 #[test]
 fn attacker() {
     let Ok(order) = env::var("ATTACK") else {
@@ -73,7 +74,7 @@ fn attack(what: &str, args: &[&str]) -> io::Result<String> {
         }
         "socket" => socket(args[0], args[1]).map(|_| "it".to_owned()),
         "datagram_pair" => {
-            // One end of a connected pair then sends elsewhere.
+            // One end of a connected socket pair then tries to send to another socket.
             let (one, _other) = rustix::net::socketpair(
                 AddressFamily::UNIX,
                 SocketType::DGRAM,

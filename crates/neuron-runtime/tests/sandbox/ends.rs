@@ -32,7 +32,7 @@ fn pipe(folder: &Folder) -> PathBuf {
     path
 }
 
-/// Waits until a process has opened the pipe.
+/// Waits until a process has opened the named pipe, and returns the reader of the pipe.
 async fn held(path: &Path) -> Receiver {
     let mut pipe = OpenOptions::new().open_receiver(path).unwrap();
     let held = async {
@@ -134,8 +134,8 @@ async fn call_can_be_dropped_during_its_start() {
     assert_eq!(text(run(&sandbox, shell("echo still")).await), "still\n");
 }
 
-/// Runs a program in a sandbox if the environment names it. It is not a test, but a child process that other tests
-/// kill.
+/// Runs a program in a sandbox, in a child process that other tests start and kill. Without an environment variable
+/// that they set, it does nothing.
 #[tokio::test]
 async fn host() {
     let (Some(folder), Ok(script)) = (std::env::var_os("HOST"), std::env::var("HOST_RUNS")) else {

@@ -26,7 +26,8 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// C source of a program that only forks.
 const BOMB: &str = "#include <unistd.h>\nint main(void) { for (;;) fork(); }\n";
 
-/// Runs the forking program in a sandbox if the environment names the expected mechanism. It is not a test.
+/// Runs the forking program in a sandbox, in a child process that the tests start. An environment variable names the
+/// expected counting mechanism. Without this variable it does nothing.
 #[tokio::test]
 async fn within() {
     let Ok(expected) = env::var("FORK_BOMB_COUNTING") else { return };

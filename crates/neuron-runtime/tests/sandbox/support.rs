@@ -47,7 +47,8 @@ pub(crate) fn not_checked(what: &str, reason: &str) {
     assert!(!ci, "with CI=true {what} must be checked: {reason}");
 }
 
-/// Builds a sandbox. Returns `None` if this machine cannot build it, and panics then with `CI=true`.
+/// Builds a sandbox. Returns `None` if this machine cannot build it. With `CI=true` it panics instead of returning
+/// `None`.
 pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     match builder.build() {
         Ok(sandbox) => Some(sandbox),

@@ -12,7 +12,8 @@ use proptest::prelude::*;
 
 use crate::temporary::Temporary;
 
-/// Creates a session with one message and appends `batches` times. Returns the sessions and revisions after each write.
+/// Creates a session with one message and appends to it `batches` times. Returns the session and its revision after
+/// each write.
 async fn grown(
     storage: &FileSessionStorage,
     id: &str,
@@ -93,7 +94,8 @@ async fn interrupted_append_loses_only_its_batch() {
         assert_eq!(messages[..5], before.messages, "cut at {length}");
         assert_eq!(messages[5..], [Message::user("new")], "cut at {length}");
     }
-    // The process stopped after the sync and before it wrote the byte `FOLLOWED`.
+    // Simulates a process that stopped after it synced the batch and before it wrote the byte `FOLLOWED`, which marks
+    // that a batch follows.
     fs::write(temporary.file("s"), &whole).unwrap();
     assert_eq!(storage.load_versioned("s").await.unwrap(), written[3]);
 }

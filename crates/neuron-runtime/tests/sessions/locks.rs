@@ -22,7 +22,7 @@ fn session(text: &str) -> Session {
     session
 }
 
-/// Takes the only lock file, as another process would.
+/// Takes the only lock file, as another process would. Dropping the returned file releases the lock.
 fn hold_the_lock(temporary: &Temporary) -> File {
     let hidden = temporary.join("sessions/.neuron");
     let lock = File::open(hidden.join(names(&hidden).remove(0))).unwrap();

@@ -28,7 +28,8 @@ impl Counting {
     /// # Errors
     ///
     /// [`SandboxError::SetupFailed`] if the kernel cannot limit the number of processes and `accepts_watching` is
-    /// `false`.
+    /// `false`. `accepts_watching` is `true` if the user accepts a limit that this process only checks from time to
+    /// time.
     pub(super) fn find(accepts_watching: bool) -> Result<Self, SandboxError> {
         // A control group is preferred, because its limit is exact.
         if let Some(hierarchy) = Hierarchy::find() {
@@ -62,7 +63,7 @@ impl Counting {
         }
     }
 
-    /// Applies the limit to a program that still waits in its launcher.
+    /// Applies the process limit to a program whose launcher, a shell that becomes the program, still waits.
     pub(super) fn hold(
         &self,
         launcher: &Launcher,

@@ -27,7 +27,8 @@ pub(super) struct CpuTimes {
     living: HashMap<(Pid, u64), Seen>,
     /// Total time of processes that have ended.
     gone: Duration,
-    /// Total time of orphans that this process waited for, including their children.
+    /// Total time of orphans, whose parents ended before them, and of their children. The kernel gave the orphans to
+    /// this process, which waited for them.
     adopted: Duration,
     /// Time of the last call of [`look`](Self::look).
     last_look: Instant,
@@ -74,7 +75,8 @@ impl CpuTimes {
             with_children += process.cpu_time + process.cpu_time_of_children;
         }
         self.gone += before.values().map(|own| own.cpu_time.max(own.sampled)).sum();
-        // A child that its parent waited for counts in both sums, so the larger sum is used.
+        // The time of an ended child is in `gone`, and also in its parent's `cpu_time_of_children` if the parent waited
+        // for the child. The larger of both sums is used, so that no time counts twice.
         Ok((self.gone + seen).max(with_children))
     }
 }

@@ -350,8 +350,9 @@ fn compile(
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
-/// Adds instructions before a filter that fail numbers from [`FIRST_UNKNOWN`] on with `ENOSYS`. These are newer system
-/// calls, and calls of x32, which are x86-64 calls with larger numbers.
+/// Puts instructions before a filter that reject unknown system calls with `ENOSYS`. These are all numbers from
+/// [`FIRST_UNKNOWN`] on. They belong to newer system calls, and to x32 calls, which are x86-64 calls with larger
+/// numbers.
 fn without_unknown(filter: BpfProgram) -> BpfProgram {
     let statement =
         |code: u32, k: u32, jt: u8, jf: u8| sock_filter { code: code as u16, jt, jf, k };

@@ -25,10 +25,10 @@ use super::confine::ThreadRules;
 use super::program::Program;
 use super::{Limits, setup_failed};
 
-/// Script of the launcher's shell. It writes a line to report that it runs. It then executes one line, which closes
-/// inherited files, and writes another line. The next line is the end marker. The lines up to the end marker set the
-/// environment, and then the shell becomes the program. Messages of the shell about a variable, such as an unknown
-/// language, are discarded.
+/// Script of the launcher's shell, which prepares itself and then becomes the program. The shell first writes an empty
+/// line to report that it runs. It executes the first line of its input, which closes inherited files, and writes a
+/// second empty line. The next line of the input is the end marker. All lines from there to the repeated end marker set
+/// the environment. Messages of the shell about a variable, such as an unknown language, are discarded.
 const SCRIPT: &str = r#"
 echo
 IFS= read -r line || exit 125

@@ -90,8 +90,8 @@ impl Program {
     }
 }
 
-/// Builds the environment of a program. Values of the sandbox are overridden by inherited variables, and these by the
-/// command.
+/// Builds the environment of a program from three sources. Variables of the command override inherited variables, and
+/// inherited variables override those of the sandbox.
 fn environment(
     command: &ToolCommand,
     settings: &Settings,

@@ -130,7 +130,7 @@ fn run(
     cancelled: &PipeReader,
 ) -> Result<CommandOutput, SandboxError> {
     let deadline = Instant::now().checked_add(limits.time);
-    // Created first, so that it is dropped last, when it is empty.
+    // The control group is created before all other values, so it is dropped after them, when it contains no process.
     let cgroup = inner.counting.cgroup(&limits)?;
     let mut group = Group::start()?;
     let mut launcher = Launcher::start(inner.rules.for_group(group.id())?, group.id(), &program)?;
@@ -165,8 +165,9 @@ fn run(
     Err(SandboxError::LimitExceeded { limit, output: Box::new(output) })
 }
 
-/// Tests that the kernel and `/proc` show the same number of this user's processes. Otherwise a limit relative to
-/// `/proc` would prevent every fork. A container may hide processes from `/proc`.
+/// Runs a small test program that forks, and returns an error if the process limit prevents the fork. The limit of a
+/// program is the number of this user's processes in `/proc` plus a margin. If a container hides processes from
+/// `/proc`, the kernel counts more processes than this number, and rejects every fork.
 fn try_to_fork(inner: &Inner) -> Result<(), SandboxError> {
     let program = Program {
         path: "/bin/sh".into(),
