@@ -109,8 +109,8 @@ impl Journal {
 
     /// Renews the lease, and checks in the database that this context still holds the run.
     ///
-    /// The check does not queue behind other users of the database. The guarded work may be one of them, and it is not
-    /// polled during the check, so waiting for it would be a deadlock.
+    /// The check does not wait for other users of the database. The guarded work may use the database too, and is not
+    /// polled during the check. Waiting for this work would be a deadlock.
     async fn prove(&self) -> Result<(), DurableError> {
         let place = self.place.clone();
         let check = move |transaction: &Transaction<'_>| place.check(transaction);
