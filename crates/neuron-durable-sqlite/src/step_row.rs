@@ -22,8 +22,8 @@ pub(crate) struct StepRow {
     pub(crate) name: Option<String>,
     /// Digest of the arguments of a tool call. Older releases also stored a digest of a model's request.
     pub(crate) digest: Option<String>,
-    /// Effect of a tool call, which decides if the call may run again. It is the most careful of the effects that the tool
-    /// declared since the step began. `None` if the step is not a tool call.
+    /// Effect of a tool call, which decides if the call may run again. It is the most careful of the effects that the
+    /// tool declared since the step began. `None` if the step is not a tool call.
     pub(crate) effect: Option<ToolEffect>,
     /// Idempotency key of a tool call, the same in every attempt.
     pub(crate) idempotency_key: Option<String>,

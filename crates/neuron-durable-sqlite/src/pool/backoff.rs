@@ -83,7 +83,7 @@ mod tests {
     fn pause_of_a_stalled_run_ends_when_it_is_revived() {
         let mut backoff = Backoff::default();
         backoff.failed("r".into(), true);
-        // In each pair, the first value is `true` if the run is stalled. Another pool opens the run, and it stalls again.
+        // Another pool opens the run, and the run stalls again. The first argument is `true` for a stalled run.
         for run in [found(false, 1), found(true, 2), found(false, 2), found(true, 3)] {
             backoff.keep(&run);
             assert!(!backoff.allows("r"));

@@ -122,7 +122,7 @@ async fn backup_of_a_damaged_database_is_an_error() {
     assert!(!copy.exists() && !folder.path().join("copy.db-unfinished").exists());
 }
 
-/// Regression test: a second backup to the same path once deleted the unfinished file of the first backup. The first
+/// Regression test. A second backup to the same path once deleted the unfinished file of the first backup. The first
 /// backup then gave the final name to the incomplete file of the second backup.
 #[tokio::test]
 async fn concurrent_backup_to_the_same_path_is_an_error() {

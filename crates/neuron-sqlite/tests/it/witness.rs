@@ -299,7 +299,7 @@ async fn concurrent_witnessed_writes_and_reads_lose_nothing() {
     assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
 }
 
-/// Regression test: the witness file once had the permissions of its creator. Another user who may write to the
+/// Regression test. The witness file once had the permissions of its creator. Another user who may write to the
 /// database could then not count commits in the witness.
 #[cfg(unix)]
 #[tokio::test]
