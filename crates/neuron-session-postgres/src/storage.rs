@@ -275,8 +275,8 @@ impl PostgresSessionStorage {
         lease.commit().await
     }
 
-    /// Begins a transaction that holds the advisory lock of a session. A second such transaction of the same session waits
-    /// until the first has ended.
+    /// Begins a transaction that holds the advisory lock of a session. A second such transaction of the same session
+    /// waits until the first has ended.
     ///
     /// If a call is dropped during its commit, this lock makes the next call wait until the commit has ended. An append
     /// needs no lock, because any earlier write changes the revision, which the append compares.

@@ -38,8 +38,8 @@ impl Queue {
         outcome
     }
 
-    /// Runs the waiting writes in one transaction, at most [`MOST`] of them. The function `switch_sync` turns the sync of
-    /// the next commit on or off.
+    /// Runs at most [`MOST`] of the waiting writes in one transaction. The function `switch_sync` turns the sync of the
+    /// next commit on or off.
     ///
     /// A failed write is undone, and the other writes of the transaction are kept. If the transaction cannot begin,
     /// only the first write receives the error.

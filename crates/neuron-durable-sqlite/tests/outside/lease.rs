@@ -62,8 +62,8 @@ impl Job {
         while !self.gate.exists() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        // The process may have been stopped during a poll, which then continues without a new check of the lease. Yielding ends this
-        // poll.
+        // The process may have been stopped during a poll, which then continues without a new check of the
+        // lease. Yielding ends this poll.
         tokio::task::yield_now().await;
     }
 
