@@ -206,8 +206,8 @@ impl Journal {
         self.state().failure.take()
     }
 
-    /// Runs a transaction that writes. Returns an error without running `work` if the run was opened by another context,
-    /// cancelled or deleted.
+    /// Runs a transaction that writes. Returns an error without running `work` if the run was cancelled, deleted, or
+    /// opened by another context.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,

@@ -155,8 +155,8 @@ impl<P: Provider> SqliteDurableContext<P> {
 
     /// Returns the link to the pool of workers, through which a waiting run releases its place in the pool.
     ///
-    /// Returns `None` if the run was opened without a pool. Also returns `None` for an agent inside a tool call, because
-    /// the other calls of the batch continue while that agent waits.
+    /// Returns `None` if the run was opened without a pool. Also returns `None` for an agent inside a tool call,
+    /// because the other calls of the batch continue while that agent waits.
     fn parking(&self) -> Option<&Parking> {
         self.options().parking.as_ref().filter(|_| !self.journal().is_nested())
     }
