@@ -16,8 +16,10 @@ pub(crate) const TOOL: &str = "tool";
 /// Name of the handler that runs a tool which is an agent, and journals the agent's steps.
 pub(crate) const AGENT: &str = "agent";
 
-/// The stored requests of a batch. The environment and the working directory may differ on replay, and Restate would
-/// report the difference. So a replay takes both from the plan.
+/// The plan of a batch of tool calls, which stores the requests of the calls.
+///
+/// The environment and the working directory may differ on replay, and Restate would report the difference. A replay
+/// therefore takes both from the plan.
 #[derive(Serialize, Deserialize)]
 struct Plan {
     /// Time at which the batch began, in milliseconds since 1970.

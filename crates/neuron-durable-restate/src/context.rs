@@ -112,7 +112,7 @@ impl<'a, 'ctx, P: Provider> RestateDurableContext<'a, 'ctx, P> {
         })
     }
 
-    /// Converts the context to the one of an agent inside a tool call, with that agent's provider and tools.
+    /// Converts this context to the context of an agent inside a tool call, with that agent's provider and tools.
     pub(crate) fn nested(
         self,
         agent: &dyn AgentTool,
@@ -316,8 +316,9 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.journal.compared(recorded).map(|[value]: [Value; 1]| value)
     }
 
-    /// Returns `true` if no step has really run in this attempt yet. After a wait that was already over, new work is
-    /// recognised only with the next step.
+    /// Returns `true` if all steps of this attempt so far were read from the journal.
+    ///
+    /// After a wait that was already over, it still returns `true` until the next step is executed.
     fn is_replaying(&self) -> bool {
         self.journal.is_replaying()
     }

@@ -164,7 +164,9 @@ impl<P: Provider> Host<P> {
         }
     }
 
-    /// Returns `false` if the call must not run twice and an earlier attempt has begun it.
+    /// Returns `true` if the call may run now.
+    ///
+    /// Returns `false` if an earlier attempt has begun the call and the call must not run twice.
     async fn may_run(
         &self,
         journal: &Journal<'_, '_>,
@@ -222,8 +224,10 @@ impl<P: Provider> Host<P> {
         Ok(Written(self.record(&request, result, &tool_ctx.usage)?.into()))
     }
 
-    /// Returns the tool set that has the called tool, and the context of the call. If the tools do not have the agents
-    /// around the call, Restate retries the call until the code has them.
+    /// Returns the tool set that has the called tool, and the context of the call.
+    ///
+    /// The call may be inside nested agents, which are tools too. If this code does not have one of these agents, an
+    /// error is returned, and Restate retries the call until the code has the agent.
     fn tools_of(&self, request: &ToolRequest) -> HandlerResult<(Arc<dyn ToolSet>, ToolContext)> {
         let mut ctx = request.context();
         self.agent.extend_context(&mut ctx);
@@ -258,7 +262,7 @@ impl<P: Provider> Host<P> {
         self.record(request, result, &meter)
     }
 
-    /// Returns the record for an unknown outcome, or the error that ends the run.
+    /// Returns the record for a tool call whose outcome is unknown, or the error that ends the run.
     async fn unknown(&self, request: &ToolRequest) -> Result<Vec<u8>, DurableError> {
         let output = self.options.unknown_outcome.of_call(&request.call.name)?;
         self.record(request, Ok(output), &UsageMeter::default())

@@ -79,7 +79,7 @@ impl Inbox {
         self.lock().drain(..).collect()
     }
 
-    /// Reverts [`drain`](Self::drain), if no other invocation continues the run.
+    /// Puts the signals of [`drain`](Self::drain) back. Used if no new invocation continues the run.
     pub(crate) fn put_back(&self, signals: Vec<Signal>) {
         *self.lock() = signals.into();
     }
@@ -128,7 +128,7 @@ enum Event<T> {
 pub(crate) type Waiting<'ctx, T> =
     Pin<Box<dyn DurableFuture<Output = Result<T, TerminalError>> + Send + 'ctx>>;
 
-/// Returns a future that ends without a signal after the timeout.
+/// Returns a future that ends with `None` after the timeout.
 fn timer<'ctx>(ctx: &Context<'ctx>, timeout: Duration) -> Waiting<'ctx, Option<Signal>> {
     Box::pin(ctx.sleep(longest(timeout)).map_ok(|()| None))
 }

@@ -32,8 +32,8 @@ const LONG_REPLAY: usize = 100;
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Opening {
-    /// The time alone, in milliseconds since 1970. An older release began this journal, which has no entries of newer
-    /// kinds.
+    /// First record of a journal that an older release began. The record contains only the time, in milliseconds since
+    /// 1970.
     Time(i64),
     /// The time and the agent's version.
     Versioned {
@@ -50,7 +50,7 @@ enum Opening {
 pub(crate) struct Journal<'a, 'ctx> {
     ctx: &'a Context<'ctx>,
     clock: Clock,
-    /// Set until the first step really runs. Until then all steps are replayed.
+    /// Set as long as all steps are replayed. Cleared when the first step runs that has no result in the journal.
     replaying: AtomicBool,
     fate: Fate,
     /// Number of journal entries so far.
@@ -65,7 +65,7 @@ pub(crate) struct Journal<'a, 'ctx> {
 }
 
 impl<'a, 'ctx> Journal<'a, 'ctx> {
-    /// Creates the journal of a tool's invocation.
+    /// Creates the journal of an invocation that runs a tool call.
     pub(crate) fn new(ctx: &'a Context<'ctx>) -> Self {
         Self {
             ctx,
@@ -125,7 +125,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(())
     }
 
-    /// Writes the version to the register, if the run was just pinned to it.
+    /// Writes the agent's version to the register of runs, if the run was just pinned to this version.
     fn register_version(&self) {
         if let (Some(register), Some(version)) = (self.register(), self.pin.take_news()) {
             register.pin(self.ctx, version);
@@ -133,8 +133,10 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Returns the entry of the run in the register. Returns `None` for a tool. Also returns `None` if an older release
-    /// began the journal, because the messages to the register would differ on replay.
+    /// Returns the entry of the run in the register, the Restate object that lists the runs.
+    ///
+    /// Returns `None` in the invocation of a tool. Also returns `None` if an older release began the journal, because
+    /// the messages to the register would differ on replay.
     pub(crate) fn register(&self) -> Option<&Register> {
         self.register.as_ref().filter(|_| !self.is_old())
     }
@@ -206,7 +208,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Sets the clock to the current time, as a step. Used after a wait, which stores no time.
+    /// Sets the journal's clock to the current time, which is stored as a step. Used after a wait, because Restate does
+    /// not store the time at which a wait ended.
     pub(crate) async fn stamp(&self) -> Result<(), DurableError> {
         let name = format!("time/{}", self.stamps.fetch_add(1, SeqCst));
         let now = async { Ok(Utc::now().timestamp_millis().to_string().into_bytes()) };
@@ -243,7 +246,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.clock.clone()
     }
 
-    /// Returns `true` until the first step really runs.
+    /// Returns `true` as long as all steps were read from the journal and none was executed.
     pub(crate) fn is_replaying(&self) -> bool {
         self.replaying.load(SeqCst)
     }
@@ -266,8 +269,9 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.fate.check()
     }
 
-    /// Returns its argument. Records the error if the run differs from the journal, or cannot be compared with it, for
-    /// example because a newer release wrote a record.
+    /// Returns `compared` unchanged, and records an error that means that the run does not fit its journal.
+    ///
+    /// Such an error also occurs if the journal cannot be read, for example because a newer release wrote a record.
     pub(crate) fn compared<T>(&self, compared: Result<T, DurableError>) -> Result<T, DurableError> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared

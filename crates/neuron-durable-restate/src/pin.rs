@@ -7,9 +7,9 @@ use neuron_runtime::ChangedAgent;
 use neuron_types::DurableError;
 use serde_json::Value;
 
-/// Start of a record that pins the run to another version. The version follows.
+/// First bytes of a step's record that also pins the run to another version. The version follows as a JSON string.
 const CHANGE: &[u8] = br#"{"agent_version_now":"#;
-/// Text between the version and the record of the step.
+/// Bytes between the version and the step's own record in a record that begins with [`CHANGE`].
 const RECORD: &[u8] = br#","record":"#;
 
 /// The version of the agent to which a run is pinned, and the version of this code.
@@ -26,7 +26,7 @@ pub(crate) struct Pin {
 struct State {
     /// Version to which the run is pinned. `None` if the run is not pinned.
     pinned: Option<String>,
-    /// Version that is not in the register yet.
+    /// Version that was not written to the register of runs yet. `None` if there is no such version.
     news: Option<String>,
 }
 
@@ -149,7 +149,7 @@ mod tests {
                 let (goes_on, _) = pin("v1", ChangedAgent::GoOn, "v1");
                 assert_eq!(goes_on.read(json.clone().into()).unwrap(), record);
                 assert_eq!(goes_on.take_news().as_deref(), Some(version));
-                // The version that began the run is not that of its newest records.
+                // The run began with another version than the version of its newest records.
                 let (refuses, _) = pin("v1", ChangedAgent::Refuse, "v1");
                 assert!(refuses.read(json.into()).unwrap_err().to_string().contains("`v1`"));
             }

@@ -22,7 +22,7 @@ use crate::payload::{Stored, Written};
 pub(crate) const PENDING: &str = "pending";
 /// Handler that stores the current wait of a run.
 pub(crate) const SHOW: &str = "show";
-/// Handler that removes the wait of a run.
+/// Handler that removes the current wait of a run, because the wait has ended.
 pub(crate) const HIDE: &str = "hide";
 /// Handler that stores the version of a run.
 pub(crate) const PIN: &str = "pin";
@@ -77,7 +77,7 @@ impl Waiting {
         Self { signal: Some(name.to_owned()), ..Self::time() }
     }
 
-    /// Creates a sleep. Its times are not set.
+    /// Creates a wait for a time. Its start and end are not set.
     pub(crate) fn time() -> Self {
         Self { signal: None, pending: None, since: None, deadline: None }
     }

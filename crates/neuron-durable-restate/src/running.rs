@@ -1,4 +1,5 @@
-//! The tool calls that run in this process ([`RunningTools`]). A cancelled run cancels its calls through them.
+//! A table of the tool calls that run in this process ([`RunningTools`]). A cancelled run cancels its calls through
+//! this table.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -77,8 +77,9 @@ impl<E: RequestExecutor> AgentRuns<E> {
         Err(RunsError::Ended { id: id.to_owned(), reason: run.end() })
     }
 
-    /// Reads the outcome of a run. The result is `None` if there is no outcome. With `needs_outcome` unset, it is also
-    /// `None` if the register already has all data for a list.
+    /// Reads the outcome of a run. Returns `None` if there is no outcome.
+    ///
+    /// If `needs_outcome` is `false`, it also returns `None` if the register already has all data for a list of runs.
     async fn outcome(
         &self,
         run: &Run,

@@ -33,8 +33,9 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         received
     }
 
-    /// Stores a wait in the register. Returns `false` without an entry if an older release began the journal and had no
-    /// entry of this kind.
+    /// Stores a wait in the register, the Restate object that lists the runs. Returns `true` if the wait was stored.
+    ///
+    /// Returns `false` if an older release, which did not store such waits, began the journal.
     async fn show(&self, mut waiting: Waiting, timeout: Duration) -> Result<bool, DurableError> {
         let journal = &self.journal;
         match (journal.register(), &mut waiting.pending) {

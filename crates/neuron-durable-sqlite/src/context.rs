@@ -210,8 +210,8 @@ impl<P: Provider> SqliteDurableContext<P> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the outcome does not count, because the run was cancelled, deleted or taken over. Other
-    /// errors are only logged.
+    /// Returns an error if the run was cancelled, deleted or taken over by another context. Other errors are only
+    /// logged.
     async fn store_end(
         &self,
         result: Result<&AgentResult, &LoopError>,
@@ -410,8 +410,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, Some(pending)).await?)
     }
 
-    /// Stores the outcome of the run, if [`drive`](SqliteDurableContext::drive) does not drive it. Otherwise `drive`
-    /// stores the outcome when the agent returns, because the agent may run more loops.
+    /// Stores the outcome of the run, if [`drive`](SqliteDurableContext::drive) does not drive the run.
+    ///
+    /// If `drive` drives the run, this method stores no outcome, because the agent may run more loops. `drive` stores
+    /// the outcome when the agent returns.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if self.journal().is_nested() {
             // The result of the loop becomes the result of the tool call. An error of the journal is not a result, and

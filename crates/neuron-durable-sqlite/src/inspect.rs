@@ -47,8 +47,8 @@ fn summary(connection: &Connection, run: &RunRow) -> Result<RunSummary> {
     summary_of(run, steps, last.as_ref(), last.iter())
 }
 
-/// Returns the summary of a run with `count` steps in its current execution. `steps` are the steps whose times count
-/// for the time of the last change.
+/// Returns the summary of a run with `count` steps in its current execution. The times of `steps` are used to compute
+/// the time of the last change.
 fn summary_of<'a>(
     run: &'a RunRow,
     count: i64,

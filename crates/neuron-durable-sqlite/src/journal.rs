@@ -32,7 +32,7 @@ pub(crate) use turn::{Kind, Turn};
 #[derive(Debug)]
 pub(crate) struct Journal {
     database: Database,
-    /// The run's key and id, and the opening by which this context holds the run.
+    /// Key and id of the run, and the epoch with which this context opened the run.
     place: Place,
     notices: Arc<Notices>,
     state: Mutex<State>,
@@ -49,7 +49,7 @@ pub(crate) struct Journal {
 struct State {
     /// The stored steps that were not requested yet in this replay.
     recorded: VecDeque<StepRow>,
-    /// Set if `recorded` may be out of date, because a step was dropped before it was done.
+    /// Set if the future of a step was dropped before the step ended. `recorded` may then be out of date.
     is_stale: bool,
     /// Position of the next step, from 0.
     position: i64,
@@ -126,7 +126,8 @@ impl Journal {
         Ok(stored)
     }
 
-    /// Returns the [`Turn`] of the next step. If the journal is stale, it is first read again from the database.
+    /// Returns the [`Turn`] of the next step. If an earlier step was dropped halfway, the stored steps are first read
+    /// again from the database.
     ///
     /// # Errors
     ///
@@ -184,7 +185,8 @@ impl Journal {
         })
     }
 
-    /// Counts a driver that handles new executions, until the returned guard is dropped.
+    /// Counts one more driver until the returned guard is dropped. A driver starts the next execution when the run
+    /// continues as new.
     pub(crate) fn driven(&self) -> Driven<'_> {
         self.drivers.fetch_add(1, Ordering::SeqCst);
         Driven(self)
@@ -204,7 +206,8 @@ impl Journal {
         self.state().failure.take()
     }
 
-    /// Runs a transaction that writes. Fails without running `work` if this context does not hold the run any more.
+    /// Runs a transaction that writes. Returns an error without running `work` if the run was cancelled, deleted, or
+    /// opened by another context.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,

@@ -139,8 +139,7 @@ pub struct RunPool<P, A> {
 /// A run that has left the pool.
 struct Left {
     id: String,
-    /// Set if the run ended, was cancelled or waits. Otherwise the pool could open the run again immediately, and needs
-    /// a pause.
+    /// Set if the run ended, was cancelled or waits. If not set, the pool pauses before it opens the run again.
     is_settled: bool,
     /// Error with which the run left the pool, if any.
     error: Option<LoopError>,

@@ -10,8 +10,9 @@ use crate::run_info::{RunStatus, StepKind};
 use crate::run_row::RunRow;
 use crate::step_row::StepRow;
 
-/// Removes the failure of a run's last step or batch, and sets the run to running. A cancelled run is set to running
-/// too.
+/// Removes the failure of a run's last step or batch, and sets the failed or cancelled run to running.
+///
+/// Returns an error if the run is held by a context, or has neither failed nor been cancelled.
 pub(crate) fn retry(
     connection: &Connection,
     id: &str,

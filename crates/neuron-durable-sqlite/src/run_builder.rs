@@ -37,7 +37,7 @@ pub(crate) struct RunOptions {
     pub(crate) changed_agent: ChangedAgent,
     pub(crate) agent_version: Option<String>,
     pub(crate) lease: Duration,
-    /// Set if a pool drives the run.
+    /// Link to the pool that drives the run. `None` if no pool drives the run.
     pub(crate) parking: Option<Parking>,
 }
 

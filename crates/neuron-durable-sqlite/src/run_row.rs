@@ -152,8 +152,8 @@ impl RunRow {
         }
     }
 
-    /// Sets a run that had ended to running, and removes its outcome. The new epoch keeps an earlier context of the run
-    /// from writing.
+    /// Sets a run that had ended to running, and removes its outcome. Also increments the epoch, the count of openings,
+    /// so that an earlier context of the run cannot write.
     pub(crate) fn reopen(&mut self) {
         self.status = RunStatus::Running;
         self.outcome = None;

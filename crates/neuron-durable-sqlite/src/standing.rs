@@ -25,7 +25,7 @@ pub(crate) struct Standing<'a> {
     wait: Wait<'a>,
 }
 
-/// The wait that the last step of a run is.
+/// The state of a run's last step, if the step is a wait.
 #[derive(Debug)]
 pub(crate) enum Wait<'a> {
     /// The last step is not an open wait.
@@ -34,7 +34,7 @@ pub(crate) enum Wait<'a> {
     Open(&'a StepRow),
     /// The deadline of the wait has passed, and no process has driven the run since.
     Over(&'a StepRow),
-    /// The wait for decisions ended at its deadline, and so did the run.
+    /// The wait for decisions ended at its deadline without decisions, and the run ended too.
     Unanswered(&'a StepRow),
 }
 

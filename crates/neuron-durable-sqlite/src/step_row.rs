@@ -22,8 +22,8 @@ pub(crate) struct StepRow {
     pub(crate) name: Option<String>,
     /// Digest of the arguments of a tool call. Older releases also stored a digest of a model's request.
     pub(crate) digest: Option<String>,
-    /// Effect that counts for a tool call, which is the most careful of the effects declared since the step began.
-    /// `None` if the step is not a tool call.
+    /// Effect of a tool call, which decides if the call may run again. It is the most careful of the effects that the
+    /// tool declared since the step began. `None` if the step is not a tool call.
     pub(crate) effect: Option<ToolEffect>,
     /// Idempotency key of a tool call, the same in every attempt.
     pub(crate) idempotency_key: Option<String>,
@@ -103,8 +103,8 @@ impl StepRow {
         Ok((count, Self::load(connection, (run, id), count.saturating_sub(1))?.pop()))
     }
 
-    /// Checks that the index of the table has the last steps of a run too. Steps that are missing in the index would
-    /// run again.
+    /// Checks that the index of the table contains the last steps of a run. If a damaged index lacked these steps, they
+    /// would run again.
     pub(crate) fn check_end(connection: &Connection, (run, id): (i64, &str)) -> Result<()> {
         // A later step has a greater rowid. Only the next 10,000 rows are searched, because other runs may have written
         // many steps since. A missing step was written soon after the last indexed step.

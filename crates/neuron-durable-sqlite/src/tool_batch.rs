@@ -78,8 +78,8 @@ impl<P: Provider> SqliteDurableContext<P> {
             };
             if is_once {
                 journal.write_step(write).await?;
-                // Without the intent, a call that must not run twice would run again. The synced witness detects the
-                // loss of the intent.
+                // Without the intent, a call that must not run twice would run again. The witness file records the last
+                // commit number, so a synced witness detects that the intent was lost.
                 journal.database().sync_witness().await.map_err(JournalError::from)?;
             } else {
                 // These calls may run twice, so a power failure may undo their intents.
@@ -117,7 +117,7 @@ impl<P: Provider> SqliteDurableContext<P> {
             let effect = match &agent {
                 // An agent may always run again, because its nested journal replays its finished steps.
                 Some(_) => ToolEffect::Pure,
-                // The more careful of the caller's effect and the tool's current effect counts.
+                // Of the caller's effect and the tool's current effect, the more careful effect is used.
                 None => tool.map_or(invocation.effect, |tool| {
                     invocation.effect.more_careful(tool.effect())
                 }),

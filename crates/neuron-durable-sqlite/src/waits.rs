@@ -153,10 +153,10 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(())
     }
 
-    /// Returns the link to the pool, if the run can release its place while it waits. Returns `None` without a pool.
+    /// Returns the link to the pool of workers, through which a waiting run releases its place in the pool.
     ///
-    /// Also returns `None` for an agent inside a tool call, because the other calls of the batch continue while that
-    /// agent waits.
+    /// Returns `None` if the run was opened without a pool. Also returns `None` for an agent inside a tool call,
+    /// because the other calls of the batch continue while that agent waits.
     fn parking(&self) -> Option<&Parking> {
         self.options().parking.as_ref().filter(|_| !self.journal().is_nested())
     }
@@ -215,7 +215,8 @@ pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     Ok(json)
 }
 
-/// Returns `true` if a signal with this name is queued. Fails if this context does not hold the run any more.
+/// Returns `true` if a signal with this name is queued. Returns an error if the run was opened by another context,
+/// cancelled or deleted.
 async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     let (place, name) = (journal.place().clone(), name.to_owned());
     let looked = journal.database().read(move |transaction| {

@@ -84,7 +84,7 @@ impl Lease {
         Ok(())
     }
 
-    /// Returns the connection to the pool.
+    /// Returns the connection to the pool, for the next call.
     pub(crate) fn give_back(mut self) {
         drop(self.0.take());
     }

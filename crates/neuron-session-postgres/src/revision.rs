@@ -4,8 +4,9 @@ use neuron_types::SessionRevision;
 
 use crate::history::{DIGEST_BYTES, Digest};
 
-/// A revision of a stored session. The number alone identifies it. `append` uses the count and the digest, so that it
-/// reads nothing from the database.
+/// A revision of a stored session, which is identified by its number alone.
+///
+/// `append` takes the count and the digest from the revision, so it need not read them from the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
     /// Number from a sequence of the database. Each write gets a new number.

@@ -11,7 +11,7 @@ use crate::error::Error;
 /// applied to databases.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// Id whose advisory lock is held during a migration. It is not a valid session id.
+/// Id from which the key of the migration's advisory lock is computed. It is not a valid session id.
 const MIGRATION: &str = "";
 
 /// Creates the table of the applied migrations.

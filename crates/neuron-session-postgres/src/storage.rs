@@ -275,8 +275,8 @@ impl PostgresSessionStorage {
         lease.commit().await
     }
 
-    /// Begins a transaction that holds the advisory lock of a session. No other such transaction of the session begins
-    /// before it ends.
+    /// Begins a transaction that holds the advisory lock of a session. A second such transaction of the same session
+    /// waits until the first has ended.
     ///
     /// If a call is dropped during its commit, this lock makes the next call wait until the commit has ended. An append
     /// needs no lock, because any earlier write changes the revision, which the append compares.
@@ -350,8 +350,8 @@ impl PostgresSessionStorage {
         self.write(lease, &write).await
     }
 
-    /// Deletes all stored messages after the beginning that the draft has too. Returns the number of messages that are
-    /// kept.
+    /// Deletes the stored messages from the first message that differs from the draft, which is the session to write.
+    /// Returns the number of messages that are kept.
     async fn keep(
         &self,
         lease: &Lease,

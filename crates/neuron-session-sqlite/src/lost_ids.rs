@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use neuron_sqlite::rusqlite::{self, Connection};
 
-/// The ids that are missing in a damaged index. Without this check, such a session would look as if it had never
-/// existed.
+/// The ids of sessions that are missing in a damaged index. Without these ids, such a session would look as if it had
+/// never existed.
 ///
 /// The ids are determined once, when a session is not found for the first time. Damage is assumed to happen before the
 /// database was opened.

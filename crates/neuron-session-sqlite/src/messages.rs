@@ -37,8 +37,9 @@ impl Bodies {
         })
     }
 
-    /// Returns the digest of each message with all messages before it. `start` is the digest of the messages
-    /// before the first.
+    /// Returns one digest for each message, which covers that message and all messages before it.
+    ///
+    /// `start` is the digest of the messages before the first message of this value.
     pub(crate) fn digests(&self, start: Digest) -> Vec<Digest> {
         let chain = self.iter().scan(start, |digest, body| {
             *digest = digest.then(body);

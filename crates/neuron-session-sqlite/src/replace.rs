@@ -84,8 +84,9 @@ impl Replacement {
     }
 }
 
-/// Returns the number of first messages that are already stored unchanged. It searches with few reads, because an equal
-/// digest means that all messages up to it are equal.
+/// Returns the number of messages at the start of the session that are already stored unchanged.
+///
+/// A binary search needs few reads, because an equal digest means that all messages up to that position are equal.
 fn common(connection: &Connection, head: &SessionRow, digests: &[Digest]) -> Result<usize> {
     let stored = head.content.message_count;
     if messages::digest_before(connection, head, stored)? != head.content.messages_digest {

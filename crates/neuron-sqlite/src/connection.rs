@@ -11,14 +11,15 @@ use crate::descriptors::Kept;
 use crate::witness::Witness;
 use crate::{Schema, SqliteError, SqliteOptions, header, open_files};
 
-/// Size in bytes to which SQLite cuts a larger log before it reuses the log.
+/// Size in bytes to which SQLite cuts a larger write-ahead log file before it writes the file from the start again.
 const KEPT_LOG: i64 = 16 << 20;
 
 /// Delay before a retry in cases where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens the connection that writes, checks the schema of the database and migrates it. `kept` must be dropped after
-/// all connections to the database.
+/// Opens the connection that writes, checks the schema of the database and migrates the database.
+///
+/// File descriptors that must stay open are added to `kept`, which must be dropped after all connections.
 pub(crate) fn open(
     path: &Path,
     schema: &Schema,
@@ -86,7 +87,7 @@ fn set_up_writer(
     Ok(connection)
 }
 
-/// Sets whether the log is kept when the last connection is closed.
+/// Sets if the write-ahead log file is kept when the last connection is closed.
 fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps).map(drop)
 }

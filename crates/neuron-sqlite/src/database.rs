@@ -55,9 +55,9 @@ struct Writer {
 /// The checks that run at the start of each transaction.
 #[derive(Default)]
 pub(crate) struct Files {
-    /// The open files. `None` for a database in memory.
+    /// The identities of the opened files, to detect that a file was replaced. `None` for a database in memory.
     open: Option<OpenFiles>,
-    /// The witness. `None` if the database was opened without one.
+    /// The witness file, which counts commits to detect lost ones. `None` if the database was opened without a witness.
     pub(crate) witness: Option<Witness>,
 }
 
@@ -83,7 +83,9 @@ impl Files {
         Ok(transaction)
     }
 
-    /// Returns an error if the open files were replaced, or if the transaction lacks a commit up to `seen`.
+    /// Returns an error if the open files were replaced, or if the database has fewer commits than `seen`.
+    ///
+    /// `seen` is the number of commits that the witness has counted. `None` skips this comparison.
     fn check(&self, transaction: &Connection, seen: Option<u64>) -> Result<(), SqliteError> {
         self.check_open()?;
         match (&self.witness, seen) {
@@ -319,8 +321,9 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Syncs the [witness](Self::open_witnessed). The loss of all earlier commits is then detected even after a power
-    /// failure. Does nothing without a witness, and with [`Synchronous::Normal`](crate::Synchronous::Normal).
+    /// Syncs the [witness](Self::open_witnessed), the file that counts commits, to the disk. The loss of an earlier
+    /// commit is then detected even after a power failure. Does nothing without a witness, and with
+    /// [`Synchronous::Normal`](crate::Synchronous::Normal).
     ///
     /// # Errors
     ///
@@ -383,7 +386,8 @@ impl Database {
         self.apart(TransactionBehavior::Immediate, work).await
     }
 
-    /// Runs a transaction with the connection `apart`, or with the only connection of a database in memory.
+    /// Runs a transaction with the separate connection of [`read_apart`](Self::read_apart), or with the only connection
+    /// of a database in memory.
     async fn apart<T, E>(
         &self,
         behavior: TransactionBehavior,
@@ -423,7 +427,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Returns a [`SqliteError`] if SQLite fails. Only the space is then not returned.
+    /// Returns a [`SqliteError`] if SQLite fails. The file then keeps the space, and no data is lost.
     ///
     /// # Cancel safety
     ///
@@ -479,7 +483,7 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Returns a [`SqliteError`] if SQLite fails. Only the space is then not returned.
+    /// Returns a [`SqliteError`] if SQLite fails. The log then keeps its space, and no data is lost.
     ///
     /// # Cancel safety
     ///

@@ -62,11 +62,11 @@ pub enum SqliteError {
     Lost {
         /// Path of the database.
         path: PathBuf,
-        /// Path of the witness.
+        /// Path of the witness file, which counts the commits of the database.
         witness: PathBuf,
         /// Number of the last commit in the database.
         found: u64,
-        /// Number of the last commit in the witness.
+        /// Number of the last commit that the witness file has counted.
         expected: u64,
     },
     /// The path does not name the open file any more, or another path names the same file. Nothing was read or written.
@@ -74,7 +74,7 @@ pub enum SqliteError {
     Replaced {
         /// Path of the database.
         path: PathBuf,
-        /// Description of what happened to the file, and the fix.
+        /// Description of the change to the file, and how to fix it.
         reason: &'static str,
     },
     /// The database is read-only.

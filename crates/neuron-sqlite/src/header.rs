@@ -28,7 +28,7 @@ pub(crate) fn inspect(
     }
 }
 
-/// Checks a file as [`inspect`] does, without a second attempt.
+/// Checks a file as [`inspect`] does, but without repeating the check after an error.
 fn verdict(path: &Path, schema: &Schema, kept: &mut Vec<Kept>) -> Result<(), SqliteError> {
     let fail = |source| SqliteError::Io { path: path.into(), source };
     let no_database =

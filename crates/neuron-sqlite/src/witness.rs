@@ -33,7 +33,7 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS neuron_commits (
     number INTEGER NOT NULL
 ) STRICT";
 
-/// Accepts a database that has lost commits, by deleting its witness.
+/// Accepts a database that has lost commits, by deleting its witness, the file that counts the commits.
 ///
 /// Call this function after [`SqliteError::Lost`] if the older state is wanted, for example after a backup was
 /// restored. No process may have the database open.

@@ -38,8 +38,8 @@ impl Queue {
         outcome
     }
 
-    /// Runs the waiting writes in one transaction, at most [`MOST`]. `switch_sync` sets whether the connection syncs
-    /// its next commit.
+    /// Runs at most [`MOST`] of the waiting writes in one transaction. The function `switch_sync` turns the sync of the
+    /// next commit on or off.
     ///
     /// A failed write is undone, and the other writes of the transaction are kept. If the transaction cannot begin,
     /// only the first write receives the error.
@@ -139,7 +139,7 @@ impl Queue {
     }
 }
 
-/// Commits a transaction. Returns its commit number, or `None` if `witness` is `None`.
+/// Commits a transaction. Returns its commit number, or `None` if the database has no witness file that counts commits.
 fn commit(
     transaction: Transaction<'_>,
     witness: Option<&Witness>,
@@ -246,7 +246,7 @@ where
     }
 }
 
-/// Copies an error of SQLite, which cannot be cloned.
+/// Returns a copy of an error of SQLite, whose type does not implement `Clone`.
 fn again(error: &Error) -> Error {
     match error {
         Error::SqliteFailure(code, text) => Error::SqliteFailure(*code, text.clone()),

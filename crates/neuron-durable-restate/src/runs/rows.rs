@@ -125,8 +125,9 @@ impl Run {
         }
     }
 
-    /// Returns `true` if the outcome of the run must be read. For a list, the register has enough data of a run that
-    /// ended with a result.
+    /// Returns `true` if the outcome of the run must be read from the server.
+    ///
+    /// Callers that only list runs pass `false`. The register then has enough data of a run that ended with a result.
     pub(super) fn has_outcome(&self, needs_outcome: bool) -> bool {
         let is_result = self.entry.ended.as_ref().is_some_and(|ended| ended.error.is_none());
         self.has_ended() && !self.has_failed() && (needs_outcome || !is_result)

@@ -105,7 +105,7 @@ async fn serve(place: String, scenario: Scenario, log: EffectLog) -> Infallible 
     }
 }
 
-/// Binds the port of the service. Waits until the process that had the port before has ended.
+/// Binds the port of the service. Waits until the previous process with this port has ended.
 async fn bind(port: u16) -> io::Result<tokio::net::TcpListener> {
     let mut attempts = 0;
     loop {

@@ -92,8 +92,8 @@ async fn service_killed_at_random_moments_resumes() {
     }
 }
 
-/// Returns a new seed for each run of the test, so that the kills happen at other moments. A failure prints these
-/// moments.
+/// Returns a new random seed for each run of the test, so that the kills happen at other moments each time. A failing
+/// test prints these moments.
 fn neuron_testing_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)

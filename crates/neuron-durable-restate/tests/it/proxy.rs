@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use tokio::io::copy;
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy that forwards new connections to one port. If the server closes a connection, the connection to the process
-/// stays open. So the process does not notice it.
+/// A proxy that forwards new connections to one port. If the server closes a connection, the proxy keeps its connection
+/// to the process open, so the process does not notice that the server has gone.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     target: Arc<AtomicU16>,

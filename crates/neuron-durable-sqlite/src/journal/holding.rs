@@ -1,4 +1,4 @@
-//! Checks that no other context has opened the run since, and futures that are polled only while the run is held.
+//! Checks that a context still holds its run, and polls futures only while the context holds the run.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,7 +19,7 @@ use crate::run_row::status_name;
 /// Time that a cancelled run has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The run of a journal, and the opening by which this context holds it.
+/// The run of a journal, and the epoch with which this context opened the run.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// Key of the run's row. In a nested journal, the key of the nested run.
@@ -30,7 +30,7 @@ pub(crate) struct Place {
 }
 
 /// The opened run and its epoch, which counts how often the run was opened. Only the context with the latest epoch may
-/// write. Nested journals share the value of the outermost run.
+/// write. Nested journals share the [`Opened`] value of the outermost run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) run: i64,
@@ -109,8 +109,8 @@ impl Journal {
 
     /// Renews the lease, and checks in the database that this context still holds the run.
     ///
-    /// The check does not queue behind other users of the database. The guarded work may be one of them, and it is not
-    /// polled during the check, so waiting for it would be a deadlock.
+    /// The check does not wait for other users of the database. The guarded work may use the database too, and is not
+    /// polled during the check. Waiting for this work would be a deadlock.
     async fn prove(&self) -> Result<(), DurableError> {
         let place = self.place.clone();
         let check = move |transaction: &Transaction<'_>| place.check(transaction);

@@ -98,8 +98,10 @@ impl Journal {
     }
 }
 
-/// The opened run with its steps and its lock. `Err` is a failure whose transaction is committed all the same, because
-/// the row of the run was changed to stalled.
+/// The opened run with its steps and its lock.
+///
+/// `Err` means that the run was pinned to another version. The transaction is still committed, because it set the
+/// status of the run to stalled.
 type Open = Result<(RunRow, Vec<StepRow>, Lock), JournalError>;
 
 /// Locks a run for one context, and returns the run with its steps. Fails if the run is held, cancelled, damaged or

@@ -186,8 +186,8 @@ async fn new_execution_starts_from_the_state_without_steps() {
     assert_eq!((summary.steps, summary.execution), (Some(3), Some(1)));
 }
 
-/// Regression test. The end of the execution was stored, but the dropped context continued to count the steps of the
-/// old execution. The steps of the new execution then began with a gap and could not be read.
+/// Regression test. `continue_as_new` was dropped after its transaction was committed, and the context once continued
+/// to count the steps of the old execution. The steps of the new execution then began with a gap and could not be read.
 #[tokio::test]
 async fn execution_dropped_while_continuing_as_new_has_ended() {
     let (_folder, path) = place();

@@ -16,8 +16,8 @@ pub(crate) enum Kind {
     Value,
 }
 
-/// A step in progress. If the turn is dropped before it is done, the journal counts as stale and is read again for the
-/// next step.
+/// A step in progress. If the turn is dropped before [`done`](Self::done) is called, the stored steps are read again
+/// for the next step.
 pub(crate) struct Turn<'a> {
     journal: &'a Journal,
     _asking: AsyncGuard<'a, ()>,
@@ -65,7 +65,7 @@ impl<'a> Turn<'a> {
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if the recorded steps have other keys or are not as many.
+    /// [`DurableError::NonDeterminism`] if the recorded steps have other keys, or their number is not `calls`.
     pub(crate) fn recorded_batch(
         &self,
         key: &str,

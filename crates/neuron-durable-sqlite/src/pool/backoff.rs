@@ -24,8 +24,8 @@ struct Pause {
     until: Instant,
     /// Length of the pause, which the next failure doubles.
     length: Duration,
-    /// Time of the run's last change when the pool saw it stalled, in milliseconds since 1970. `None` if the pool has
-    /// not seen it stalled yet.
+    /// Time of the last change of the stalled run, in milliseconds since 1970. `None` if the pool has not seen the run
+    /// stalled yet.
     stood_still_at: Option<i64>,
 }
 
@@ -83,7 +83,7 @@ mod tests {
     fn pause_of_a_stalled_run_ends_when_it_is_revived() {
         let mut backoff = Backoff::default();
         backoff.failed("r".into(), true);
-        // Another pool opens the run, and the run stalls again.
+        // Another pool opens the run, and the run stalls again. The first argument is `true` for a stalled run.
         for run in [found(false, 1), found(true, 2), found(false, 2), found(true, 3)] {
             backoff.keep(&run);
             assert!(!backoff.allows("r"));

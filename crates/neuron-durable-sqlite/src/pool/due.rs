@@ -11,7 +11,7 @@ use crate::step_row::millis;
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) id: String,
-    /// Set if the run has a stored start. Otherwise the run has an input.
+    /// Set if the run has a stored start. If not set, the run begins with its stored input.
     pub(super) has_start: bool,
     pub(super) is_stalled: bool,
     /// Time of the last change of the run's status, in milliseconds since 1970.

@@ -100,8 +100,8 @@ async fn end_is_stored_once_and_removed_when_the_run_continues() {
     assert_eq!(outcome.response.unwrap(), "y");
 }
 
-/// Regression test. A hook ended the run, and later the run ended with a result because the hook was replaced. The run
-/// was still listed as failed.
+/// Regression test. A hook ended the run with an error. The hook was replaced, and the run then ended with a result.
+/// The run was once still listed as failed.
 #[tokio::test]
 async fn another_end_without_a_new_step_replaces_the_outcome() {
     let (_folder, path) = place();

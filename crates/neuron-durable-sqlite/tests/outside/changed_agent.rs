@@ -166,8 +166,8 @@ async fn allowed_change_keeps_responses_and_sends_new_requests() {
     assert_eq!(result.response, "done");
 }
 
-/// Regression test. The call of a nested agent was interrupted by a crash. After the restart the agent returned before
-/// the end of its journal, and a payment that had begun was not noticed.
+/// Regression test. A crash interrupted the call of a nested agent. After the restart the nested agent returned before
+/// the end of its journal, and the run once ended without an error, although a payment had begun.
 #[tokio::test]
 async fn nested_agent_that_ends_before_its_journal_stalls_the_run() {
     let (_folder, path) = place();

@@ -40,7 +40,7 @@ async fn begun() -> Begun {
 /// The outcome of resuming a run.
 #[derive(Debug)]
 enum WentOn {
-    /// The run ended like an undisturbed run.
+    /// The run ended with the same messages as an uninterrupted run.
     Well,
     /// The journal was refused, and no call was made.
     Refused(String),
@@ -55,7 +55,8 @@ impl Begun {
         fs::write(&self.path, bytes).unwrap();
     }
 
-    /// Resumes the run. Checks that no earlier call is repeated, whatever the damage of the file is.
+    /// Resumes the run on the damaged file, and checks that no earlier call is repeated. `what` names the damage in a
+    /// failure.
     async fn go_on(&self, what: &str) -> WentOn {
         let before = fs::read(&self.path).unwrap();
         let work = self.work.again();
@@ -167,7 +168,7 @@ async fn changed_steps_are_refused() {
     }
 }
 
-/// A missing index entry hides its row. Without a check, the run would begin again and repeat its steps.
+/// A missing index entry hides the row of the run. Without a check, the run would begin again and repeat its steps.
 #[tokio::test]
 async fn rows_missing_from_an_index_are_refused() {
     let begun = begun().await;
@@ -193,8 +194,8 @@ async fn rows_missing_from_an_index_are_refused() {
     }
 }
 
-/// Regression test. A truncated or changed log looked like an earlier state of the run, and the run repeated its
-/// effects.
+/// Regression test. A truncated or changed write-ahead log once looked like an earlier state of the run, and the run
+/// repeated its effects.
 #[tokio::test]
 async fn damaged_log_is_refused_or_has_the_latest_state() {
     let (folder, path) = place();

@@ -1,5 +1,5 @@
-//! Changes, truncates and removes files of a journal at random. Opening it returns an error or the exact state,
-//! never an earlier state.
+//! Changes, truncates and removes files of a journal at random. Opening the damaged journal must return an error or the
+//! newest state, and never an earlier state.
 
 use std::fs;
 use std::path::Path;

@@ -26,7 +26,8 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 struct Payer {
     model: Arc<ScriptedProvider>,
     paid: Arc<AtomicUsize>,
-    /// Time for a decision. `None` if no approval signal is set, and the program has to decide.
+    /// Maximum wait for a decision. `None` if the agent does not wait for an approval signal, and its run ends with the
+    /// pending calls.
     timeout: Option<Duration>,
 }
 

@@ -53,7 +53,7 @@ impl Job {
         runs.run("r").lease(LEASE).open(model, tools).await
     }
 
-    /// Reports a point, and waits there until the file `gate` exists.
+    /// Reports that the process has reached a point. At the point `stops_at`, waits until the file `gate` exists.
     async fn reach(&self, point: Point) {
         if self.stops_at != Some(point) {
             return;
@@ -62,8 +62,8 @@ impl Job {
         while !self.gate.exists() {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        // The process may have been stopped during a poll, which then continues without a new proof. Yielding ends this
-        // poll.
+        // The process may have been stopped during a poll, which then continues without a new check of the
+        // lease. Yielding ends this poll.
         tokio::task::yield_now().await;
     }
 

@@ -89,7 +89,7 @@ impl DurableAgent for TwoLoops {
     }
 }
 
-/// A new execution would begin the second loop from its start, each time.
+/// The run must not continue as new in its second loop, because each new execution would begin that loop again.
 #[tokio::test]
 async fn second_loop_of_an_agent_does_not_continue_as_new() {
     let (_folder, path) = place();

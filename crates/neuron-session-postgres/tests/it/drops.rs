@@ -91,7 +91,7 @@ async fn settled(storage: &PostgresSessionStorage) -> Session {
     }
 }
 
-/// Polls a future at most so many times, and drops it.
+/// Polls a future at most `polls` times, and drops it.
 async fn drop_after<T>(polls: usize, future: impl Future<Output = T>) {
     let mut future = Box::pin(future);
     let mut left = polls;

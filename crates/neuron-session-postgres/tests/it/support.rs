@@ -28,7 +28,7 @@ pub(crate) async fn look_at(url: &str) -> Client {
     client
 }
 
-/// Creates a session with so many messages.
+/// Creates a session with this number of messages.
 pub(crate) fn session(id: &str, messages: usize) -> Session {
     let mut session = Session::new(id, "/srv/project".into());
     session.messages =

@@ -15,7 +15,8 @@ fn pages(path: &Path) -> u64 {
     fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len() / FRAME)
 }
 
-/// Appends 20 turns to a session with so many messages. Returns the number of pages that each turn wrote, sorted.
+/// Appends 20 turns to a session with this number of messages. Returns the number of pages that each turn wrote,
+/// sorted.
 async fn appended(messages: usize) -> Vec<u64> {
     let (_folder, path) = place();
     open(&path).await.create(&session("s", messages)).await.unwrap();

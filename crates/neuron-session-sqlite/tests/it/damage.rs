@@ -177,7 +177,7 @@ async fn damaged_session_is_listed_and_can_be_deleted() {
     }
 }
 
-/// In an earlier version a session with a damaged entry in the index of ids looked as if it had never existed.
+/// Regression test. A session with a damaged entry in the index of ids once looked as if it had never existed.
 #[tokio::test]
 async fn session_missing_in_a_damaged_index_is_an_error() {
     let (_folder, path) = place();

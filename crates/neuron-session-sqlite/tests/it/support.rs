@@ -18,7 +18,7 @@ pub(crate) async fn open(path: &Path) -> SqliteSessionStorage {
     SqliteSessionStorage::open(path).await.unwrap()
 }
 
-/// Creates a session with so many messages.
+/// Creates a session with this number of messages.
 pub(crate) fn session(id: &str, messages: usize) -> Session {
     let mut session = Session::new(id, "/srv".into());
     session.messages = (0..messages).map(message).collect();

@@ -122,8 +122,8 @@ async fn backup_of_a_damaged_database_is_an_error() {
     assert!(!copy.exists() && !folder.path().join("copy.db-unfinished").exists());
 }
 
-/// In an earlier version a second backup to the same path deleted the file of the first one. The first one then
-/// published the incomplete file of the second.
+/// Regression test. A second backup to the same path once deleted the unfinished file of the first backup. The first
+/// backup then gave the final name to the incomplete file of the second backup.
 #[tokio::test]
 async fn concurrent_backup_to_the_same_path_is_an_error() {
     let (folder, path) = place();

@@ -84,8 +84,9 @@ async fn symbolic_link_uses_the_same_database_and_witness() {
     refused(&linked, "deleted or replaced").await;
 }
 
-/// In an earlier version the second opening read the header of the file and closed it, which dropped the locks of the
-/// first connection. Another process could then delete the log, because the database seemed unused.
+/// Regression test. A second opening once read the header of the database file and closed the file. On Linux this
+/// dropped the locks of the first connection. Another process could then delete the log, because the database seemed
+/// unused.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn second_opening_keeps_the_locks_of_the_first() {

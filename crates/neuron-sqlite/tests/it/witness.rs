@@ -41,8 +41,8 @@ async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Checks that a database either has all notes or cannot be opened and is not changed. Returns `true` if it has all
-/// notes.
+/// Checks that a database has all notes, or that it cannot be opened and is not changed. Returns `true` if the database
+/// has all notes.
 #[track_caller]
 fn is_there(
     path: &Path,
@@ -145,7 +145,7 @@ async fn missing_empty_or_older_database_is_detected() {
     assert!(error.to_string().contains("it is missing, but its log is not"), "{error}");
 }
 
-/// A process or machine may stop between a commit and its note.
+/// A process or machine may stop after a commit, before the witness file has counted the commit.
 #[tokio::test]
 async fn outdated_or_missing_witness_is_not_an_error() {
     let (folder, path) = place();
@@ -299,8 +299,8 @@ async fn concurrent_witnessed_writes_and_reads_lose_nothing() {
     assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
 }
 
-/// In an earlier version the witness had the permissions of its creator. Another user who may write to the database
-/// could then not note commits.
+/// Regression test. The witness file once had the permissions of its creator. Another user who may write to the
+/// database could then not count commits in the witness.
 #[cfg(unix)]
 #[tokio::test]
 async fn witness_has_the_permissions_of_its_database() {
