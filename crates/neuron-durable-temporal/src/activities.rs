@@ -26,8 +26,9 @@ use crate::json::Json;
 use crate::panic::message;
 use crate::{TemporalOptions, retry};
 
-/// Added to the timeout of an attempt to get the server's timeout. The worker enforces the attempt's timeout itself, so
-/// the server's timeout only expires if the worker is gone.
+/// Time that is added to the timeout of an attempt to get the server's timeout for that attempt.
+///
+/// The worker enforces the timeout of the attempt, so the server's timeout only expires if the worker is gone.
 pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 
 /// Time that a tool has to end after it was told that it is cancelled.
@@ -53,7 +54,9 @@ pub(crate) struct ModelRequest {
     pub(crate) agents: Vec<String>,
 }
 
-/// The input of a local activity that calls the model. The request itself waits in this process
+/// The input of a local activity that calls the model.
+///
+/// The input does not contain the request. The request waits in this process, in a table whose key is the ticket
 /// ([`LocalCalls`](crate::local_calls::LocalCalls)).
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LocalModelRequest {

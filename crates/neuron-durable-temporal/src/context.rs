@@ -31,7 +31,7 @@ use crate::{HasMailbox, TemporalOptions};
 
 pub(crate) use boundary::keep_answers;
 
-/// Name of the SDK patch that marks executions whose records contain the request.
+/// Name of the SDK patch that marks executions whose records of model calls contain the request.
 const KEEPS_WHAT_WAS_ASKED: &str = "neuron_asked";
 
 /// Number of replayed steps after which a log line reports the progress of the replay.
@@ -87,8 +87,10 @@ pub struct TemporalDurableContext<W> {
     /// Names of the nested agents from the outermost to the agent of this run. Empty if the run does not belong to an
     /// agent inside a tool call.
     agents: Vec<String>,
-    /// `false` for an execution that an older release started. That release put a digest of the request into the id of
-    /// a model's activity, and ran an agent inside a tool call as one activity.
+    /// Set if the records of model calls contain the request. `false` for an execution that an older release started.
+    ///
+    /// That release put a digest of the request into the id of a model's activity, and ran an agent inside a tool call
+    /// as one activity.
     keeps_what_was_asked: bool,
     /// Number of model calls in this execution, for the ids of their activities.
     model_calls: AtomicUsize,
@@ -293,8 +295,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
     }
 
-    /// Waits until the server has received the last model response. A custom workflow that ends after a loop needs no
-    /// other wait for it. [`AgentWorkflow`](crate::AgentWorkflow) waits by itself too.
+    /// Waits until the server has received the last model response. A custom workflow may therefore end directly after
+    /// the loop. [`AgentWorkflow`](crate::AgentWorkflow) waits in the same way after the loop.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
             // An error of the engine must not become the result of the tool call, even if middleware converts it. It is

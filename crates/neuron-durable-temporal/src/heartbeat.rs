@@ -58,8 +58,10 @@ impl Drop for Heartbeat {
 }
 
 /// Polls `work` only while the server confirms that this worker holds the activity. The server is asked before the
-/// first poll, and after a pause of the process. The lease is the heartbeat timeout, after which the server gives the
-/// activity to another worker.
+/// first poll, and after a pause of the process.
+///
+/// A confirmation is valid for the heartbeat timeout, the lease. After a longer silence the server gives the activity
+/// to another worker.
 ///
 /// The work of a local activity is always polled, because a local activity belongs to its workflow task. See
 /// [`check_task`].
@@ -90,8 +92,8 @@ pub(crate) async fn while_held<T>(
 ///
 /// # Errors
 ///
-/// Returns the timeout of a workflow task if the task belongs to another worker. The SDK cancels the activity before
-/// this time is over.
+/// Returns a time if the task belongs to another worker. The time is the timeout of a workflow task, and the caller
+/// delays the next attempt by this time. The SDK cancels the activity before the delay is over.
 pub(crate) async fn check_task(
     ctx: &ActivityContext,
     started: Option<SystemTime>,
@@ -126,7 +128,7 @@ struct Claim {
     client: Client,
     task_token: Vec<u8>,
     lease: Duration,
-    /// The moment just before the last successful request. `None` if there was none.
+    /// The moment just before the last heartbeat that the server confirmed. `None` if no heartbeat was confirmed.
     proven: Mutex<Option<Moment>>,
 }
 

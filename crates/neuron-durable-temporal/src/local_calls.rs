@@ -24,9 +24,9 @@ pub(crate) struct LocalCall {
 
 /// The requests of this process that wait for their local activities.
 ///
-/// A local activity runs in the process of its workflow, and its input does not have to be in the history. The request
-/// is therefore passed in memory, and only a ticket is the activity's input. Neither the SDK nor a payload store writes
-/// the request at each turn.
+/// A local activity runs in the process of its workflow, so its input does not have to be in the history. The request
+/// is therefore passed in memory. The input of the activity is only a ticket, the number under which the request is
+/// stored here. Neither the SDK nor a payload store writes the request at each turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LocalCalls(Arc<Mutex<Table>>);
 

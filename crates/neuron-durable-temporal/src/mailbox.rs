@@ -69,7 +69,8 @@ pub struct Mailbox {
     /// Set if a local activity returned a result in the current workflow task. The result is not in the history until
     /// the task ends.
     has_unkept_answer: bool,
-    /// Set if the run does not fit its history. The workflow task then fails with this text.
+    /// Set if this worker cannot continue the run, for example because the agent's steps differ from the history. The
+    /// workflow task then fails with this text.
     stalled: Option<String>,
     /// Set if an error of the engine ended the run of an agent inside a tool call.
     failure: Option<String>,
@@ -105,7 +106,7 @@ impl Mailbox {
         self.stalled = Some(reason);
     }
 
-    /// Returns the reason why the run does not fit its history. Returns `None` if it fits.
+    /// Returns the reason why this worker cannot continue the run. Returns `None` if there is no such reason.
     pub(crate) fn stalled(&self) -> Option<&str> {
         self.stalled.as_deref()
     }

@@ -72,7 +72,7 @@ pub(crate) fn another_tool_call(
 }
 
 /// Creates the failure of a local model call whose workflow task belongs to another worker. The retry is delayed by
-/// `wait`, and the SDK cancels the call before that.
+/// `wait`, and the SDK cancels the call before the retry begins.
 pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
     tracing::debug!(
         "a call of the model does not begin: its workflow task belongs to another worker"

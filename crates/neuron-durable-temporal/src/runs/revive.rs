@@ -69,9 +69,11 @@ impl AgentRuns {
         }
     }
 
-    /// Creates the request. Its request id is derived from the id of the execution that ended, and the server starts
-    /// only one execution for each request id. If several processes revive the run, it is revived once, even if it has
-    /// ended again when the last process asks.
+    /// Creates the request that starts the run again.
+    ///
+    /// The request id is derived from the id of the execution that ended. Several processes that revive the same run
+    /// therefore send the same request id. The server recognises the repeated request while the execution that it
+    /// started is the newest one, and then starts no other execution.
     async fn request(
         &self,
         id: &str,

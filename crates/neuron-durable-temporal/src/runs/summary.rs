@@ -199,7 +199,7 @@ impl AgentRun {
     }
 }
 
-/// Returns the status of the server's response. A response that the client cannot decode becomes data loss.
+/// Returns the gRPC status of an error. An error without a status becomes a status with the code `DataLoss`.
 fn rpc_status(error: WorkflowInteractionError) -> RpcStatus {
     match error {
         WorkflowInteractionError::NotFound(status) | WorkflowInteractionError::Rpc(status) => {
@@ -209,7 +209,7 @@ fn rpc_status(error: WorkflowInteractionError) -> RpcStatus {
     }
 }
 
-/// Returns the approval for which a failed run ended. Returns `None` if the run failed for another reason.
+/// Returns the wait for decisions that a failed run gave up. Returns `None` if the run failed for another reason.
 fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     if !failure.needs_decisions() {
         return None;
@@ -218,13 +218,14 @@ fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     Some(WaitsFor::new(WaitEvent::Approval { signal: None, pending }))
 }
 
-/// Returns the start of an execution. It is truncated to microseconds, the precision of the server's list.
+/// Returns the start time of an execution, truncated to microseconds, the precision of the server's list. Returns
+/// `None` if the server gave no valid time.
 pub(super) fn started_at(info: &WorkflowExecutionInfo) -> Option<DateTime<Utc>> {
     let time = info.start_time.as_ref().and_then(proto_ts_to_system_time);
     time.map(|time| DateTime::<Utc>::from(time).trunc_subsecs(6))
 }
 
-/// Returns the end of an execution. Returns `None` if it has not ended.
+/// Returns the end time of an execution. Returns `None` if the execution has not ended.
 pub(super) fn closed_at(info: &WorkflowExecutionInfo) -> Option<DateTime<Utc>> {
     info.close_time.as_ref().and_then(proto_ts_to_system_time).map(DateTime::from)
 }
