@@ -1,4 +1,4 @@
-//! Recorded exchanges with a model.
+//! Records the requests to a model and its responses in a file, and replays them in tests.
 
 mod difference;
 mod exchange;
@@ -55,7 +55,7 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 ///
 /// # Errors of the vendor
 ///
-/// Errors that another attempt may not have, and a wrong key, are not recorded unless
+/// Temporary errors, such as a rate limit, and the error for a wrong key are not recorded unless
 /// [`record_errors`](Self::record_errors) is set. So a recording without a key leaves the file as it is.
 ///
 /// # The file
@@ -109,7 +109,7 @@ pub struct Cassette<P> {
 
 type Normalize = Arc<dyn Fn(&mut CompletionRequest) + Send + Sync>;
 
-/// The use of a [`Cassette`].
+/// The mode of a [`Cassette`], which selects if the cassette replays or records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
@@ -152,10 +152,11 @@ pub enum CassetteMatching {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassettePace {
-    /// No waiting.
+    /// Sends everything immediately.
     #[default]
     Immediate,
-    /// The recorded times between the pieces of a stream, and before a whole response. They follow a paused tokio clock.
+    /// The recorded times between the pieces of a stream, and before a whole response. The waits use tokio's clock,
+    /// which a test can pause.
     Recorded,
 }
 
@@ -200,7 +201,7 @@ impl<P: Provider> Cassette<P> {
         self
     }
 
-    /// Records also the errors that another attempt may not have, such as a rate limit, and a wrong key.
+    /// Also records temporary errors, such as a rate limit, and the error for a wrong key.
     pub fn record_errors(mut self) -> Self {
         self.record_errors = true;
         self
@@ -257,7 +258,7 @@ impl<P: Provider> Cassette<P> {
         loaded.map_err(ProviderError::InvalidRequest)
     }
 
-    /// Returns the recording for a request, or a place for its recording.
+    /// Returns the recording for a request. If a new exchange must be recorded, returns a place for this exchange.
     fn find(&self, request: RequestRef<'_>) -> Result<Found, ProviderError> {
         let request = self.recorded_form(request)?;
         let mut tape = lock(&self.tape);

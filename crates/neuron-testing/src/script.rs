@@ -41,7 +41,7 @@ use serde_json::Value;
 #[must_use]
 pub struct Reply {
     content: Vec<ContentBlock>,
-    /// Set if the reply fails or hangs without sending any content.
+    /// The error or the endless wait that the reply has instead of content. `None` if the reply has content.
     instead: Option<Cut>,
     id: Option<String>,
     model: Option<String>,
@@ -236,8 +236,7 @@ impl Reply {
 
     /// Fills in the defaults of the reply.
     ///
-    /// Returns the response and its pace. Instead of the response, returns a [`Cut`] if the reply fails or hangs
-    /// without content.
+    /// Returns the response and its pace. If the reply fails or hangs without content, a [`Cut`] replaces the response.
     pub(crate) fn resolve(self, asked: Asked<'_>) -> (Result<CompletionResponse, Cut>, Pace) {
         let Self { content, instead, .. } = self;
         let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());

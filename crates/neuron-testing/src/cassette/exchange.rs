@@ -62,7 +62,7 @@ pub(super) enum Outcome {
 /// An event of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Piece {
-    /// Time since the previous piece in milliseconds, or since the request.
+    /// Time since the previous piece in milliseconds. For the first piece, the time since the request.
     ms: u64,
     #[serde(flatten)]
     event: Event,
@@ -121,7 +121,8 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// Returns the reason if the result is not an outcome any more. The secrets would otherwise stay in the file.
+    /// Returns the reason if the JSON with the placeholders is not a valid outcome. The outcome then still contains the
+    /// secrets, so it must not be stored.
     pub(super) fn remove_secrets(&mut self, secrets: &Secrets) -> Result<(), String> {
         if let Self::Stream(pieces) = self {
             Event::remove_secrets(pieces, secrets);
@@ -239,7 +240,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Records an event. Returns `true` if it is the last event of a stream.
+    /// Records an event. Returns `true` if the event is the last one of the stream.
     pub(super) fn take(&mut self, event: &StreamEvent) -> bool {
         let Some(recorded) = Event::record(event, &mut self.message) else { return false };
         let now = Instant::now();
@@ -250,7 +251,8 @@ impl Recorder {
         is_last
     }
 
-    /// Returns `true` if the stream has a whole message, so that it is usable without its last event.
+    /// Returns `true` if the whole message has been recorded. The recording is then usable even if the last event of
+    /// the stream is missing.
     pub(super) fn has_message(&self) -> bool {
         self.message.is_some()
     }

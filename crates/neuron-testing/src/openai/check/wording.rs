@@ -13,7 +13,7 @@ pub(super) type Object<'a> = shape::Object<'a, Wording>;
 /// OpenAI's shapes and error texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wording {
-    /// Set for servers that ignore unknown parameters.
+    /// `true` for servers that ignore unknown parameters.
     pub(super) is_lenient: bool,
 }
 
