@@ -344,7 +344,8 @@ impl ToolRegistry {
     }
 
     /// Adds middleware that wraps the calls of several tools. The tools share the middleware, including its counters
-    /// and limits. Otherwise the effect is that of [`add_tool_middleware`](Self::add_tool_middleware) for each tool.
+    /// and limits. Apart from this, the effect is the same as [`add_tool_middleware`](Self::add_tool_middleware) for
+    /// each tool.
     ///
     /// # Example
     ///
@@ -431,8 +432,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] with the first tool that cannot run. This is a tool that only runs a program, if
-    /// there is no sandbox, or a tool that the sandbox refuses.
+    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool cannot run if it only starts a program
+    /// and there is no sandbox, or if the sandbox refuses the tool.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
