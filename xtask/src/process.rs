@@ -49,13 +49,13 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     command
 }
 
-/// Set if cargo must build without incremental data and debug information.
+/// `true` if cargo must build without incremental data and debug information.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Disables incremental data and debug information for all later builds, unless the target folder has incremental data
 /// already.
 ///
-/// In a fresh clone, as on CI, the data would not be used and would be half of the target folder.
+/// In a fresh clone, as on CI, nothing would use these data, and they would be half of the target folder.
 pub(crate) fn build_once_in(target: &Path) {
     let kept = fs::read_dir(target.join("debug/incremental")).into_iter().flatten().flatten();
     let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");
