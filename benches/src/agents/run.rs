@@ -135,7 +135,7 @@ impl Drop for Part {
     }
 }
 
-/// Checks that the limit of open files allows a connection for each of `agents` agents.
+/// Checks that the limit of open files is high enough for one connection per agent.
 ///
 /// # Errors
 ///
