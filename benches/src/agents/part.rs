@@ -20,7 +20,7 @@ use crate::ALLOCATOR;
 /// the kernel's accept queue, and would then wait for seconds.
 const AHEAD: usize = 1_000;
 
-/// The server process reports its total number of requests each time this number of requests has arrived.
+/// Number of requests between two reports. The server process reports how many requests it has received.
 const STEP: usize = 250;
 
 /// Runs the server process or the client process, as the program's arguments say.
@@ -105,7 +105,7 @@ async fn ask(case: Case, agents: usize) -> Result<(), Failure> {
     Ok(tell(&measured.write())?)
 }
 
-/// Waits until the server has received `count` requests. Returns an error if a client ends earlier.
+/// Waits until the server process has reported `count` received requests. Returns an error if a client ends earlier.
 async fn wait_for(
     arrived: &mut watch::Receiver<usize>,
     count: usize,

@@ -26,7 +26,7 @@ fn packages_for_users_can_be_published_and_no_others() {
     assert_none(&problems);
 }
 
-/// Returns the parts that a package lacks before it can be published to a registry.
+/// Returns the reasons why a package cannot be published to a registry, such as a missing license.
 fn missing(package: &Package) -> Vec<String> {
     let name = &package.name;
     let mut missing = Vec::new();
