@@ -49,14 +49,14 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 ///
 /// # Secrets
 ///
-/// The file has no HTTP headers. Keys of well-known services become `[KEY]`, and [`secret`](Self::secret) replaces other
-/// values, also if they are split over the pieces of a stream. Numbers are not replaced. Read the file before you store
-/// it.
+/// The file has no HTTP headers. Keys of well-known services become `[KEY]`, and [`secret`](Self::secret) replaces
+/// other values, also if they are split over the pieces of a stream. Numbers are not replaced. Check the file for
+/// further secrets before you commit it.
 ///
 /// # Errors of the vendor
 ///
 /// Temporary errors, such as a rate limit, and the error for a wrong key are not recorded unless
-/// [`record_errors`](Self::record_errors) is set. So a recording without a key leaves the file as it is.
+/// [`record_errors`](Self::record_errors) is set. A recording without a valid key therefore does not change the file.
 ///
 /// # The file
 ///
@@ -65,9 +65,11 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 /// since the previous piece. The file is replaced after each recorded exchange. An exchange that the caller dropped
 /// before its end is not recorded.
 ///
-/// A file belongs to one cassette. Clones share it, and a second cassette that records the same file is an error. Give
-/// each test a file of its own. A replay needs a provider with the same [`Provider::info`], because the agent loop asks
-/// it what can be forced. Its key may be empty.
+/// A file belongs to one cassette. Clones share the file. A second cassette that records the same file fails with an
+/// error. Give each test its own file.
+///
+/// A replay needs a provider with the same [`Provider::info`] as the recorded one, because the agent loop reads the
+/// provider's abilities from there. The key of the provider may be empty.
 ///
 /// # Example
 ///

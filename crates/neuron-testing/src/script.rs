@@ -20,8 +20,8 @@ use serde_json::Value;
 /// - the stop reason is [`StopReason::ToolUse`] if the response calls tools, and [`StopReason::EndTurn`] otherwise
 ///
 /// [`end_early_after`](Self::end_early_after), [`fail_after`](Self::fail_after) and [`hang_after`](Self::hang_after)
-/// break a stream. They also break a response that is not streamed, if a stream of the same response would break. Only
-/// the last call of these three methods takes effect.
+/// break a stream. They also break a response that is not streamed, if the response as a stream would have enough
+/// events to break. Only the last call of these three methods takes effect.
 ///
 /// # Example
 ///

@@ -93,7 +93,7 @@ enum Event {
     },
     Usage(TokenUsage),
     Message(Message),
-    /// The end of a stream. `message` is `None` if it is the message of the last [`Event::Message`].
+    /// The end of a stream. `message` is `None` if the last [`Event::Message`] already has the same message.
     Response {
         id: String,
         model: String,
@@ -135,7 +135,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// Replaces placeholders by secrets. Leaves the outcome as it is if a secret is not valid in its place.
+    /// Replaces placeholders by secrets. Returns the outcome unchanged if the result would not be a valid outcome.
     pub(super) fn with_secrets(self, secrets: &Secrets) -> Self {
         self.mapped(&|value| secrets.restore(value)).unwrap_or(self)
     }
@@ -198,7 +198,7 @@ impl Outcome {
                     wait(ms, pace).await;
                     event
                 });
-                // Fused, because a receiver may be read after its end.
+                // The stream is fused, because a caller may call `recv` again after its end.
                 Ok(StreamHandle::from(StreamReceiver::new(events.fuse())))
             }
         }

@@ -25,7 +25,7 @@ struct Stored {
     /// messages and the other fields.
     #[serde(default)]
     continues: Option<usize>,
-    /// Fields that the earlier request has and this request has not.
+    /// Names of the fields that the earlier request has, but this request does not have.
     #[serde(default)]
     without: Vec<String>,
     request: Request,

@@ -24,7 +24,8 @@ pub struct Check {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Score {
-    /// The score. It is limited to the range from 0 to 1, and a number that is not finite counts as 0.
+    /// The score, from 0 to 1. A number outside of this range is limited to it, and a number that is not finite counts
+    /// as 0.
     pub value: f64,
     /// The reason for the score. May be empty for a full score.
     pub reason: String,
