@@ -133,7 +133,7 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
 
 /// The remaining steps of a tool call, as middleware receives them. These are the inner middleware and then the tool.
 ///
-/// [`run`](Self::run) runs these steps. It consumes the value, so middleware cannot run the tool twice.
+/// [`run`](Self::run) runs these steps. `run` consumes the `Next`, so middleware cannot run the tool twice.
 pub struct Next<'a> {
     /// The inner global middleware, outermost first.
     global: &'a [Arc<dyn ToolMiddleware>],
