@@ -19,8 +19,8 @@ pub(crate) fn root() -> &'static Path {
 /// Returns a command that runs the program `name` in the workspace's root.
 ///
 /// `cargo run` sets variables about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …). The command does
-/// not inherit these variables. Otherwise build scripts that depend on them would run again each time a developer
-/// switches between `cargo xtask test` and plain cargo.
+/// not inherit these variables. If it did, build scripts that depend on the variables would run again after each switch
+/// between `cargo xtask test` and plain cargo.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
