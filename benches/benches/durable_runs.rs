@@ -1,4 +1,4 @@
-//! Measures the steps per second of many concurrent durable runs. The floor is many threads that each sync a file.
+//! Measures the steps per second of many concurrent durable runs, compared with threads that each sync a file.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -16,9 +16,9 @@ use neuron_types::{ActivityOptions, CompletionRequest, DurableContext as _, Mess
 const ROUNDS: usize = 5;
 /// The measured numbers of concurrent runs.
 const RUNS: [usize; 3] = [1, 32, 1000];
-/// Number of threads of the floor. Each thread syncs its own file.
+/// Number of threads of the floor, the plain code for comparison. Each thread syncs its own file.
 const THREADS: usize = 32;
-/// Number of steps, or of syncs of the floor, in a round.
+/// Number of steps in a round. The floor (plain code for comparison) makes as many syncs.
 const STEPS: usize = 10_000;
 /// Length of a response, in bytes of text.
 const LENGTH: usize = 1 << 10;

@@ -1,6 +1,7 @@
 //! Measures the append of a turn to a stored session of 10 and of 10,000 messages.
 //!
-//! The floors are plain inserts of the same bytes into the same database, or an append of the same bytes to a file.
+//! Each storage is compared with a floor. A floor is a plain insert of the same bytes into the same database, or an
+//! append to a file.
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -65,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Measures the storage and its floor, and prints the result as a line of the table.
+/// Measures a storage and its floor (a plain insert), and prints the result as a line of the table.
 fn compare<S: VersionedSessionStorage>(
     name: &str,
     runtime: &Runtime,

@@ -13,8 +13,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = Options::from_args(ROUNDS);
     println!("| | a turn | more than without | / without | allocations |");
     println!("|---|---:|---:|---:|---:|");
-    // The first two cases must run before any subscriber is set, because tracing remembers for the whole process that a
-    // subscriber was set.
+    // The first two cases must run before a subscriber is set. After that, tracing remembers for the whole process that
+    // there was a subscriber.
     let unheard = [Listening::NoHook, Listening::Nobody];
     for row in compare(options.rounds(), &unheard)? {
         println!("{row}");
@@ -27,7 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Measures the cases, and returns a row of the table for each. The first case is the floor.
+/// Measures the cases, and returns a row of the table for each case. The first case is the baseline with which the
+/// other cases are compared.
 ///
 /// Each round runs every case once, so that other load on the machine affects all cases.
 fn compare(rounds: usize, cases: &[Listening]) -> Result<Vec<String>, Box<dyn std::error::Error>> {

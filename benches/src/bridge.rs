@@ -36,7 +36,7 @@ fn arguments() -> Value {
     json!({ "text": "hello" })
 }
 
-/// The tool of the server as a tool of neuron.
+/// The tool of an MCP server, called through neuron's bridge.
 #[expect(missing_debug_implementations, reason = "a tool has no `Debug`")]
 pub struct Bridge {
     tool: Arc<dyn ToolDyn>,
@@ -67,7 +67,7 @@ impl Bridge {
     }
 }
 
-/// A client of the SDK.
+/// The tool of an MCP server, called through the bare SDK.
 #[derive(Debug)]
 pub struct Sdk(RunningService<RoleClient, ()>);
 

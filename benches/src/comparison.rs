@@ -1,8 +1,9 @@
-//! Measures the library and its floor alternately, so that other load on the machine affects both.
+//! Measures the library and its floor alternately, so that other load on the machine affects both. The floor is the
+//! same work in minimal hand-written code.
 
 use std::time::{Duration, Instant};
 
-/// The median times of the library and its floor.
+/// The median times of the library and its floor, which is the same work in minimal hand-written code.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {
     /// Median time of the library.
@@ -46,7 +47,7 @@ fn time<T>(work: impl Fn() -> T) -> Duration {
     time
 }
 
-/// Returns the median of the items in this order.
+/// Returns the median of the items, in the order that the comparison function defines.
 ///
 /// # Panics
 ///

@@ -19,7 +19,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 const QUESTION: &str = "What is an echo?";
 
-/// Text whose pieces are the response.
+/// Text from which the streamed response is made.
 const ANSWER: &str = "A sound that comes back. ";
 
 /// A server of Anthropic's API on its own thread.

@@ -1,5 +1,5 @@
-//! The floor of a turn, which runs the same model and tool in a minimal hand-written loop. The loop has no hooks,
-//! limits, cancellation or errors.
+//! A minimal hand-written loop with the same model and tool, with which the agent loop is compared. The loop has no
+//! hooks, limits, cancellation or errors.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Steps of a durable run with the SQLite journal. The floor appends the same bytes to a file.
+//! Steps of a durable run with the SQLite journal, which are compared with appends of the same bytes to a file.
 
 pub mod floor;
 

@@ -1,5 +1,5 @@
-//! Appends a turn to a stored session. The floor of each database is a plain insert of the same bytes, with the same
-//! durability.
+//! Appends a turn to a stored session. Each storage is compared with its floor, a plain insert of the same bytes with
+//! the same durability.
 
 pub mod postgres;
 pub mod sqlite;

@@ -13,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 use crate::turn::{Cost, Unlimited, run_watched};
 
-/// A configuration of telemetry.
+/// A configuration of telemetry whose cost is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listening {
     /// The agent has no telemetry hook.
@@ -35,7 +35,7 @@ pub enum Listening {
 }
 
 impl Listening {
-    /// All configurations. The first one, without a hook, is the floor.
+    /// All configurations. The first one, without a hook, is the baseline of the comparison.
     pub const ALL: [Self; 8] = [
         Self::NoHook,
         Self::Nobody,

@@ -27,7 +27,7 @@ pub struct Cost {
     pub allocations: usize,
 }
 
-/// A record of the time and the allocation counters at each call of the model.
+/// Records the time and the allocation counters at each call of the model.
 #[derive(Debug, Default)]
 pub struct Clock(Mutex<Vec<(Instant, Stats)>>);
 
@@ -66,7 +66,7 @@ pub struct ToolCaller<'c> {
     pub turns: usize,
     /// Records the time of each call of the model.
     pub clock: &'c Clock,
-    /// Set if the model yields to the runtime once before each response, as a model over a network does.
+    /// `true` if the model yields to the runtime once before each response, as a model over a network does.
     pub waits: bool,
 }
 

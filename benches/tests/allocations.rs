@@ -4,7 +4,7 @@
 use neuron_benches::floor::run_by_hand;
 use neuron_benches::turn::{Cost, Unlimited, run_agent};
 
-/// Maximum ratio of the agent's allocations to the floor's allocations.
+/// Maximum ratio of the agent's allocations to the allocations of the floor, the hand-written loop.
 const AT_MOST_TIMES_THE_FLOOR: usize = 2;
 
 /// Returns the median number of allocations of the turns after the turn `after`. Some turns also grow a vector, so the

@@ -77,7 +77,7 @@ fn live_bytes() -> usize {
     stats.bytes_allocated - stats.bytes_deallocated
 }
 
-/// Calls `make`. Returns the value and the number of heap bytes that it keeps allocated.
+/// Calls `make`. Returns its value, and the number of heap bytes that stay allocated after the call.
 fn keeps<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let before = live_bytes();
     let value = make();

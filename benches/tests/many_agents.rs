@@ -91,7 +91,7 @@ fn client_without_a_server_fails() {
     assert!(String::from_utf8_lossy(&ended.stderr).contains("there is no server"));
 }
 
-/// Checks that all clients send the same requests. Otherwise the floor would not be comparable.
+/// Checks that all clients send the same requests, so that their costs are comparable.
 #[test]
 fn all_clients_send_the_same_requests() {
     let asked = |case: Case| {

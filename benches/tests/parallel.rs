@@ -4,7 +4,7 @@
 use neuron_benches::parallel::{TOOLS, run_agent, run_by_hand};
 use neuron_benches::turn::Cost;
 
-/// Maximum ratio of the agent's allocations to the floor's allocations.
+/// Maximum ratio of the agent's allocations to the allocations of the floor, the hand-written loop.
 const AT_MOST_TIMES_THE_FLOOR: usize = 5;
 
 fn median(costs: &[Cost]) -> usize {
@@ -19,7 +19,7 @@ fn concurrent_tools_allocate_at_most_five_times_the_floor() {
     for tools in TOOLS {
         let (floor, expected) = run_by_hand(100, tools).unwrap();
         let (agent, messages) = run_agent(100, tools).unwrap();
-        // The floor is comparable only if it does the same work.
+        // The hand-written loop is comparable only if it does the same work.
         assert_eq!(messages, expected);
         assert_eq!(messages.len(), 202);
         assert_eq!(messages[2].content.len(), tools);

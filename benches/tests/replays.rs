@@ -24,7 +24,7 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// Drives the run in the journal at `path` to its end. Returns the number of allocations.
+/// Runs or replays the durable run in the journal at `path` to its end. Returns the number of allocations.
 async fn drive(path: &Path, provider: ToolCaller<'_>) -> usize {
     let options = SqliteOptions::default().synchronous(Synchronous::Normal);
     let runs = SqliteRuns::open_with(path, options).await.unwrap();

@@ -23,7 +23,7 @@ fn request_encoding_does_not_copy_the_messages() {
             assert!(allocations >= 1, "nothing was counted");
             drop(body);
 
-            // The floor is comparable only if it encodes the same body.
+            // The hand-written encoder is comparable only if it encodes the same body.
             let (body, by_hand) =
                 ((api.library)(request.view()).unwrap(), (api.floor)(request.view()));
             let json = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();

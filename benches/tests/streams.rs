@@ -1,5 +1,4 @@
-//! Checks that the hand-written decoders return the same result as the providers. Otherwise the floors would not be
-//! comparable.
+//! Checks that the hand-written decoders return the same result as the providers, so that their times are comparable.
 
 use neuron_benches::stream::{Chunks, PIECES, vendors};
 

@@ -15,8 +15,8 @@
 //!
 //! # Limits
 //!
-//! - An item in a private module may be importable under other paths only. The `pub use` lines show
-//!   them.
+//! - The printed path of an item in a private module may differ from its import paths. The `pub use` lines show the
+//!   import paths.
 //! - Items of `#[doc(hidden)]` modules are not listed, even if they are re-exported.
 //! - Items that a macro generates are not listed, except those written in its call, as in `pin_project!`. Traits from
 //!   blanket implementations and auto traits are not listed either.

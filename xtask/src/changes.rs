@@ -41,7 +41,8 @@ impl Changes {
         Ok(Self { base, files })
     }
 
-    /// Returns the content of a file in the commit `base`, or an empty text if the file did not exist.
+    /// Returns the content of a file in the commit [`base`](Self::base). Returns an empty text if the file did not
+    /// exist in this commit.
     pub(crate) fn text_before(&self, file: &str) -> String {
         git(&["show", &format!("{}:./{file}", self.base)]).unwrap_or_default()
     }

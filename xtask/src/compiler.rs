@@ -1,5 +1,5 @@
-//! Excludes the packages that this machine's compiler cannot build, and reports each. Some members of the workspace
-//! require a newer compiler than the other members.
+//! Excludes the packages that this machine's compiler is too old to build, and prints the name of each. Some members of
+//! the workspace require a newer compiler than the other members.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -22,7 +22,7 @@ pub(crate) fn builds(package: &Package) -> Result<bool, String> {
     Ok(!too_new()?.contains(&package.name))
 }
 
-/// Returns the names of the packages that require a newer compiler. The first call reports each of them.
+/// Returns the names of the packages that require a newer compiler. The first call also prints each name.
 fn too_new() -> Result<&'static [String], String> {
     static TOO_NEW: OnceLock<Result<Vec<String>, String>> = OnceLock::new();
     TOO_NEW.get_or_init(find).as_deref().map_err(Clone::clone)

@@ -67,7 +67,7 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
 }
 
 /// Compares the `text` block on a page with the output of an example. The comparison stops at a line `…` of the block.
-/// Durations are ignored.
+/// Numbers before `ms` are ignored.
 ///
 /// # Errors
 ///
@@ -87,7 +87,7 @@ fn compare(page: &str, output: &str) -> Result<(), String> {
     }
 }
 
-/// Returns the words of a line, without each number before `ms`.
+/// Returns the words of a line, without numbers before `ms`.
 fn without_durations(line: &str) -> String {
     let mut words: Vec<&str> = line.split_whitespace().collect();
     while let Some(place) = words.iter().position(|word| *word == "ms") {

@@ -1,8 +1,9 @@
-//! The command `cargo xtask faults`, which tests the loop's tests with deliberate faults in a copy of the source, one
-//! at a time.
+//! The command `cargo xtask faults`, which checks that the tests of the agent loop find deliberate faults in a copy of
+//! its source.
 //!
-//! The model of the loop (`crates/neuron-loop/tests/model`) must fail for each fault. If the model does not cover the
-//! faulty code, the fault names another test that must fail.
+//! The command puts one fault at a time into the copy. The model of the loop (`crates/neuron-loop/tests/model`), a test
+//! with random cases, must then fail. If the model does not cover the faulty code, the list of faults names another
+//! test that must fail.
 //!
 //! cargo-mutants generates a mutant for every function and cannot use a given list. The faults of our list are mistakes
 //! that a person would make, so they measure the quality of the model and not the coverage of lines.
@@ -21,12 +22,11 @@ const CASES: &str = "20000";
 /// Time limit for the model on the source without a fault.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Minimum time limit for the model on the source with a fault. The limit is ten times the duration without a fault,
-/// and a longer run counts as an endless loop.
+/// Minimum time limit for the model on the source with a fault. The time limit itself is ten times the duration without
+/// a fault. A longer run counts as an endless loop.
 const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
 
-/// Maximum number of affected faults in a sample. Of the faults that the changes do not affect, the sample has every
-/// 16th.
+/// Maximum number of faults in a sample that are in changed code. Of all other faults, the sample contains every 16th.
 const SAMPLE: usize = 16;
 
 const LOOP: &str = "crates/neuron-loop/src/";
@@ -35,7 +35,7 @@ const MODEL: &str = "crates/neuron-loop/tests/model/";
 
 const LIST: &str = "crates/neuron-loop/tests/model/faults.txt";
 
-/// The faults of the list that a run tries.
+/// The faults of the list that a run of the command tries.
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
     All,
@@ -229,7 +229,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Builds and runs a test of `tests/it` in the copy. `None` runs the model.
+    /// Builds and runs a test of `tests/it` in the copy. If `test` is `None`, runs the model.
     fn try_test(&self, test: Option<&str>, limit: Duration) -> Result<Verdict, String> {
         let mut program = process::program(self.build(test.map_or("model", |_| "it"))?);
         program.env("MODEL_CASES", CASES).env("RUST_BACKTRACE", "0").stdin(Stdio::null());

@@ -44,7 +44,7 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
 }
 
 /// Sets the environment variables of a test command so that its tests skip the programs that could not be downloaded.
-/// Otherwise the tests would try the downloads again.
+/// Without these variables, the tests would try the downloads again.
 pub(crate) fn hide_missing(command: &mut Command) {
     let missing = MISSING.lock().unwrap_or_else(PoisonError::into_inner);
     command.envs(missing.iter().map(|variable| (variable, "none")));

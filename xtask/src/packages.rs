@@ -12,7 +12,7 @@ use crate::{compiler, process};
 pub(crate) fn check() -> Result<(), String> {
     let workspace = workspace::members()?;
     let folder = workspace.target_directory.join("packages");
-    // The remains of an earlier run could hide a missing file.
+    // Remove the files of an earlier run, because they could hide a missing file.
     if folder.exists() {
         fs::remove_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
     }
@@ -22,7 +22,7 @@ pub(crate) fn check() -> Result<(), String> {
             crates.push(package);
         }
     }
-    // Without the build in a temporary folder, because cargo would build each crate alone.
+    // `--no-verify` disables cargo's test build, because cargo would build each crate alone.
     let mut package = process::cargo(["package", "--no-verify", "--allow-dirty", "--target-dir"]);
     package.arg(&folder);
     package.args(crates.iter().flat_map(|package| ["--package", &package.name]));
@@ -45,7 +45,7 @@ pub(crate) fn check() -> Result<(), String> {
     );
     let file = unpacked.join("Cargo.toml");
     fs::write(&file, manifest).map_err(|error| cannot(&file, &error))?;
-    // The dependencies in the versions of the workspace, so that a new release elsewhere does not fail this step.
+    // The build uses the dependency versions of the workspace. A new release of a dependency must not break this step.
     let lock = unpacked.join("Cargo.lock");
     fs::copy(process::root().join("Cargo.lock"), &lock).map_err(|error| cannot(&lock, &error))?;
     let mut build = process::cargo(["check", "--workspace", "--all-features", "--target-dir"]);

@@ -1,7 +1,7 @@
 //! Reports a check that is skipped because a prerequisite is missing on this machine. On a developer's machine the run
 //! continues with a message. On CI the run fails.
 
-/// Prints a line that the check `what` is skipped because of `reason`. Returns an error if the environment variable
+/// Prints that the check with the name `what` is skipped, and the reason. Returns an error if the environment variable
 /// `CI=true` is set.
 pub(crate) fn not_checked(what: &str, reason: &str) -> Result<(), String> {
     println!("not checked: {what} ({reason})");

@@ -19,8 +19,8 @@ pub(crate) fn root() -> &'static Path {
 /// Returns a command that runs the program `name` in the workspace's root.
 ///
 /// `cargo run` sets variables about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …). The command does
-/// not inherit these variables. Otherwise build scripts that depend on them would run again each time a developer
-/// switches between `cargo xtask test` and plain cargo.
+/// not inherit these variables. If it did, build scripts that depend on the variables would run again after each switch
+/// between `cargo xtask test` and plain cargo.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
@@ -49,13 +49,13 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
     command
 }
 
-/// Set if cargo must build without incremental data and debug information.
+/// `true` if cargo must build without incremental data and debug information.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// Disables incremental data and debug information for all later builds, unless the target folder has incremental data
 /// already.
 ///
-/// In a fresh clone, as on CI, the data would not be used and would be half of the target folder.
+/// In a fresh clone, as on CI, nothing would use these data, and they would be half of the target folder.
 pub(crate) fn build_once_in(target: &Path) {
     let kept = fs::read_dir(target.join("debug/incremental")).into_iter().flatten().flatten();
     let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");

@@ -10,7 +10,7 @@ use crate::{compiler, prerequisites, process, workspace};
 
 const VENDORS: [&str; 3] = ["anthropic", "openai", "ollama"];
 
-/// A Python with the vendors' official clients.
+/// The Python program with the vendors' official clients.
 const CLIENTS: Program = Program {
     id: "sdks",
     name: "the vendors' clients for Python",

@@ -43,7 +43,7 @@ pub(crate) fn check() -> Result<(), String> {
 /// has no suitable compiler.
 fn command(target_directory: &Path) -> Result<Command, String> {
     let mut command = process::cargo(["check", "--target", TARGET]);
-    // In a separate folder, because another compiler version would otherwise invalidate the usual build.
+    // The build has a separate folder, because the other compiler version would invalidate the usual build.
     command.env("CARGO_TARGET_DIR", target_directory.join("wasm"));
     if !has_installed_target() {
         let rustc = debian::rustc(target_directory)?;

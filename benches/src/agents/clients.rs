@@ -36,7 +36,7 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 pub struct Case {
     /// The kind of client.
     pub client: Client,
-    /// Set if the client requests streamed responses.
+    /// `true` if the client requests streamed responses.
     pub streamed: bool,
     name: &'static str,
 }
@@ -81,8 +81,8 @@ impl FromStr for Case {
     }
 }
 
-/// Returns the script of the server, which has `agents` tool calls, `others` texts for other clients, and `agents`
-/// texts.
+/// Returns the replies of the server in order. They are `agents` tool calls, then `others` texts for additional
+/// requests, then `agents` texts.
 ///
 /// Replies are sent in the order of the requests. The server must therefore not send a reply before it has received the
 /// first request of every agent.
@@ -132,7 +132,7 @@ impl Clients {
         };
     }
 
-    /// Sends one additional request. The server sends no response before it arrives.
+    /// Sends one additional request. The server sends its responses only after this request has arrived.
     ///
     /// # Errors
     ///

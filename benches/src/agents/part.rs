@@ -20,7 +20,7 @@ use crate::ALLOCATOR;
 /// the kernel's accept queue, and would then wait for seconds.
 const AHEAD: usize = 1_000;
 
-/// Number of requests after which the server process reports its total.
+/// Number of requests between two reports. The server process reports how many requests it has received.
 const STEP: usize = 250;
 
 /// Runs the server process or the client process, as the program's arguments say.
@@ -47,11 +47,12 @@ pub fn play() -> ExitCode {
 /// standard output.
 async fn serve(agents: usize) -> Result<(), Failure> {
     std::thread::spawn(|| {
-        // End of input means that the parent process has exited, or that it ends this process.
+        // The input ends when the parent process exits, or when the parent wants this process to end.
         io::stdin().read_to_end(&mut Vec::new()).ok();
         std::process::exit(0);
     });
-    // The client process sends the additional request when all agents wait. Then the server sends its responses.
+    // The server holds all responses until `agents + 1` requests have arrived. The client process sends the last of
+    // them when all agents wait.
     let server = AnthropicServer::builder().gather(agents + 1).start(script(agents, 1)).await?;
     tell(&server.url())?;
     for count in (1..=agents).filter(|count| count % STEP == 0 || *count == agents) {
@@ -104,7 +105,7 @@ async fn ask(case: Case, agents: usize) -> Result<(), Failure> {
     Ok(tell(&measured.write())?)
 }
 
-/// Waits until the server has received `count` requests. Returns an error if a client ends earlier.
+/// Waits until the server process has reported `count` received requests. Returns an error if a client ends earlier.
 async fn wait_for(
     arrived: &mut watch::Receiver<usize>,
     count: usize,

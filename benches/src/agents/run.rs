@@ -25,7 +25,8 @@ pub struct Measured {
 /// A running measurement. Dropping the value kills its processes and waits until they have ended.
 #[derive(Debug)]
 pub struct Run {
-    // The client must be dropped before the server. It would report an error if the server ended first.
+    // This field is before `server`, so that the client is dropped first. The client would report an error if the
+    // server ended before it.
     client: Part,
     server: Part,
     output: Option<std::process::ChildStdout>,
@@ -135,7 +136,7 @@ impl Drop for Part {
     }
 }
 
-/// Checks that the limit of open files allows a connection for each of `agents` agents.
+/// Checks that the limit of open files is high enough for one connection per agent.
 ///
 /// # Errors
 ///

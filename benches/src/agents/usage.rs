@@ -31,7 +31,7 @@ pub(super) fn peak_memory() -> io::Result<usize> {
     kilobytes.map(|number: usize| number * 1024).ok_or_else(|| unexpected("status"))
 }
 
-/// Returns the maximum to which this process can raise its limit of open files (the hard limit).
+/// Returns the hard limit of open files, which is the maximum to which this process can raise its limit.
 pub(super) fn most_open_files() -> io::Result<usize> {
     let limits = read("limits")?;
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"));

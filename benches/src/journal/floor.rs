@@ -1,4 +1,5 @@
-//! The floor of a journal, which appends the bytes of an entry to a file and calls `fdatasync`.
+//! The minimal code with which the journal is compared. It appends the bytes of an entry to a file and calls
+//! `fdatasync`.
 
 use std::fs::File;
 use std::io::{self, Write};

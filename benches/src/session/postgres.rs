@@ -1,4 +1,4 @@
-//! The PostgreSQL storage, and its floor.
+//! The PostgreSQL storage, and the plain insert with which the storage is compared.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! The SQLite storage, and its floor.
+//! The SQLite storage, and the plain insert with which the storage is compared.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

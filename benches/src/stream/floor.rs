@@ -1,7 +1,8 @@
-//! The floor of a stream, a minimal decoder for each vendor that returns every text delta and the final text.
+//! Hand-written minimal decoders of each vendor's stream, with which the library's decoders are compared.
 //!
-//! A decoder searches for line ends, parses only the necessary fields without copying them, and allocates one `String`
-//! per delta. It does not support other kinds of content, errors, usage, and lines without the prefix `data: `.
+//! A decoder returns every text delta and the final text. It searches for line ends, parses only the necessary fields
+//! without copying them, and allocates one `String` per delta. It does not support other kinds of content, errors,
+//! usage, and lines without the prefix `data: `.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! Recorded exchanges with a model.
+//! Records the requests to a model and its responses in a file, and replays them in tests.
 
 mod difference;
 mod exchange;
@@ -49,14 +49,14 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 ///
 /// # Secrets
 ///
-/// The file has no HTTP headers. Keys of well-known services become `[KEY]`, and [`secret`](Self::secret) replaces other
-/// values, also if they are split over the pieces of a stream. Numbers are not replaced. Read the file before you store
-/// it.
+/// The file has no HTTP headers. Keys of well-known services become `[KEY]`, and [`secret`](Self::secret) replaces
+/// other values, also if they are split over the pieces of a stream. Numbers are not replaced. Check the file for
+/// further secrets before you commit it.
 ///
 /// # Errors of the vendor
 ///
-/// Errors that another attempt may not have, and a wrong key, are not recorded unless
-/// [`record_errors`](Self::record_errors) is set. So a recording without a key leaves the file as it is.
+/// Temporary errors, such as a rate limit, and the error for a wrong key are not recorded unless
+/// [`record_errors`](Self::record_errors) is set. A recording without a valid key therefore does not change the file.
 ///
 /// # The file
 ///
@@ -65,9 +65,11 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 /// since the previous piece. The file is replaced after each recorded exchange. An exchange that the caller dropped
 /// before its end is not recorded.
 ///
-/// A file belongs to one cassette. Clones share it, and a second cassette that records the same file is an error. Give
-/// each test a file of its own. A replay needs a provider with the same [`Provider::info`], because the agent loop asks
-/// it what can be forced. Its key may be empty.
+/// A file belongs to one cassette. Clones share the file. A second cassette that records the same file fails with an
+/// error. Give each test its own file.
+///
+/// A replay needs a provider with the same [`Provider::info`] as the recorded one, because the agent loop reads the
+/// provider's abilities from there. The key of the provider may be empty.
 ///
 /// # Example
 ///
@@ -109,7 +111,7 @@ pub struct Cassette<P> {
 
 type Normalize = Arc<dyn Fn(&mut CompletionRequest) + Send + Sync>;
 
-/// The use of a [`Cassette`].
+/// The mode of a [`Cassette`], which selects if the cassette replays or records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
@@ -152,10 +154,11 @@ pub enum CassetteMatching {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassettePace {
-    /// No waiting.
+    /// Sends everything immediately.
     #[default]
     Immediate,
-    /// The recorded times between the pieces of a stream, and before a whole response. They follow a paused tokio clock.
+    /// The recorded times between the pieces of a stream, and before a whole response. The waits use tokio's clock,
+    /// which a test can pause.
     Recorded,
 }
 
@@ -200,7 +203,7 @@ impl<P: Provider> Cassette<P> {
         self
     }
 
-    /// Records also the errors that another attempt may not have, such as a rate limit, and a wrong key.
+    /// Also records temporary errors, such as a rate limit, and the error for a wrong key.
     pub fn record_errors(mut self) -> Self {
         self.record_errors = true;
         self
@@ -257,7 +260,7 @@ impl<P: Provider> Cassette<P> {
         loaded.map_err(ProviderError::InvalidRequest)
     }
 
-    /// Returns the recording for a request, or a place for its recording.
+    /// Returns the recording for a request. If a new exchange must be recorded, returns a place for this exchange.
     fn find(&self, request: RequestRef<'_>) -> Result<Found, ProviderError> {
         let request = self.recorded_form(request)?;
         let mut tape = lock(&self.tape);

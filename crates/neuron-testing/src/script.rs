@@ -20,8 +20,8 @@ use serde_json::Value;
 /// - the stop reason is [`StopReason::ToolUse`] if the response calls tools, and [`StopReason::EndTurn`] otherwise
 ///
 /// [`end_early_after`](Self::end_early_after), [`fail_after`](Self::fail_after) and [`hang_after`](Self::hang_after)
-/// break a stream. They also break a response that is not streamed, if a stream of the same response would break. Only
-/// the last call of these three methods takes effect.
+/// break a stream. They also break a response that is not streamed, if the response as a stream would have enough
+/// events to break. Only the last call of these three methods takes effect.
 ///
 /// # Example
 ///
@@ -41,7 +41,7 @@ use serde_json::Value;
 #[must_use]
 pub struct Reply {
     content: Vec<ContentBlock>,
-    /// Set if the reply fails or hangs without sending any content.
+    /// The error or the endless wait that the reply has instead of content. `None` if the reply has content.
     instead: Option<Cut>,
     id: Option<String>,
     model: Option<String>,
@@ -236,8 +236,7 @@ impl Reply {
 
     /// Fills in the defaults of the reply.
     ///
-    /// Returns the response and its pace. Instead of the response, returns a [`Cut`] if the reply fails or hangs
-    /// without content.
+    /// Returns the response and its pace. If the reply fails or hangs without content, a [`Cut`] replaces the response.
     pub(crate) fn resolve(self, asked: Asked<'_>) -> (Result<CompletionResponse, Cut>, Pace) {
         let Self { content, instead, .. } = self;
         let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());

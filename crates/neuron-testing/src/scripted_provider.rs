@@ -120,8 +120,8 @@ impl ScriptedProvider {
 
     /// Records the request, takes the next reply and waits for the reply's delay.
     ///
-    /// Returns the response, its pace, and a handle that counts the call as open. Returns an error if the reply fails
-    /// or no reply is left.
+    /// Returns the response, its [`Pace`] (the delays and the break of the reply), and a handle that counts the call as
+    /// open. Returns an error if the reply fails or no reply is left.
     async fn answer(
         &self,
         request: CompletionRequest,
@@ -199,7 +199,7 @@ impl Provider for ScriptedProvider {
 /// A handle that counts a call or stream as open until the handle is dropped.
 type Open = Arc<()>;
 
-/// Creates the stream of a response, with the delays of `pace` and broken at its cut.
+/// Creates the stream of a response, with the delays of `pace`. If `pace` has a cut, the stream breaks there.
 fn stream_of(response: CompletionResponse, pace: Pace, open: Open) -> StreamReceiver {
     let Pace { cut, event_delay, chunk_chars, .. } = pace;
     let mut events = events(response, chunk_chars);

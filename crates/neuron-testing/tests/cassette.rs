@@ -1,4 +1,4 @@
-//! Exchanges that are recorded and replayed.
+//! Tests of `Cassette`, which records and replays the requests to a model and its responses.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ fn recording<P: Provider>(path: &Path, provider: P) -> Cassette<P> {
     Cassette::new(path, provider).mode(CassetteMode::Record)
 }
 
-/// A cassette whose provider has no replies, so that a call of the provider is an error.
+/// Creates a cassette that replays the file at `path`. Its provider has no replies, so any call of the provider fails.
 fn replaying(path: &Path) -> Cassette<ScriptedProvider> {
     Cassette::new(path, ScriptedProvider::default()).mode(CassetteMode::Replay)
 }
@@ -137,7 +137,7 @@ async fn errors_are_replayed_with_their_kind() {
     };
     check(recording(&path, vendor).record_errors()).await;
     check(replaying(&path).pace(CassettePace::Recorded)).await;
-    // An immediate replay does not make a retry wait.
+    // In an immediate replay, the error has no delay before a retry.
     let error = replaying(&path).complete_ref(asking("a").view()).await.unwrap_err();
     assert_eq!(error.retry_after(), Some(Duration::ZERO));
 }
@@ -148,7 +148,7 @@ async fn errors_that_may_pass_are_not_recorded() {
     let vendor = ScriptedProvider::new([Reply::text("one")]);
     recording(&path, vendor).complete_ref(asking("a").view()).await.unwrap();
     let before = std::fs::read_to_string(&path).unwrap();
-    // A new recording without a key leaves the file as it is.
+    // A new recording without a valid key fails and does not change the file.
     let vendor = ScriptedProvider::new([
         Reply::error(ProviderError::Authentication("no key".to_owned())),
         Reply::error(ProviderError::ServiceUnavailable("overloaded".to_owned())),
@@ -158,7 +158,7 @@ async fn errors_that_may_pass_are_not_recorded() {
     cassette.complete_stream_ref(asking("b").view()).await.unwrap_err();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), before);
     drop(cassette);
-    // What the request itself causes is recorded.
+    // Errors that the request itself causes are recorded.
     let vendor =
         ScriptedProvider::new([Reply::error(ProviderError::InvalidRequest("too much".to_owned()))]);
     recording(&path, vendor).complete_ref(asking("a").view()).await.unwrap_err();
@@ -368,7 +368,7 @@ async fn secrets_are_not_in_the_file_and_are_restored() {
     let cassette = with(recording(&path, vendor.clone()), TOKEN);
     cassette.complete_ref(request.view()).await.unwrap();
     events(&cassette, &asking("log in")).await;
-    // The vendor gets the request as it is.
+    // The vendor receives the request unchanged.
     assert_eq!(vendor.requests()[0], request);
     let file = std::fs::read_to_string(&path).unwrap();
     for text in [&file, &recorded_deltas(&path)] {
@@ -518,7 +518,7 @@ async fn damaged_file_is_an_error_that_names_it() {
     events(&cassette, &asking("a")).await;
     let whole = std::fs::read(&path).unwrap();
     let name = path.display().to_string();
-    // The last byte is the end of the last line.
+    // The last byte is only the line end after the last line.
     for end in 0..whole.len() - 1 {
         std::fs::write(&path, &whole[..end]).unwrap();
         let text = refusal(replaying(&path).complete_ref(asking("a").view()).await);
@@ -559,7 +559,8 @@ async fn file_that_cannot_be_written_fails_the_request() {
 
 const CHILD: &str = "CASSETTE_TEST_PATH";
 
-/// Runs in a child process, because tests must not change the environment of other tests.
+/// Checks that the environment variable sets the mode. The test runs in a child process, because it must not change the
+/// environment of other tests.
 #[tokio::test]
 async fn variable_sets_the_mode() {
     if let Some(path) = std::env::var_os(CHILD) {
@@ -609,7 +610,8 @@ fn message() -> impl Strategy<Value = Message> {
     })
 }
 
-/// A conversation, and the number of its messages in each request with the maximum number of tokens.
+/// Generates requests that each contain the beginning of one conversation. The length of the beginning and the maximum
+/// number of tokens are random.
 fn requests() -> impl Strategy<Value = Vec<CompletionRequest>> {
     let messages = prop::collection::vec(message(), 1..8);
     let cuts = prop::collection::vec((0_usize..8, prop::option::of(1_usize..3)), 1..8);

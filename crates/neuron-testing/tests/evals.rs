@@ -1,4 +1,4 @@
-//! Evals of agents.
+//! Tests of evals, which run an agent with test cases and score its runs.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use neuron_types::{AgentResult, ContentBlock, Message, ProviderError, StopReason
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Returns a result without an agent.
+/// Creates the result of a run with this response and these tool calls, without running an agent.
 fn result(response: &str, calls: &[(&str, Value)]) -> AgentResult {
     let calls = calls.iter().enumerate().map(|(index, (name, input))| ContentBlock::ToolUse {
         id: index.to_string(),
@@ -175,7 +175,7 @@ async fn equal_names_are_an_error() {
     Eval::new("eval").cases(cases).run(async |_| Err("no")).await;
 }
 
-/// Some vendors send calls in blocks of their own, which are stored as they are.
+/// Checks that a tool call in a vendor's own kind of content block, which is stored unchanged, counts as a call.
 #[tokio::test]
 async fn call_in_a_raw_block_is_a_call() {
     let call =
@@ -332,7 +332,7 @@ async fn judge_scores_by_criteria_and_its_failures_count_as_zero() {
         Reply::text("```json\n{\"score\": 1}\n```"),
         Reply::text(r#"{"score": 70}"#),
         Reply::text("I like it."),
-        // The judge asks again after a limit, and gives up after three errors.
+        // The judge repeats its request after a rate limit, and gives up after three errors.
         Reply::error(ProviderError::RateLimit { retry_after: Some(Duration::from_secs(20)) }),
         Reply::text(r#"{"score": 0.9}"#),
         Reply::error(ProviderError::Timeout(Duration::from_secs(1))),

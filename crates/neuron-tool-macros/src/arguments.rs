@@ -165,8 +165,8 @@ pub(crate) enum Static {
     Reference,
 }
 
-/// Returns the first token of a type that cannot be used in an associated type without generics, and its description
-/// for an error. Returns `None` if the type can be used.
+/// Finds a part of a type that cannot be used in an associated type without generics, such as a lifetime. Returns its
+/// first token, and its description for an error. Returns `None` if the type can be used.
 pub(crate) fn unnameable(
     tokens: TokenStream,
     allowed: Static,
@@ -178,7 +178,7 @@ pub(crate) fn unnameable(
                 let is_lifetime = matches!(
                     tokens.peek(), Some(TokenTree::Punct(next)) if next.as_char() == '\''
                 );
-                // A result may be a `&'static`. An argument must be owned.
+                // A result may be a `&'static` reference. An argument must be owned.
                 if allowed == Static::Lifetime || !is_lifetime {
                     return Some((token, "a reference"));
                 }

@@ -11,14 +11,14 @@ use syn::{Attribute, Meta, Token};
 pub(crate) struct Attributes<'a> {
     /// The attribute `#[doc(hidden)]`, for every generated item with a name.
     pub(crate) hidden: Vec<&'a Attribute>,
-    /// The attribute `#[deprecated]`, for the generated tool. Other code uses only this item.
+    /// The attribute `#[deprecated]`, for the generated tool, which is the only generated item that users name.
     pub(crate) deprecated: Vec<&'a Attribute>,
     /// The lints that the original item allows or expects, as a comma-separated list for `#[allow(…)]`.
     pub(crate) lints: TokenStream,
 }
 
 impl<'a> Attributes<'a> {
-    /// Collects the attributes of the original item, and leaves them there.
+    /// Collects the attributes to copy from the original item, which keeps them.
     pub(crate) fn of(attributes: &'a [Attribute]) -> Self {
         let is = |name| move |attribute: &&Attribute| attribute.path().is_ident(name);
         let mut lints = TokenStream::new();

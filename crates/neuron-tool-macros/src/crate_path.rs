@@ -22,7 +22,8 @@ pub(crate) fn neuron_tool(given: Option<&Path>) -> TokenStream {
     quote!(::neuron_tool)
 }
 
-/// Returns the name by which the user's crate refers to a package. Returns `None` if it does not depend on the package.
+/// Returns the name by which the user's crate refers to a package. Returns `None` if the crate does not depend on the
+/// package.
 fn name_of(package: &str) -> Option<Ident> {
     let name = match crate_name(package).ok()? {
         FoundCrate::Name(name) => name,

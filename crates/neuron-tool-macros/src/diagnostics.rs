@@ -22,7 +22,8 @@ impl Diagnostics {
         }
     }
 
-    /// Evaluates `value` if there are no errors. Otherwise returns all errors as one.
+    /// Calls `value` and returns its result if there are no errors. If there are errors, returns all of them as one
+    /// error.
     pub(crate) fn or(
         self,
         value: impl FnOnce() -> syn::Result<TokenStream>,

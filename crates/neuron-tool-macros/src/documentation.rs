@@ -14,8 +14,8 @@ pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
         let text = text.trim();
         return (!text.is_empty()).then(|| quote!(#text));
     }
-    // A line is not a literal, as in `#[doc = include_str!("…")]`. Its text is only known after the expansion of the
-    // inner macro, so generate code that joins the lines.
+    // At least one line is not a literal, as in `#[doc = include_str!("…")]`. Its text is not known before the inner
+    // macro is expanded, so generate code that joins the lines.
     let lines = lines.iter().map(|line| match text(line) {
         Some(text) => quote!(#text),
         None => quote!(#line),

@@ -28,7 +28,7 @@ pub(crate) fn expand(options: TokenStream, item: TokenStream) -> TokenStream {
     check_signature(&function.sig, &mut diagnostics);
     let parameters = arguments::take(function.sig.inputs.iter_mut(), &mut diagnostics);
     let tool = diagnostics.or(|| expand_tool(read, &function, &container, &parameters));
-    // After an error, still return the function. Otherwise its callers would also fail to compile.
+    // After an error, still return the function, so that its callers do not report further errors.
     let tool = tool.unwrap_or_else(|error| error.to_compile_error());
     // The author of a tool cannot comply with these lints. A tool must be `async` without generics, and its
     // documentation is for the model.

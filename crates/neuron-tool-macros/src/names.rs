@@ -24,7 +24,7 @@ pub(crate) fn item(name: &Ident, suffix: &str) -> Ident {
         camel.extend(chars.next().into_iter().flat_map(char::to_uppercase));
         camel.push_str(chars.as_str());
     }
-    // The name may start with a digit after leading underscores were removed. An identifier must not.
+    // Leading underscores were removed, so the name may start with a digit. An identifier must not start with a digit.
     if camel.starts_with(|first: char| first.is_ascii_digit()) {
         camel.insert(0, '_');
     }
@@ -37,7 +37,8 @@ pub(crate) fn snake_case(name: &Ident) -> String {
     let is_upper = |index: usize| chars.get(index).is_some_and(|char| char.is_uppercase());
     let mut snake = String::new();
     for (index, char) in chars.iter().enumerate() {
-        // A word starts at a capital letter after a small letter, or before one, as the `G` in `HTTPGet`.
+        // A word starts at a capital letter that follows a small letter, or that precedes a small letter, as the `G` in
+        // `HTTPGet`.
         let follows_lower = index > 0 && !is_upper(index - 1);
         let precedes_lower = chars.get(index + 1).is_some_and(|next| next.is_lowercase());
         if is_upper(index) && index > 0 && (follows_lower || precedes_lower) {

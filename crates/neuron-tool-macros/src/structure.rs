@@ -109,7 +109,7 @@ fn expand_tool(
         span,
     }
     .expand();
-    // The struct of arguments implements `Tool` too. All its methods call the unit struct.
+    // The struct of arguments implements `Tool` too. All its methods call the methods of the generated unit struct.
     let same = quote_spanned! {span=>
         #[allow(deprecated, #lints)]
         #[automatically_derived]

@@ -7,7 +7,7 @@ use syn::{Attribute, Ident, LitStr};
 use crate::documentation;
 use crate::options::Options;
 
-/// The values of a tool that come from its options and its doc comment.
+/// The name, title, description and settings of a tool, from its options and its doc comment.
 pub(crate) struct Description {
     name: LitStr,
     /// Expression of type `Option<&str>`.
@@ -30,7 +30,7 @@ impl Description {
         attributes: &[Attribute],
     ) -> syn::Result<Self> {
         let name = match options.name {
-            // `Options` has checked this name already.
+            // A name from the options was checked when the options were parsed.
             Some(name) => name,
             None => match crate::names::problem(&name.value()) {
                 Some(problem) => {

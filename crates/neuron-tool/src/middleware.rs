@@ -133,7 +133,7 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
 
 /// The remaining steps of a tool call, as middleware receives them. These are the inner middleware and then the tool.
 ///
-/// [`run`](Self::run) runs these steps. It consumes the value, so middleware cannot run the tool twice.
+/// [`run`](Self::run) runs these steps. `run` consumes the `Next`, so middleware cannot run the tool twice.
 pub struct Next<'a> {
     /// The inner global middleware, outermost first.
     global: &'a [Arc<dyn ToolMiddleware>],
@@ -158,7 +158,7 @@ pub(crate) struct Nested<'a> {
 }
 
 impl<'a> Next<'a> {
-    /// Creates the chain of a call without a durable context.
+    /// Creates the chain of a call, which is its middleware and the tool. The chain has no durable context.
     pub(crate) fn new(
         global: &'a [Arc<dyn ToolMiddleware>],
         own: &'a [Arc<dyn ToolMiddleware>],
@@ -214,8 +214,8 @@ impl<'a> Next<'a> {
         if let [middleware, own @ ..] = self.own {
             return middleware.process(call, ctx, Next { own, ..self });
         }
-        // Panics are also caught around the whole chain. They are caught here too, so that middleware receives the
-        // result of a tool that panicked.
+        // A panic of the tool is caught here, so that the middleware receives an error result. Panics of middleware are
+        // caught around the whole chain.
         Box::pin(panic::catch(&call.name, move || self.call_tool(&call.input, ctx)))
     }
 

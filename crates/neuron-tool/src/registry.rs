@@ -326,14 +326,14 @@ impl ToolRegistry {
         self.tools.is_empty()
     }
 
-    /// Adds global middleware, which wraps every call. It is inside global middleware that was added before.
+    /// Adds global middleware, which wraps every call. Earlier global middleware is outside of the new middleware.
     pub fn add_middleware(&mut self, middleware: impl ToolMiddleware + 'static) -> &mut Self {
         self.global.push(Arc::new(middleware));
         self
     }
 
-    /// Adds middleware that wraps the calls of one tool. It is inside the global middleware, and inside middleware of
-    /// the tool that was added before. The tool may be registered later.
+    /// Adds middleware that wraps the calls of one tool. The global middleware, and earlier middleware of the tool, are
+    /// outside of the new middleware. The tool may be registered later.
     pub fn add_tool_middleware(
         &mut self,
         tool: &str,
@@ -344,7 +344,8 @@ impl ToolRegistry {
     }
 
     /// Adds middleware that wraps the calls of several tools. The tools share the middleware, including its counters
-    /// and limits. Otherwise the effect is that of [`add_tool_middleware`](Self::add_tool_middleware) for each tool.
+    /// and limits. Apart from this, the effect is the same as [`add_tool_middleware`](Self::add_tool_middleware) for
+    /// each tool.
     ///
     /// # Example
     ///
@@ -431,8 +432,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] with the first tool that cannot run. This is a tool that only runs a program, if
-    /// there is no sandbox, or a tool that the sandbox refuses.
+    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool cannot run if it only starts a program
+    /// and there is no sandbox, or if the sandbox refuses the tool.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
@@ -572,7 +573,7 @@ impl ToolSet for ToolRegistry {
     }
 }
 
-/// Returns `true` if all vendors accept the name of a tool. It has 1 to 64 ASCII letters, digits, `_` or `-`.
+/// Returns `true` if all vendors accept the name of a tool. A valid name has 1 to 64 ASCII letters, digits, `_` or `-`.
 fn is_valid(name: &str) -> bool {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || char == '_' || char == '-';
     (1..=64).contains(&name.len()) && name.chars().all(is_allowed)

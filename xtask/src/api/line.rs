@@ -10,7 +10,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Creates the line of the item at `path`. The gates precede the text.
+    /// Creates the line of the item at `path`. The gates (`cfg` attributes) precede the text.
     pub(super) fn new(path: &str, gates: &[String], text: String) -> Self {
         let mut words = gates.to_vec();
         words.push(text);
@@ -40,7 +40,7 @@ pub(super) fn layout(tokens: impl ToTokens) -> String {
     line.trim_end_matches(',').replace(",)", ")")
 }
 
-/// Returns `true` if a blank is necessary between the line so far and the next word.
+/// Returns `true` if the next word must be separated from the line so far by a blank.
 fn wants_blank(line: &str, word: &str) -> bool {
     if line.is_empty()
         || line.ends_with(['(', '[', '<', '&', '?', '!', '*', '#'])

@@ -65,7 +65,8 @@ pub(super) fn is_hidden(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Returns the gates in `outer`, followed by the `cfg` attributes in `attributes` that are not among them.
+/// Returns the gates in `outer`, which are `cfg` attributes, followed by further `cfg` attributes in `attributes`.
+/// Duplicates are left out.
 pub(super) fn with_gates(outer: &[String], attributes: &[Attribute]) -> Vec<String> {
     let mut gates = outer.to_vec();
     for attribute in attributes.iter().filter(|attribute| attribute.path().is_ident("cfg")) {
@@ -77,7 +78,7 @@ pub(super) fn with_gates(outer: &[String], attributes: &[Attribute]) -> Vec<Stri
     gates
 }
 
-/// Returns the items in the call of a macro such as `pin_project!`. Every other item is returned unchanged.
+/// Returns the items in the call of a macro such as `pin_project!`. Returns any other item unchanged.
 fn written_out(item: Item) -> Vec<Item> {
     if let Item::Macro(call) = &item
         && call.ident.is_none()

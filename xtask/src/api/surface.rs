@@ -1,5 +1,5 @@
-//! Creates the sorted lines of a crate. This module decides which `impl` blocks and re-exports are listed, and at which
-//! path.
+//! Creates the sorted lines of a crate for the listing of its public API. This module decides which `impl` blocks and
+//! re-exports are listed, and at which path.
 
 use std::collections::{BTreeMap, BTreeSet};
 

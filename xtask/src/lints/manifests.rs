@@ -7,10 +7,10 @@ use crate::compiler::numbers;
 use crate::process;
 use crate::workspace::{self, Package};
 
-/// The newest version of the other project that has some of our names in the public registry.
+/// The newest version of an unrelated project whose packages have some of our names in the public registry.
 const FOREIGN: &str = "0.4.0";
 
-/// The folder `crates/` has exactly the packages for users.
+/// Checks that all packages in `crates/` can be published, and no other packages.
 #[test]
 fn packages_for_users_can_be_published_and_no_others() {
     let mut problems = Vec::new();
@@ -26,7 +26,7 @@ fn packages_for_users_can_be_published_and_no_others() {
     assert_none(&problems);
 }
 
-/// Returns the missing parts of a package for a registry.
+/// Returns the reasons why a package cannot be published to a registry, such as a missing license.
 fn missing(package: &Package) -> Vec<String> {
     let name = &package.name;
     let mut missing = Vec::new();

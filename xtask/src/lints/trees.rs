@@ -15,7 +15,7 @@ const PACKAGES: [(&str, usize); 6] = [
 /// Maximum number of crates for combinations of the features of `neuron`.
 const FEATURES: [(&str, usize); 12] = [
     ("anthropic", 82),
-    // The default.
+    // The default features.
     ("anthropic,macros", 88),
     ("openai", 82),
     ("ollama", 84),

@@ -11,8 +11,8 @@ use neuron_testkit::fetch::fill_once;
 
 use crate::{compiler, process};
 
-/// Debian's package of the compiler. The libraries have versions in their package names, so they are found through its
-/// dependencies.
+/// Name of Debian's package of the compiler. The names of its library packages contain versions, so these packages are
+/// found as dependencies.
 const COMPILER: &str = "rustc-web";
 const SOURCES: &str = "rust-web-src";
 const LIBRARY_PREFIXES: [&str; 2] = ["libstd-rust-web", "libllvm"];
@@ -32,7 +32,7 @@ exec "$root/usr/bin/rustc" "$@"
 /// Arguments of `apt-cache` that list all direct and indirect dependencies of a package.
 const DEPENDS: &str = "depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces --no-enhances";
 
-/// Returns the path of the compiler. Downloads the compiler if the target folder has no working one.
+/// Returns the path of the compiler. Downloads the compiler if the target folder has no working compiler.
 pub(super) fn rustc(target_directory: &Path) -> Result<PathBuf, String> {
     let folder = target_directory.join("wasm-toolchain");
     fill_once(&folder, |folder| verify(&folder.join("rustc")), fetch).map_err(|reason| {

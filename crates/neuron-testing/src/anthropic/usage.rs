@@ -1,7 +1,7 @@
 //! Token counts in Anthropic's format.
 //!
 //! Anthropic's count of prompt tokens excludes cached tokens. Its totals exclude compaction and advisor passes, which
-//! it reports under `iterations`.
+//! are reported only under `iterations`. A pass is one run of a model within the same call.
 
 use neuron_types::{TokenUsage, UsageIteration};
 use serde_json::{Value, json};
@@ -10,8 +10,8 @@ use crate::json::{merge, sparse};
 
 /// Returns the `usage` of the `message_start` event. It has the counts of the prompt and one output token.
 ///
-/// If the call has several passes, the counts are those of the first pass. `message_delta` at the end of the stream has
-/// the totals.
+/// If the call has several passes (runs of a model), the counts are those of the first pass. The `message_delta` event
+/// at the end of the stream has the totals.
 pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     let counts = match usage.iterations.as_deref() {
         Some([first, ..]) => counts(first),
@@ -34,7 +34,7 @@ pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     merge(counts(&call(usage)), sparse(others))
 }
 
-/// Returns the totals of a call without the passes that Anthropic excludes from its totals.
+/// Returns the totals of a call, without the compaction and advisor passes that Anthropic excludes.
 fn call(usage: &TokenUsage) -> UsageIteration {
     let less = |all: Option<usize>, pass: Option<usize>| {
         all.map(|count| count.saturating_sub(pass.unwrap_or_default()))
@@ -57,8 +57,8 @@ fn call(usage: &TokenUsage) -> UsageIteration {
     all
 }
 
-/// Returns the counts of a pass under Anthropic's names. Our `input_tokens` includes cached tokens and Anthropic's does
-/// not, so they are subtracted.
+/// Returns the counts of a pass, one run of a model in a call, under Anthropic's names. Cached tokens are subtracted
+/// from `input_tokens`, because Anthropic's count excludes them.
 fn counts(pass: &UsageIteration) -> Value {
     let (read, created) = (pass.cache_read_tokens, pass.cache_creation_tokens);
     let cached = read.unwrap_or_default() + created.unwrap_or_default();

@@ -62,7 +62,7 @@ pub(super) enum Outcome {
 /// An event of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Piece {
-    /// Time since the previous piece in milliseconds, or since the request.
+    /// Time since the previous piece in milliseconds. For the first piece, the time since the request.
     ms: u64,
     #[serde(flatten)]
     event: Event,
@@ -93,7 +93,7 @@ enum Event {
     },
     Usage(TokenUsage),
     Message(Message),
-    /// The end of a stream. `message` is `None` if it is the message of the last [`Event::Message`].
+    /// The end of a stream. `message` is `None` if the last [`Event::Message`] already has the same message.
     Response {
         id: String,
         model: String,
@@ -121,7 +121,8 @@ impl Outcome {
     ///
     /// # Errors
     ///
-    /// Returns the reason if the result is not an outcome any more. The secrets would otherwise stay in the file.
+    /// Returns the reason if the JSON with the placeholders is not a valid outcome. The outcome then still contains the
+    /// secrets, so it must not be stored.
     pub(super) fn remove_secrets(&mut self, secrets: &Secrets) -> Result<(), String> {
         if let Self::Stream(pieces) = self {
             Event::remove_secrets(pieces, secrets);
@@ -134,7 +135,7 @@ impl Outcome {
         Ok(())
     }
 
-    /// Replaces placeholders by secrets. Leaves the outcome as it is if a secret is not valid in its place.
+    /// Replaces placeholders by secrets. Returns the outcome unchanged if the result would not be a valid outcome.
     pub(super) fn with_secrets(self, secrets: &Secrets) -> Self {
         self.mapped(&|value| secrets.restore(value)).unwrap_or(self)
     }
@@ -197,7 +198,7 @@ impl Outcome {
                     wait(ms, pace).await;
                     event
                 });
-                // Fused, because a receiver may be read after its end.
+                // The stream is fused, because a caller may call `recv` again after its end.
                 Ok(StreamHandle::from(StreamReceiver::new(events.fuse())))
             }
         }
@@ -239,7 +240,7 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Records an event. Returns `true` if it is the last event of a stream.
+    /// Records an event. Returns `true` if the event is the last one of the stream.
     pub(super) fn take(&mut self, event: &StreamEvent) -> bool {
         let Some(recorded) = Event::record(event, &mut self.message) else { return false };
         let now = Instant::now();
@@ -250,7 +251,8 @@ impl Recorder {
         is_last
     }
 
-    /// Returns `true` if the stream has a whole message, so that it is usable without its last event.
+    /// Returns `true` if the whole message has been recorded. The recording is then usable even if the last event of
+    /// the stream is missing.
     pub(super) fn has_message(&self) -> bool {
         self.message.is_some()
     }

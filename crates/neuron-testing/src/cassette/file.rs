@@ -25,7 +25,7 @@ struct Stored {
     /// messages and the other fields.
     #[serde(default)]
     continues: Option<usize>,
-    /// Fields that the earlier request has and this request has not.
+    /// Names of the fields that the earlier request has, but this request does not have.
     #[serde(default)]
     without: Vec<String>,
     request: Request,
@@ -78,11 +78,11 @@ pub(super) fn write(path: &Path, exchanges: &[Exchange]) -> Result<(), String> {
         fs::create_dir_all(folder).map_err(fails)?;
     }
     let text = text(exchanges);
-    // An exchange that a replay could not read must fail where it is recorded.
+    // If a replay could not read the file, the error must be reported now, while recording.
     if let Err(error) = serde_json::from_str::<File>(&text) {
         return Err(format!("cannot record in the cassette {}: {error}", path.display()));
     }
-    // Renamed, so that a process that ends meanwhile leaves the file as it was.
+    // Write a new file and rename it. If the process ends during the write, the old file is unchanged.
     let mut new = path.as_os_str().to_owned();
     new.push(format!(".{}.new", std::process::id()));
     fs::write(&new, text).and_then(|()| fs::rename(&new, path)).map_err(fails)
@@ -108,7 +108,8 @@ fn text(exchanges: &[Exchange]) -> String {
                 let _ = write!(text, "      \"stream\": [\n{pieces}\n      ]");
             }
             outcome => {
-                // An object with one field, whose braces are the braces of the exchange.
+                // The outcome is an object with one field. Its braces are left out, because the exchange has the
+                // braces.
                 let fields = indented(outcome, 4);
                 let fields = fields.trim_start_matches("{\n").trim_end_matches('}').trim_end();
                 text.push_str(fields);
@@ -121,7 +122,7 @@ fn text(exchanges: &[Exchange]) -> String {
     format!("{{\n  \"neuron_cassette\": {VERSION},\n  \"exchanges\": [\n{exchanges}\n  ]\n}}\n")
 }
 
-/// Returns a value as indented JSON. The first line is not indented, and the others by `spaces` more.
+/// Returns a value as indented JSON. Every line except the first is indented by `spaces` additional spaces.
 fn indented(value: &impl Serialize, spaces: usize) -> String {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
     text.replace('\n', &format!("\n{}", " ".repeat(spaces)))

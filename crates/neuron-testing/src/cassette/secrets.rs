@@ -33,7 +33,7 @@ const KEYS: [&str; 22] = [
 const KEY_BYTES: usize = 20;
 /// The replacement of a key.
 const KEY: &str = "[KEY]";
-/// Fields whose texts belong to the format. Their values are names such as `assistant`, and never secret.
+/// Fields of the file format whose values are fixed names such as `assistant`. These values are never secret.
 const NAMES: [&str; 4] = ["type", "role", "stop_reason", "kind"];
 
 /// The secret values with their names.
@@ -161,7 +161,7 @@ fn escaped(text: &str) -> String {
     json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }
 
-/// Applies a function to all texts of a JSON value except the names of the format.
+/// Applies a function to all texts of a JSON value, except the values of the fields in [`NAMES`].
 fn map_texts(value: &mut Value, map: &impl Fn(&str) -> String) {
     match value {
         Value::String(text) => *text = map(text),

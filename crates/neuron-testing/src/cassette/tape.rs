@@ -22,7 +22,7 @@ static RECORDED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 pub(super) struct Tape {
     path: PathBuf,
     state: State,
-    /// The entry in [`RECORDED`]. `None` unless this tape records.
+    /// The path that this tape has added to [`RECORDED`]. `None` unless this tape records.
     recorded: Option<PathBuf>,
 }
 
@@ -45,7 +45,7 @@ enum State {
 #[derive(Debug)]
 struct Recording {
     request: Request,
-    /// `None` until the exchange has ended.
+    /// The response or the error. `None` until the exchange has ended.
     outcome: Option<Outcome>,
     /// Number of requests that have used the recording.
     uses: usize,
@@ -104,11 +104,12 @@ impl Tape {
         }
     }
 
-    /// Enters the file into [`RECORDED`].
+    /// Adds the path of the file to [`RECORDED`], so that no other cassette records the same file.
     ///
     /// # Errors
     ///
-    /// Returns the reason if another cassette records the file. Each would remove the exchanges of the other.
+    /// Returns the reason if another cassette records the file. Each cassette would overwrite the exchanges of the
+    /// other one.
     fn claim(&mut self) -> Result<(), String> {
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         if !lock(&RECORDED).insert(path.clone()) {
@@ -135,7 +136,8 @@ impl Tape {
         }
     }
 
-    /// Takes the outcome of the first matching recording that was used least. `None` if no recording matches.
+    /// Takes the outcome of the least used matching recording, and of the first one if several are equal. Returns
+    /// `None` if no recording matches.
     pub(super) fn take(
         &mut self,
         request: &Request,

@@ -69,8 +69,8 @@ impl Case {
     /// Reads cases from a JSON list.
     ///
     /// Each case has a `name` and an `input`, and optionally `data` and `expect`. The fields of `expect` are
-    /// `response`, `response_contains`, `calls`, `call_order`, `never_calls`, `max_tokens` and `max_turns`. They stand
-    /// for the functions of [`Check`] with these names, and `response` for [`Check::response_is`].
+    /// `response`, `response_contains`, `calls`, `call_order`, `never_calls`, `max_tokens` and `max_turns`. Each field
+    /// adds the check of the same name in [`Check`], and `response` adds [`Check::response_is`].
     ///
     /// # Errors
     ///

@@ -24,7 +24,8 @@ pub struct Check {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Score {
-    /// The score. It is limited to the range from 0 to 1, and a number that is not finite counts as 0.
+    /// The score, from 0 to 1. A number outside of this range is limited to it, and a number that is not finite counts
+    /// as 0.
     pub value: f64,
     /// The reason for the score. May be empty for a full score.
     pub reason: String,
@@ -43,7 +44,7 @@ impl Score {
     }
 }
 
-/// `true` is a full score, and `false` is 0.
+/// Converts `true` to the score 1, and `false` to the score 0.
 impl From<bool> for Score {
     fn from(passes: bool) -> Self {
         Self::new(if passes { 1.0 } else { 0.0 }, "")
@@ -57,7 +58,7 @@ impl From<f64> for Score {
     }
 }
 
-/// `Ok` is a full score. `Err` is 0 with the reason.
+/// Converts `Ok` to the score 1, and `Err` to the score 0 with the error as the reason.
 impl<E: fmt::Display> From<Result<(), E>> for Score {
     fn from(result: Result<(), E>) -> Self {
         match result {
@@ -224,7 +225,7 @@ impl fmt::Debug for Check {
     }
 }
 
-/// Returns the tool calls of a run for a reason.
+/// Returns the names of the called tools as a text for the reason of a score.
 fn called(run: &Run) -> String {
     let calls: Vec<String> =
         run.tool_calls().map(|(name, arguments)| format!("`{name}` with {arguments}")).collect();
@@ -234,8 +235,8 @@ fn called(run: &Run) -> String {
     }
 }
 
-/// Returns `true` if a value has all fields of another value. Lists and plain values must be equal. Numbers are compared
-/// by value, because a model may write 5 as 5.0.
+/// Returns `true` if `value` has all fields of `part`, also in nested objects. Lists and plain values must be equal.
+/// Numbers are compared by value, because a model may write 5 as 5.0.
 fn contains(value: &Value, part: &Value) -> bool {
     match (value, part) {
         (Value::Object(fields), Value::Object(part)) => part

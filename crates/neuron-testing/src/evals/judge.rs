@@ -64,8 +64,8 @@ impl<P: Provider + Clone + 'static> Judge<P> {
 
     /// Returns a check of the response by criteria. Set [`Check::threshold`], because a judge seldom gives a full score.
     ///
-    /// A failed request is repeated twice if another attempt may succeed. After that, and if the response is not the
-    /// requested JSON with a score from 0 to 1, the score is 0 with the reason.
+    /// A request that fails with a temporary error is repeated up to twice. If all requests fail, or if the response is
+    /// not the requested JSON with a score from 0 to 1, the score is 0. The reason then contains the error.
     pub fn check(&self, criteria: impl Into<String>) -> Check {
         let (judge, criteria) = (self.clone(), criteria.into());
         Check::new_async(format!("judge: {criteria}"), move |case, run| {
@@ -89,7 +89,7 @@ impl<P: Provider + Clone + 'static> Judge<P> {
         run: &Run,
     ) -> Result<Result<Judgement, String>, ProviderError> {
         let (input, response) = (case.input(), run.response());
-        // JSON, so that no text of the agent can look like a part of the question.
+        // The texts are sent as JSON, so that no text of the agent can look like a part of the question.
         let asked = json!({ "criteria": criteria, "input": input, "response": response });
         let request = CompletionRequest {
             model: self.model.clone(),
@@ -100,7 +100,7 @@ impl<P: Provider + Clone + 'static> Judge<P> {
                 schema: json!({
                     "type": "object",
                     "properties": {
-                        // First, so that the model thinks before it decides.
+                        // The reason comes before the score, so that the model thinks before it decides.
                         "reason": { "type": "string" },
                         "score": { "type": "number" },
                     },

@@ -8,8 +8,8 @@ use super::PassRate;
 
 /// The results of an [`Eval`](super::Eval).
 ///
-/// It is shown as text, and converted to JSON by [`to_json`](Self::to_json) and to JUnit's XML by
-/// [`to_junit`](Self::to_junit).
+/// `Display` shows the report as text. [`to_json`](Self::to_json) converts the report to JSON, and
+/// [`to_junit`](Self::to_junit) converts it to JUnit's XML.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -66,7 +66,7 @@ impl Report {
         rate_of(self.cases.iter().flat_map(|case| &case.runs))
     }
 
-    /// Asserts that at least a share of all runs passed, from 0 to 1.
+    /// Asserts that at least the share `minimum` of all runs passed. `minimum` is from 0 to 1.
     ///
     /// The rate of few runs varies by chance. Compare the threshold with the interval in [`PassRate`], and set
     /// [`Eval::repeat`](super::Eval::repeat) accordingly.
@@ -130,8 +130,8 @@ impl Report {
         xml
     }
 
-    /// Compares this report with the report of another agent, which is the baseline. Compares only the cases that both
-    /// have.
+    /// Compares this report with the report of another agent, which is the baseline. Only the cases that are in both
+    /// reports are compared.
     #[must_use]
     pub fn compare(&self, baseline: &Self) -> Comparison {
         let of = |report: &Self, name: &str| report.cases.iter().any(|case| case.name == name);
@@ -239,8 +239,8 @@ fn escaped(text: &str) -> String {
 
 /// The difference between the reports of two agents.
 ///
-/// The interval answers whether the agents differ with these cases. Whether they differ with other cases depends on how
-/// many and how various the cases are, and not on the number of runs.
+/// The confidence interval applies only to these cases. More runs make the interval smaller, but only more and more
+/// varied cases show how the agents differ in general.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -256,7 +256,7 @@ pub struct Comparison {
     pub high: f64,
     /// The cases whose pass rate differs, with the pass rate of the baseline and of the compared agent.
     pub changed: Vec<(String, PassRate, PassRate)>,
-    /// The names of the cases that only one report has. They are not compared.
+    /// The names of the cases that are in only one of the two reports. These cases are not compared.
     pub left_out: Vec<String>,
 }
 

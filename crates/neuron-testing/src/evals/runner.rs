@@ -104,7 +104,7 @@ impl Eval {
             .buffer_unordered(self.concurrency)
             .collect()
             .await;
-        // In the order of the cases.
+        // Runs end in any order. The report has the order of the cases.
         reports.sort_by_key(|(index, _)| *index);
         let mut reports = reports.into_iter().map(|(_, report)| report);
         let cases = self.cases.iter().map(|case| CaseReport {
@@ -148,7 +148,7 @@ impl Eval {
         }
     }
 
-    /// Runs work within the time limit. Returns the reason if it panics or takes too long.
+    /// Runs `work` within the time limit. Returns the reason as an error if `work` panics or takes too long.
     async fn guarded<T>(&self, work: impl Future<Output = T>) -> Result<T, String> {
         let work = AssertUnwindSafe(work).catch_unwind();
         match tokio::time::timeout(self.timeout, work).await {
@@ -199,8 +199,8 @@ impl Run {
         self.0.turns
     }
 
-    /// Returns the names and arguments of all tool calls in the conversation, in the model's order. They include the
-    /// calls from before this run, if the conversation did not begin with it.
+    /// Returns the names and arguments of all tool calls in the conversation, in the model's order. If the conversation
+    /// began before this run, earlier calls are included.
     pub fn tool_calls(&self) -> impl Iterator<Item = (&str, &Value)> {
         let calls = self.0.messages.iter().flat_map(Message::tool_uses);
         calls.map(|call| (call.name, call.input))

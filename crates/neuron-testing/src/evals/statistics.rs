@@ -37,14 +37,16 @@ impl PassRate {
         let middle = rate + Z * Z / (2.0 * n);
         let half = Z * (rate * (1.0 - rate) / n + Z * Z / (4.0 * n * n)).sqrt();
         let scale = 1.0 + Z * Z / n;
-        // The interval contains the rate, and rounding must not change that.
+        // The interval must contain the rate in spite of rounding errors.
         let low = ((middle - half) / scale).clamp(0.0, rate);
         let high = ((middle + half) / scale).clamp(rate, 1.0);
         Self { passed, runs, rate, low, high }
     }
 
-    /// Returns the difference to an earlier rate with its 95 % confidence interval (Newcombe's method from Wilson's
-    /// intervals, R. G. Newcombe, "Interval estimation for the difference between independent proportions", 1998).
+    /// Returns the difference to an earlier rate, and the lower and upper end of its 95 % confidence interval.
+    ///
+    /// The method is Newcombe's, which uses Wilson's intervals (R. G. Newcombe, "Interval estimation for the difference
+    /// between independent proportions", 1998).
     pub(super) fn difference(&self, before: &Self) -> (f64, f64, f64) {
         let difference = self.rate - before.rate;
         let below = (self.rate - self.low).hypot(before.high - before.rate);

@@ -1,5 +1,5 @@
 //! The HTTP layer of every loopback server. This layer accepts connections, records requests, and splits or breaks
-//! responses. It knows no vendor's format.
+//! responses. It is independent of the vendors' formats.
 
 mod body;
 mod plan;

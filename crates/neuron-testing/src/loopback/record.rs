@@ -85,7 +85,7 @@ pub(crate) struct Counts {
 }
 
 impl Record {
-    /// Records a request and returns the result of `then`.
+    /// Records a request, calls `then`, and returns its result.
     ///
     /// The first argument of `then` is the number of the request, counted from 1. No other request is recorded while
     /// `then` runs.
@@ -115,7 +115,8 @@ impl Record {
         *self.counts.borrow()
     }
 
-    /// Waits until `wanted` returns `true` for the server's counters. Checks them again after each change.
+    /// Waits until `wanted` returns `true` for the server's counters. `wanted` is called again after each change of a
+    /// counter.
     pub(crate) async fn wait_for(&self, wanted: impl FnMut(&Counts) -> bool) {
         // Fails only if the sender was dropped, and `self` holds the sender.
         let _ = self.counts.subscribe().wait_for(wanted).await;

@@ -75,9 +75,9 @@ struct Service {
     gather: usize,
 }
 
-/// Accepts connections until the listener is taken from its slot.
+/// Accepts connections until the server is dropped, which takes the listener from its slot.
 async fn accept(listener: Arc<Slot>, service: Arc<Service>) {
-    // Aborts the connections when this task ends.
+    // Dropping this set, when the task ends, aborts the tasks of all connections.
     let mut connections = JoinSet::new();
     loop {
         let accepted = poll_fn(|cx| {

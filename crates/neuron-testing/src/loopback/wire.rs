@@ -89,7 +89,8 @@ impl Wire {
         Self { padded: true, ..self }
     }
 
-    /// Applies the cut, then the split, to the steps of a body.
+    /// Cuts a body and then splits it into chunks, as the settings say. `steps` and the result are the steps that send
+    /// the body.
     ///
     /// [`Step::Wait`] steps keep their positions. Bytes from before and after a wait are never joined in one chunk.
     pub(crate) fn apply(&self, steps: Vec<Step>) -> Vec<Step> {
@@ -105,7 +106,8 @@ impl Wire {
     }
 }
 
-/// Keeps the first `bytes` bytes of a body. A body that is longer ends as `kind` says.
+/// Keeps the first `bytes` bytes of a body. `kind` determines how a longer body ends, which is normally or with a
+/// closed connection.
 fn cut(steps: Vec<Step>, bytes: usize, kind: CutKind) -> Vec<Step> {
     let mut left = bytes;
     let mut kept = Vec::with_capacity(steps.len());

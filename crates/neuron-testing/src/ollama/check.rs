@@ -178,7 +178,7 @@ fn check_options(options: &Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Ollama's shapes, and the error texts of Go's JSON decoder.
+/// Ollama's shapes (the structure of its requests), and the error texts of Go's JSON decoder.
 #[derive(Debug, Clone, Copy)]
 struct Wording;
 

@@ -11,7 +11,7 @@ use crate::vendor::message;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{status}: {message}")]
 pub struct ApiError {
-    /// The HTTP status. An error within a stream does not have it on the wire.
+    /// The HTTP status. Within a stream, an error is sent without a status.
     pub status: u16,
     /// The error text.
     pub message: String,
@@ -56,8 +56,8 @@ impl From<&ProviderError> for ApiError {
             E::InvalidRequest(_) => (400, "{}"),
             E::ContextWindowExceeded(_) => (400, "the input length exceeds the context length: {}"),
             E::ModelNotFound(_) => (404, "model '{}' not found"),
-            // Only the text, without the prefix of `StreamError`, because a provider converts the line to a
-            // `StreamError` again.
+            // The line has only `text`, without the prefix of `StreamError`. The provider that reads the line adds the
+            // prefix.
             E::StreamError(text) => return Self::new(500, text),
             _ => (500, "{}"),
         };

@@ -21,12 +21,12 @@ use crate::vendor::{
 /// A request that Ollama would reject gets an error in Ollama's format, and takes no reply from the script.
 /// [`check_chat_request`] and [`check_embed_request`] have the rules.
 ///
-/// Every other request gets the next reply. A chat is streamed as lines of JSON unless the request has
-/// `"stream": false`. A request for embeddings gets a 400 unless its reply is an [`EmbeddingResponse`]. A chat gets a
-/// 400 if its reply is an [`EmbeddingResponse`].
+/// Every other request gets the next reply. A chat is streamed as lines of JSON unless the request has `"stream":
+/// false`. A request for embeddings gets a 400 if the next reply is not an [`EmbeddingResponse`]. A chat gets a 400 if
+/// the next reply is an [`EmbeddingResponse`].
 ///
 /// No key is required unless the builder sets a key. If a [`Reply`](crate::Reply) breaks after a number of events, each
-/// line counts as an event. An error within a stream is a line that has only the text of the error.
+/// line counts as an event. An error within a stream is sent as a line whose only field is the error text.
 ///
 /// # Example
 ///

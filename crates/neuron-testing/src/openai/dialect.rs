@@ -162,7 +162,7 @@ impl Dialect {
         Self { signed_calls: true, ..self }
     }
 
-    /// Counts reasoning tokens in `total_tokens` but not in `completion_tokens`.
+    /// Includes the reasoning tokens in `total_tokens`, but not in `completion_tokens`.
     pub fn reasoning_beside(self) -> Self {
         Self { reasoning_beside: true, ..self }
     }

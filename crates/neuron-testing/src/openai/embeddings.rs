@@ -7,8 +7,8 @@ use crate::base64;
 
 /// Returns the JSON body that OpenAI sends for these embeddings.
 ///
-/// With `as_base64`, an embedding is the base64 text of its little-endian 32-bit floats. Otherwise it is an array of
-/// numbers.
+/// If `as_base64` is `true`, an embedding is the base64 text of its little-endian 32-bit floats. If `as_base64` is
+/// `false`, an embedding is an array of numbers.
 ///
 /// # Example
 ///

@@ -25,8 +25,8 @@ use crate::vendor::{
 /// [`check_chat_request`](super::check_chat_request), [`check_responses_request`](super::check_responses_request) and
 /// [`check_embeddings_request`](super::check_embeddings_request) have the rules.
 ///
-/// Every other request gets the next reply. A request for embeddings gets a 400 unless its reply is an
-/// [`EmbeddingResponse`]. Another request gets a 400 if its reply is an [`EmbeddingResponse`].
+/// Every other request gets the next reply. A request for embeddings gets a 400 if the next reply is not an
+/// [`EmbeddingResponse`]. A request for a message gets a 400 if the next reply is an [`EmbeddingResponse`].
 ///
 /// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts, including `[DONE]`.
 /// Chat Completions sends thinking in `reasoning_content`, as compatible servers do. The Responses API sends thinking
@@ -96,12 +96,12 @@ enum Endpoint {
 }
 
 impl OpenAiCall {
-    /// Returns the flag `name` in the request's `stream_options`, or `None` if it is not set.
+    /// Returns the flag `name` in the request's `stream_options`, or `None` if the request does not set the flag.
     fn option(&self, name: &str) -> Option<bool> {
         self.request.get("stream_options")?.get(name)?.as_bool()
     }
 
-    /// Returns `true` unless the request disables obfuscation.
+    /// Returns `true` if the stream must contain obfuscation, the padding that hides the lengths of tokens.
     fn includes_obfuscation(&self) -> bool {
         self.option("include_obfuscation") != Some(false)
     }
@@ -236,7 +236,8 @@ impl OpenAiApi {
         {
             let is_too_long = *code == "context_length_exceeded";
             *code = json!(error.status);
-            // The number does not identify this error, so llama.cpp sends its name in `type`.
+            // With a numeric code, the code does not identify this error, so llama.cpp sends the name of the error in
+            // `type`.
             if is_too_long && let Some(kind) = body.pointer_mut("/error/type") {
                 *kind = json!("exceed_context_size_error");
             }

@@ -1,4 +1,4 @@
-//! Checks the structure of a request against the shapes of a vendor.
+//! Checks the structure of a request against the shapes of a vendor. A shape describes an object with its fields.
 //!
 //! Each vendor lists the objects of its requests in a `shapes.json`. A shape lists the fields of an object and the kind
 //! of each field. A kind is another shape or one of these texts:
@@ -45,7 +45,7 @@ pub(crate) trait Wording: Copy + 'static {
     /// Returns the content of the vendor's `shapes.json`.
     fn shapes(self) -> &'static Value;
 
-    /// Returns `true` if the vendor ignores unknown fields. Default: `false`.
+    /// Returns `true` if the vendor accepts requests with unknown fields. Default: `false`.
     fn is_lenient(self) -> bool {
         false
     }
@@ -74,7 +74,7 @@ pub(crate) trait Wording: Copy + 'static {
 pub(crate) enum Null {
     /// Null is a value. It matches only the kinds that allow null.
     Value,
-    /// Null is the same as a missing field.
+    /// The vendor treats a field with null as missing.
     Missing,
     /// Null matches every kind.
     Fits,

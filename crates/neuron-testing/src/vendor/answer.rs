@@ -12,7 +12,7 @@ use crate::Wire;
 pub struct Call<D> {
     /// The model that the request names.
     pub model: String,
-    /// Set if the request asks for a streamed response.
+    /// `true` if the request asks for a streamed response.
     pub stream: bool,
     /// Other values of the request that determine the response, in the vendor's own type.
     pub detail: D,

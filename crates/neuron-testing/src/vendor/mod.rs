@@ -97,7 +97,7 @@ pub trait Vendor: Send + Sync + 'static {
     /// The type of the vendor's errors.
     type Error: Send;
 
-    /// Set if a server requires a key. The default key is [`VendorServer::API_KEY`].
+    /// `true` if a server requires an API key by default. The default key is [`VendorServer::API_KEY`].
     const NEEDS_KEY: bool = true;
 
     /// Checks a whole request, including its key and its model, and returns the values that determine the response.

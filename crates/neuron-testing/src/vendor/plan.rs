@@ -60,7 +60,7 @@ impl<V: Vendor> Desk<V> {
     }
 }
 
-/// Describes the last message of a request, for the error after the last reply of the script.
+/// Describes the last message of a request, for the error text if the script has no reply left.
 fn last_words(request: &RecordedRequest) -> String {
     let body = request.json.as_ref();
     let field = |key| body.and_then(|body| body.get(key));

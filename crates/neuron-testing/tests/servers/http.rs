@@ -13,7 +13,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) chunks: Vec<Vec<u8>>,
-    /// Set if the body ended normally. Not set if the connection was closed before the end.
+    /// `true` if the body ended normally, and `false` if the connection was closed before the end.
     pub(crate) complete: bool,
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::http::{self, exchange};
 
-/// A vendor that sends the text of a response, or one word per line if the response is streamed.
+/// A vendor that sends the plain text of a response. A streamed response has one word per line.
 #[derive(Debug, Default)]
 struct Plain {
     /// A text at the end of every response.

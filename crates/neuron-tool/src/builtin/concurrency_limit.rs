@@ -47,7 +47,7 @@ impl ToolMiddleware for ConcurrencyLimit {
         Box::pin(async move {
             let token = &ctx.cancellation_token;
             match token.run_until_cancelled(self.permits.acquire()).await {
-                // A call can be cancelled and get its permit at the same time. It must not start then.
+                // If a call is cancelled at the same time as it gets its permit, the call must not start.
                 Some(Ok(_permit)) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

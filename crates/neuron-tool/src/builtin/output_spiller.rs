@@ -98,7 +98,8 @@ impl ToolMiddleware for OutputSpiller {
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            // An output of the reader with its notice may exceed the maximum. It must not be stored again.
+            // A piece of a stored output, with its notice, may exceed the maximum. Such an output of the reader must
+            // not be stored again.
             let is_reader = next.definition().name == OutputReader::NAME;
             let output = next.run(call, ctx).await?;
             Ok(if is_reader { output } else { self.spill(output, ctx).await })

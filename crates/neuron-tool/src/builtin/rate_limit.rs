@@ -73,7 +73,7 @@ impl ToolMiddleware for RateLimit {
             }
             let token = &ctx.cancellation_token;
             match token.run_until_cancelled(self.acquire()).await {
-                // A call can be cancelled at the same time as its wait ends. It must not start then.
+                // If a call is cancelled at the same time as its wait ends, the call must not start.
                 Some(()) if !token.is_cancelled() => next.run(call, ctx).await,
                 _ => Err(ToolError::Cancelled),
             }

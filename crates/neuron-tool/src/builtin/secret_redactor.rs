@@ -22,9 +22,9 @@ const REDACTED: &str = "[redacted]";
 /// of their environment variable. Secrets that a tool encodes, for example in Base64, are not detected.
 ///
 /// Add this middleware after middleware that truncates or stores outputs, such as
-/// [`OutputFormatter`](super::OutputFormatter) and [`OutputSpiller`](super::OutputSpiller). Then it sees the outputs
-/// before they are shortened. In a shortened output, a part of a secret may remain, which cannot be detected. Texts
-/// that the outer middleware adds are not redacted.
+/// [`OutputFormatter`](super::OutputFormatter) and [`OutputSpiller`](super::OutputSpiller). The redactor then receives
+/// the outputs before they are shortened. A shortened output may contain only a part of a secret, which cannot be
+/// detected. Texts that the outer middleware adds are not redacted.
 ///
 /// # Example
 ///

@@ -76,7 +76,7 @@ impl ToolMiddleware for TimeoutMiddleware {
             let limit = self.limit(&call.name);
             // A child token is also cancelled with the run, but does not cancel the run.
             let token = ctx.cancellation_token.child_token();
-            // The guard cancels the token when it is dropped, also if the future of the call is dropped.
+            // Dropping the guard cancels the token. The guard is also dropped if the future of the call is dropped.
             let guard = token.clone().drop_guard();
             let ctx = ToolContext { cancellation_token: token, ..ctx.clone() };
             let mut work = pin!(next.run(call, &ctx));

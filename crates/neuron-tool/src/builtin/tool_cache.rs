@@ -46,7 +46,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// registry.add_middleware(ToolCache::new(Duration::from_secs(300)));
 /// ```
 pub struct ToolCache {
-    /// Lifetime of a cached output.
+    /// Time for which a cached output is used.
     keep: Duration,
     /// Maximum number of cached outputs.
     max_entries: usize,
@@ -146,12 +146,12 @@ impl ToolCache {
     }
 }
 
-/// Invalidates the outputs of pure tools before and after a call that may change data. The `Drop` implementation
-/// ensures this even if the call is dropped.
+/// Guard that removes the cached outputs of pure tools before and after a call that may change data. `Drop` removes
+/// them the second time, even if the call is cancelled.
 struct InvalidateReads<'a>(&'a ToolCache);
 
 impl<'a> InvalidateReads<'a> {
-    /// Invalidates the outputs for the first time.
+    /// Removes the outputs before the call, and returns the guard that removes them again after the call.
     fn begin(cache: &'a ToolCache) -> Self {
         cache.invalidate_reads();
         Self(cache)

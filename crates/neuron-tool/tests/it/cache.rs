@@ -142,7 +142,7 @@ async fn idempotent_output_is_cached_for_attempts_of_one_call() {
         ("idempotent", "k2", "1"),
         ("once", "k1", "2"),
         ("once", "k1", "3"),
-        // Calls of other tools do not invalidate the output of an idempotent call.
+        // Calls of other tools do not remove the cached output of an idempotent call.
         ("idempotent", "k1", "0"),
         ("idempotent", "", "4"),
         ("idempotent", "", "5"),
@@ -164,7 +164,7 @@ async fn oldest_outputs_are_removed_at_the_limit() {
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
 }
 
-/// Regression test. Equal parallel calls of one response all ran, because no call had an output yet.
+/// Regression test. Equal parallel calls of one response once all ran, because none of them had a cached output yet.
 #[tokio::test(start_paused = true)]
 async fn concurrent_equal_calls_run_once() {
     for (name, key) in [("pure", ""), ("idempotent", "key")] {
@@ -210,8 +210,8 @@ async fn waiting_call_runs_after_a_failure_unless_cancelled() {
     assert_eq!(second, ("cancelled".into(), 1));
 }
 
-/// Regression test. A call waited for an equal call and received its output, although another tool had changed the data
-/// meanwhile.
+/// Regression test. A call that waited for an equal call received an outdated output. Another tool had changed the data
+/// while both calls were in progress.
 #[tokio::test(start_paused = true)]
 async fn waiting_call_ignores_an_output_from_before_a_change() {
     let registry = counting(cache());
@@ -221,8 +221,8 @@ async fn waiting_call_ignores_an_output_from_before_a_change() {
     assert_eq!(ends, ("0".into(), "1".into(), "2".into()));
 }
 
-/// Regression test. A cache was shared by the tools of two servers. It returned the output of a tool of the other
-/// server with the same name.
+/// Regression test. Two servers with tools of the same name shared a cache. The cache returned the output of the wrong
+/// server's tool.
 #[tokio::test(start_paused = true)]
 async fn tools_with_the_same_name_have_separate_cached_outputs() {
     let cache = Arc::new(cache());

@@ -98,8 +98,8 @@ async fn invalid_input_becomes_a_limited_retry() {
     );
 }
 
-/// Regression test. Each invalid call of one response was counted. The run ended before the model received the first
-/// hint.
+/// Regression test. Several invalid calls of one response once counted as several retries. The run ended before the
+/// model received the first hint.
 #[tokio::test]
 async fn calls_of_one_response_count_once() {
     let mut registry = tools();

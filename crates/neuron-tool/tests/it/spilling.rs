@@ -22,7 +22,8 @@ fn image() -> ContentItem {
     ContentItem::Image { source: ImageSource::Url { url: "https://a/b.png".into() } }
 }
 
-/// Creates a registry with a tool that returns this content, the spiller, and its reader.
+/// Creates a registry with a tool that returns this content, an `OutputSpiller`, and the tool that reads its stored
+/// outputs.
 fn spilling(content: Vec<ContentItem>, limit: usize) -> ToolRegistry {
     let output = ToolOutput { content, structured_content: Some(json!(7)), is_error: true };
     with_store(output, MemoryOutputStore::new(), limit)
@@ -36,7 +37,7 @@ fn with_store(output: ToolOutput, store: impl OutputStore + 'static, limit: usiz
     registry
 }
 
-/// Returns the handle from the notice in an output.
+/// Returns the handle, the name of the stored text, from the notice in an output.
 fn handle(output: &ToolOutput) -> String {
     let text: String = output.content.iter().map(ContentItem::to_string).collect();
     text.split("handle `").nth(1).unwrap().split('`').next().unwrap().to_owned()
@@ -180,8 +181,8 @@ async fn output_of_another_session_cannot_be_read() {
     }
 }
 
-/// Regression test. Conversations without a session shared their texts, and handles were consecutive numbers. A model
-/// could guess a handle, or receive a handle by a prompt injection, and read the text of another user.
+/// Regression test. Handles of stored texts were once consecutive numbers, and conversations without a session shared
+/// their texts. A model could therefore guess a handle and read the text of another user.
 #[tokio::test]
 async fn handles_cannot_be_guessed() {
     let ctx = ToolContext::default();

@@ -8,7 +8,7 @@ use crate::shape::{Problem, Wording as _, words};
 /// tool call.
 pub(super) fn check_block(block: &Object<'_>, place: &str, betas: &[&str]) -> Result<(), ApiError> {
     let name = block.text("type")?;
-    // The shapes do not describe the fields of beta blocks, so these blocks are accepted unchecked.
+    // `shapes.json` does not describe the fields of beta blocks, so these blocks are accepted unchecked.
     if !betas.is_empty() && words(Wording.shape("places"), "beta").any(|beta| beta == name) {
         return Ok(());
     }

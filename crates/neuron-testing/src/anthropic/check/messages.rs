@@ -6,7 +6,7 @@ use super::ApiError;
 use super::blocks::{check_block, check_not_blank};
 use super::wording::{Object, invalid};
 
-/// Checks all messages of a request, then the order of their roles, then that every tool call has a result.
+/// Checks each message of a request, then the order of the roles, and then that every tool call has a result.
 pub(super) fn check_messages(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let messages = body.objects("messages");
     if messages.is_empty() {
@@ -78,11 +78,12 @@ fn check_message(
     Ok(())
 }
 
-/// Checks that the results of every turn's tool calls are in the next turn, and that call ids are unique.
+/// Checks that every tool call has its result in the next turn, and that call ids are unique. A turn is all consecutive
+/// messages of one role.
 fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
     let mut seen = HashSet::new();
     let mut open: Vec<&str> = Vec::new();
-    // The index of the message with the open calls, for the error text.
+    // The index of the message whose calls have no result yet, for the error text.
     let mut caller = 0;
     for turn in turns {
         check_results(turn, &open, caller)?;
@@ -98,7 +99,7 @@ fn check_calls(turns: &[Turn<'_>]) -> Result<(), ApiError> {
     check_open(caller, &open)
 }
 
-/// Checks that a turn begins with a result for every call in `open`, and has no results of other calls.
+/// Checks that a turn begins with a result for every call id in `open`, and has no results of other calls.
 ///
 /// `caller` is the index of the message with the calls, for the error text.
 fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), ApiError> {
@@ -124,8 +125,8 @@ fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), Ap
     check_open(caller, &missing)
 }
 
-/// Returns the error for calls without a result, unless `ids` is empty. `message` is the index of the message with the
-/// calls.
+/// Returns the error for tool calls without a result, or `Ok` if `ids` is empty. `ids` are the ids of these calls, and
+/// `message` is the index of their message.
 fn check_open(message: usize, ids: &[&str]) -> Result<(), ApiError> {
     if ids.is_empty() {
         return Ok(());

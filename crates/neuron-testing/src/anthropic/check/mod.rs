@@ -18,7 +18,7 @@ use crate::shape::{Problem, Wording as _, words};
 /// Checks the body of a request to the Messages API as Anthropic does.
 ///
 /// `betas` are the names in the `anthropic-beta` header. A field or block that is in beta is rejected unless `betas`
-/// has its name.
+/// contains the name of its beta.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ use crate::shape::{Problem, Wording as _, words};
 pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
     let body = Object::new(Wording, "", body)?;
     check_beta_fields(&body, betas)?;
-    // The shape is stricter than Anthropic, which accepts `max_tokens: 0` to warm its cache.
+    // The rules in `shapes.json` are stricter than Anthropic, which accepts `max_tokens: 0` to warm its cache.
     body.fits("request")?;
     if body.text("model")?.is_empty() {
         return Err(invalid("model: String should have at least 1 character"));
@@ -81,7 +81,8 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Returns `true` if one of `betas` enables the field or the context edit `name`. A `*` in the shapes means any beta.
+/// Returns `true` if one of `betas` enables the field or the context edit `name`. A `*` in `shapes.json` means any
+/// beta.
 fn is_available(name: &str, betas: &[&str]) -> bool {
     let mut needed = words(Wording.shape("betas"), name);
     needed.any(|beta| betas.contains(&beta) || beta == "*" && !betas.is_empty())
@@ -118,7 +119,7 @@ fn check_thinking(body: &Object<'_>) -> Result<(), ApiError> {
     }))
 }
 
-/// Checks the fields of every context edit, and that `betas` enables it.
+/// Checks the fields of every context edit, and that one of `betas` enables the edit.
 fn check_context_management(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let edits = Wording.shape("edit").as_object().into_iter().flatten().map(|(edit, _)| &**edit);
     let available: Vec<&str> = edits.filter(|edit| is_available(edit, betas)).collect();

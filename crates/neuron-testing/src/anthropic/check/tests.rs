@@ -36,19 +36,19 @@ fn refuses(fields: Value, expected: &str) {
     assert_eq!((error.status, error.kind.as_str()), (400, "invalid_request_error"));
 }
 
-/// Checks the error for a request with these `messages`.
+/// Checks that a request with these `messages` is rejected with the error text `expected`.
 #[track_caller]
 fn refuses_messages(messages: Value, expected: &str) {
     refuses(json!({"messages": messages}), expected);
 }
 
-/// Checks the error for a user message with this content block.
+/// Checks that a user message with this content block is rejected with the error text `expected`.
 #[track_caller]
 fn refuses_block(block: Value, expected: &str) {
     refuses_messages(json!([{"role": "user", "content": [block]}]), expected);
 }
 
-/// Checks the error for an assistant message with this content block.
+/// Checks that an assistant message with this content block is rejected with the error text `expected`.
 #[track_caller]
 fn refuses_answer(block: Value, expected: &str) {
     let messages = json!([

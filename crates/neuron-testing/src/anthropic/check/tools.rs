@@ -21,8 +21,8 @@ pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiEr
 
 /// Checks a tool definition. Tools that Anthropic defines need only a name, and their other fields are not checked.
 ///
-/// The types of Anthropic's tools end with a date. The shapes list the part before the date, so types are compared by
-/// prefix.
+/// The types of Anthropic's tools end with a date. `shapes.json` lists only the part before the date, so types are
+/// compared by prefix.
 fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let kind = tool.get("type").map_or("custom", |kind| kind.as_str().unwrap_or_default());
     let is_listed =

@@ -1,4 +1,4 @@
-//! Anthropic's error texts for a request that does not match its shape.
+//! Anthropic's error texts for a request that does not have the structure in `shapes.json`.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use crate::shape::{self, Null, Problem};
 /// An object in a request to Anthropic.
 pub(super) type Object<'a> = shape::Object<'a, Wording>;
 
-/// Anthropic's shapes and error texts.
+/// Anthropic's shapes (the structure of its requests) and error texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wording;
 

@@ -9,7 +9,8 @@ use super::wording::{Object, invalid, invalid_value, refused};
 
 /// Checks the input items of a request to the Responses API.
 ///
-/// The input may be missing, and outputs may have no call, if the request continues a conversation that OpenAI stores.
+/// If the request continues a conversation that OpenAI stores, the input may be missing, and an output may belong to a
+/// stored call.
 pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
     let earlier = ["previous_response_id", "conversation", "prompt"];
     let continues = earlier.iter().any(|key| body.fields.contains_key(*key));
@@ -91,7 +92,7 @@ fn check_followers(items: &[Item<'_>]) -> Result<(), ApiError> {
 
 /// Checks that each function call has an output, and that each output comes after its call.
 ///
-/// With `continues`, an output may belong to a call that OpenAI stores.
+/// If `continues` is `true`, an output may belong to a call that OpenAI stores.
 fn check_calls(items: &[Item<'_>], continues: bool) -> Result<(), ApiError> {
     let mut open = Vec::new();
     let mut seen = HashSet::new();

@@ -26,9 +26,9 @@ fn check_message(message: &Object<'_>, model: &str) -> Result<(), ApiError> {
         let text = format!("Unsupported value: '{path}' {what}");
         return Err(refused(&path, text).code("unsupported_value"));
     }
-    // The shape allows `annotations`, which OpenAI's SDK types do not have, because the SDK's documentation sends
-    // responses back unchanged. For the same reason it allows `reasoning` and `reasoning_content`, which this server
-    // sends.
+    // `shapes.json` allows the field `annotations`, although OpenAI's SDK types for requests do not have it. Clients
+    // send responses back unchanged, as in the SDK's documentation. For the same reason, the fields `reasoning` and
+    // `reasoning_content`, which this server sends, are allowed.
     message.tagged("chat_message", "role")?;
     check_content(message, role)?;
     let mut ids = HashSet::new();

@@ -5,8 +5,9 @@ use serde_json::Value;
 use super::ApiError;
 use super::wording::{Object, refused};
 
-/// Name prefixes of the reasoning models that reject sampling parameters as unsupported, instead of rejecting only the
-/// value.
+/// Name prefixes of the reasoning models whose error names a sampling parameter as unsupported.
+///
+/// For other reasoning models, the error names only the value as unsupported.
 const O_SERIES: [&str; 3] = ["o1", "o3", "o4"];
 
 /// Returns `true` if `model` is the name of a reasoning model.
@@ -84,7 +85,7 @@ pub(super) fn check_chat_parameters(body: &Object<'_>, model: &str) -> Result<()
     Ok(())
 }
 
-/// Returns the error for a parameter that the model does not support.
+/// Returns the 400 for a parameter that the model does not support.
 fn unsupported(key: &str) -> ApiError {
     let message = format!("Unsupported parameter: '{key}' is not supported with this model.");
     refused(key, message).code("unsupported_parameter")

@@ -1,4 +1,4 @@
-//! OpenAI's error texts for a request that does not match its shape.
+//! OpenAI's error texts for a request that does not have the structure in `shapes.json`.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use crate::shape::{self, Null, Problem};
 /// An object in a request to OpenAI.
 pub(super) type Object<'a> = shape::Object<'a, Wording>;
 
-/// OpenAI's shapes and error texts.
+/// OpenAI's shapes (the structure of its requests) and error texts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wording {
-    /// Set for servers that ignore unknown parameters.
+    /// `true` for servers that ignore unknown parameters.
     pub(super) is_lenient: bool,
 }
 

@@ -12,7 +12,8 @@ pub(super) struct KeyedMutex<K> {
 /// The mutex of a key.
 struct Entry {
     mutex: Arc<tokio::sync::Mutex<()>>,
-    /// Number of tickets for this key. The entry is removed when the last ticket is dropped.
+    /// Number of [`Ticket`]s for this key, one for each call that holds or waits for the mutex. The entry is removed
+    /// when the last ticket is dropped.
     calls: usize,
 }
 
@@ -23,7 +24,8 @@ impl<K> Default for KeyedMutex<K> {
 }
 
 impl<K: Eq + Hash + Clone> KeyedMutex<K> {
-    /// Creates a ticket for a key. Creates the mutex of the key if no other ticket for the key exists.
+    /// Creates a [`Ticket`], with which a call can lock the mutex of a key. Creates the mutex if no other ticket for
+    /// the key exists.
     pub(super) fn queue(&self, key: K) -> Ticket<'_, K> {
         let mut keys = self.keys();
         let entry =
@@ -82,7 +84,7 @@ mod tests {
         assert!(poll!(&mut second_waits).is_pending() && poll!(&mut third_waits).is_pending());
         drop(guard);
         assert!(poll!(&mut third_waits).is_pending());
-        // Dropped when it could have locked the mutex.
+        // The second call is dropped when the mutex is free for it, before it has locked the mutex.
         drop(second_waits);
         assert!(poll!(&mut third_waits).is_ready());
         drop(third_waits);
