@@ -43,7 +43,8 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_IDS.iter().find_map(|name| header(headers, name))
 }
 
-/// Returns the request id and all rate limit headers. At every vendor the names of these headers contain `ratelimit`.
+/// Returns the request id and all rate limit headers. These are the headers whose name contains `ratelimit`, as at
+/// every vendor.
 pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = request_id(headers).map(str::to_owned);

@@ -52,7 +52,7 @@ pub struct VendorError {
     message: Option<String>,
     /// The request id, if the body contains one.
     request_id: Option<String>,
-    /// Text that decides the class of the error. `None` if it is the message.
+    /// Text whose words decide the class of the error. `None` if the message decides it.
     wording: Option<String>,
 }
 
@@ -62,8 +62,8 @@ impl VendorError {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// Creates an error from a body without a known error format. `shown` is the message, and `wording` decides the
-    /// class.
+    /// Creates an error from a body without a known error format. `shown` becomes the message. The words in `wording`
+    /// decide the class of the error.
     pub(crate) fn foreign(shown: String, wording: String) -> Self {
         Self { wording: Some(wording), ..Self::new(shown) }
     }
