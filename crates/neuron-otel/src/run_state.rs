@@ -27,7 +27,7 @@ struct Current {
 
 /// The state of one run, for one hook.
 pub(crate) struct RunState {
-    /// Configuration of the hook. It also identifies the hook, because an agent may have several.
+    /// Configuration of the hook. Its address also identifies the hook, because an agent may have several hooks.
     config: Arc<Config>,
     /// Enclosing run of any hook. Set at the first poll, because the scopes of all hooks are opened before any of them
     /// is entered.
@@ -40,7 +40,7 @@ pub(crate) struct RunState {
     span: OnceLock<(Span, Instant)>,
     /// Set if the trace is not sampled. Computed at the first use.
     unsampled: OnceLock<bool>,
-    /// Creates the span of a replaying run when new work begins.
+    /// Function that creates the span of a replaying run. It is called when new work begins.
     begin: Mutex<Option<Box<dyn FnOnce() -> Span + Send>>>,
     /// Span of the current turn. Only the book's conventions have such spans.
     turn: Mutex<Option<Span>>,
@@ -113,7 +113,8 @@ impl RunState {
         None
     }
 
-    /// Polls the run as the current run of this thread, inside the run's span.
+    /// Calls `poll`, which polls the run. Meanwhile this run is the current run of the thread, and the run's span is
+    /// the current span.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let mut poll = || {
             let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
@@ -284,7 +285,7 @@ impl Activity {
             .is_some_and(|activity| activity.kind == Kind::ModelCall)
     }
 
-    /// Polls the operation as the current operation of this thread.
+    /// Calls `poll`, which polls the operation. Meanwhile this operation is the current operation of the thread.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
         self.outer.get_or_init(|| activity);
@@ -326,7 +327,8 @@ pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }
 
-/// Restores the previous run and the previous operation of this thread when it is dropped, even after a panic.
+/// A guard that restores the previous run and the previous operation of this thread when the guard is dropped, even
+/// after a panic.
 struct Restore(Current);
 
 impl Drop for Restore {
