@@ -52,8 +52,8 @@ impl WireFunction {
         if self.arguments.is_null() { &self.input } else { &self.arguments }
     }
 
-    /// Returns a sort key that is larger the more content the tool has. An empty stub is smaller than a fragment with
-    /// arguments, and such a fragment is smaller than the beginning of a call, which has a name.
+    /// Returns a sort key for the amount of content in the tool. A fragment with a name has the largest key, then a
+    /// fragment with arguments only, and then an empty stub.
     fn rank(&self) -> (bool, bool) {
         (!self.name.is_empty(), !lenient::is_blank(self.arguments()))
     }

@@ -43,15 +43,15 @@ pub(super) fn streamed(deltas: impl IntoIterator<Item = Value>) -> Vec<u8> {
     [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat()
 }
 
-/// Returns the byte position at which the line of the finish reason ends.
+/// Returns the byte position after the line that contains the finish reason.
 fn end_of_reason(bytes: &[u8]) -> usize {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let reason = text.find("\"finish_reason\":\"stop\"").unwrap();
     reason + text[reason..].find('\n').unwrap() + 1
 }
 
-/// Checks the content of a response. `message` is its message if it is not streamed, and `deltas` are the deltas of its
-/// stream, which is split at every byte.
+/// Checks that a response is parsed into the blocks `content`, whole and streamed. `message` is the message of the
+/// whole response. `deltas` are the deltas of the stream, which is split at every byte.
 #[track_caller]
 fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
     let response = read_whole(&whole(message)).unwrap();
@@ -108,8 +108,9 @@ fn with(mut call: Value, key: &str, value: Value) -> Value {
     call
 }
 
-/// Snowflake Cortex adds empty stubs to every message and every call (recorded responses). Regression test. A plain
-/// response became a call without a name, and a call lost its name and its arguments.
+/// Snowflake Cortex adds stubs, which are fields with empty values, to every message and every call (recorded
+/// responses). Regression test. A plain response became a call without a name, and a call lost its name and its
+/// arguments.
 #[test]
 fn stub_is_ignored_and_does_not_hide_a_call() {
     let stubs = |mut message: Value| {
