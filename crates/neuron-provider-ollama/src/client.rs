@@ -278,7 +278,7 @@ impl Provider for Ollama {
     }
 }
 
-/// Returns an empty response for a request without texts. Such a request is not sent.
+/// Creates embeddings. A request without texts is not sent, and has an empty response.
 impl EmbeddingProvider for Ollama {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         if request.input.is_empty() {
