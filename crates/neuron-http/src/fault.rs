@@ -33,7 +33,7 @@ const CODES: &[(&str, Fault)] = &[
     ("context_length_exceeded", Fault::TooLong),
     // llama.cpp, LM Studio.
     ("exceed_context_size_error", Fault::TooLong),
-    // z.ai, for this and the other numbers (docs.z.ai/api-reference/api-code).
+    // z.ai, for this and all other numbers in this table (docs.z.ai/api-reference/api-code).
     ("1261", Fault::TooLong),
     // OpenAI, Groq.
     ("model_not_found", Fault::NoModel),
@@ -157,7 +157,7 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::TooLong, &["longer than the maximum model length"]),
     // LM Studio.
     (Fault::TooLong, &["greater than the context length"]),
-    // llama.cpp, LocalAI with it, Ollama.
+    // llama.cpp, LocalAI with llama.cpp, Ollama.
     (Fault::TooLong, &["exceed", "context size"]),
     (Fault::TooLong, &["exceed", "context length"]),
     // llama.cpp and Ollama. `error loading model` is permanent and does not match.

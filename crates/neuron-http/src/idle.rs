@@ -1,9 +1,9 @@
 //! Detection of idle connections that the server closed.
 //!
 //! A server closes a connection that was idle for some time. This may happen while a request is sent on the connection.
-//! If hyper had not started to write the request, it sends the request again itself. If it had started, it cannot know
-//! how much the server has read, and returns an error. [`was_closed`] recognises these errors, so that the client can
-//! retry the request.
+//! hyper itself sends the request again if hyper had not started to write it. After the start, hyper cannot know how
+//! much the server has read, and returns an error. [`was_closed`] recognises these errors, so that the client can retry
+//! the request.
 //!
 //! The error of a closed idle connection arrives [within a second](CLOSE_WINDOW). If a server closes the connection
 //! later, it has probably processed the request. A retry could then be charged twice.

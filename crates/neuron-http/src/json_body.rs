@@ -72,7 +72,8 @@ pub fn write_json(
     }
 }
 
-/// Serialises the [vendor fields](ToolDefinition::vendor_fields) of a tool. Flatten it into the tool's JSON.
+/// Serialises the [vendor fields](ToolDefinition::vendor_fields) of a tool. Add the fields to the tool's JSON with
+/// `#[serde(flatten)]`.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorFields<'a> {
     /// The tool with the vendor fields.
@@ -89,7 +90,7 @@ impl Serialize for VendorFields<'_> {
     }
 }
 
-/// Writes the fields of one JSON object, and merges extra fields into it. [`write_json`] creates it.
+/// Writes the fields of one JSON object, and merges extra fields into them. [`write_json`] creates the writer.
 pub struct Fields<'a> {
     map: Compound<'a, &'a mut Vec<u8>, CompactFormatter>,
     extra: Option<&'a Map<String, Value>>,

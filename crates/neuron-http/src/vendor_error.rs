@@ -229,8 +229,8 @@ impl VendorError {
         }
     }
 
-    /// Returns the class of the error. `status` is the HTTP status, or `None` if it was successful. Returns `None` if
-    /// the class is unknown.
+    /// Returns the class of the error. `status` is the HTTP status, or `None` for an error in a response with a
+    /// successful status. Returns `None` if the class is unknown.
     pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
         let code = match &self.code {
             Some(Value::String(code)) => Some(code.as_str()),
@@ -242,8 +242,8 @@ impl VendorError {
         Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
     }
 
-    /// Returns the `code` if it is an HTTP status from 400 to 599. Proxies send the status of the upstream server
-    /// there.
+    /// Returns the `code` of the error if the code is an HTTP status from 400 to 599. Proxies send the status of the
+    /// upstream server in this field.
     fn status(&self) -> Option<u16> {
         let code = self.code.as_ref()?;
         let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
