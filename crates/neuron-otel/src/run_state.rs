@@ -36,13 +36,14 @@ pub(crate) struct RunState {
     agent: String,
     /// Session id. Empty if there is none.
     conversation: String,
-    /// Span of the run and its start time. Not set while the run replays.
+    /// Span of the run and its start time. Not set while a durable run replays, which means that it reads earlier
+    /// results from its journal.
     span: OnceLock<(Span, Instant)>,
     /// Set if the trace is not sampled. Computed at the first use.
     unsampled: OnceLock<bool>,
     /// Function that creates the span of a replaying run. It is called when new work begins.
     begin: Mutex<Option<Box<dyn FnOnce() -> Span + Send>>>,
-    /// Span of the current turn. Only the book's conventions have such spans.
+    /// Span of the current turn. Only [`SemanticConventions::Book`](crate::SemanticConventions::Book) has such spans.
     turn: Mutex<Option<Span>>,
     /// Set if the conversation was compacted since the last model call.
     compacted: AtomicBool,
@@ -68,7 +69,8 @@ impl RunState {
         Self::new(config, agent, conversation, OnceLock::from((span, Instant::now())), None)
     }
 
-    /// Creates the state of a replaying run. `begin` creates the run's span and is called when new work begins.
+    /// Creates the state of a durable run that replays, which means that it reads earlier results from its journal.
+    /// `begin` creates the run's span, and is called when new work begins.
     pub(crate) fn replaying(
         config: Arc<Config>,
         agent: &str,

@@ -167,8 +167,8 @@ impl Recorder for ToolRecorder {
     }
 }
 
-/// The scope of a tool call in a replaying run. The call begins with its first poll, when a durable context really runs
-/// the tool. A call whose result is in the journal is never polled and not recorded.
+/// The scope of a tool call in a durable run that replays. The call begins with its first poll, because the durable
+/// context polls a call only to run the tool. A call whose result is in the journal is never polled and not recorded.
 pub(crate) enum ReplayedCall {
     /// The call has not begun, or is not recorded. The function begins the call. It returns `None` if the call is not
     /// recorded.
