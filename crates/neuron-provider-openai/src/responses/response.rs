@@ -234,13 +234,15 @@ pub(crate) fn text_of<'i>(item: &'i Value, key: &str) -> &'i str {
     item.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Converts an item to a raw block with a portable block beside it, if there is a portable block for its type.
+/// Converts an item to a raw block, which keeps the item's JSON unchanged. The raw block also contains a portable
+/// block, which other providers can read, if there is one for the type of the item.
 pub(crate) fn item(json: Value) -> ContentBlock {
     let portable = portable_block(&json).map(Box::new);
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
 }
 
-/// Returns the portable block of an item. Returns `None` for an empty item and for an item of a vendor's own tool.
+/// Returns the portable block of an item, which other providers can read. Returns `None` for an empty item and for an
+/// item of a vendor's own tool.
 fn portable_block(item: &Value) -> Option<ContentBlock> {
     let text = |key: &str| text_of(item, key).to_owned();
     match item.get("type").and_then(Value::as_str)? {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::conformance::chat_capabilities;
 use crate::support::*;
 
-/// The harness for one dialect. It consists of the dialect, the path of the API on its server, and the other
+/// The test setup for one dialect. It consists of the dialect, the path of the API on its server, and the other
 /// differences of the server from OpenAI.
 struct Server {
     dialect: fn() -> Dialect,
@@ -63,8 +63,8 @@ impl ProviderHarness for Server {
     }
 }
 
-/// Runs the conformance suite. The stream tests take long. They run only once for all servers whose streams have the
-/// same bytes as OpenAI's.
+/// Runs the conformance suite, which every provider of neuron must pass. The stream tests take long. They run only once
+/// for all servers whose streams have the same bytes as OpenAI's.
 macro_rules! suite {
     (own_stream, $server:expr) => {
         provider_tests!($server);
