@@ -224,8 +224,8 @@ impl Serialize for OwnMessage<'_> {
     }
 }
 
-/// Returns the block itself or, for a raw block of another provider, its portable block. Returns `None` for a raw block
-/// of this provider, and for a raw block without a portable block.
+/// Returns the block itself or, for a raw block of another provider, the portable block inside it, which every provider
+/// can read. Returns `None` for a raw block of this provider, and for a raw block without a portable block.
 pub(crate) fn portable_block(block: &ContentBlock) -> Option<&ContentBlock> {
     match block {
         ContentBlock::Raw { provider, .. } if provider == PROVIDER => None,
