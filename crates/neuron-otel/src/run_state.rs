@@ -131,7 +131,8 @@ impl RunState {
             Some((span, _)) => span.in_scope(poll),
             None => {
                 poll();
-                // The span may have begun during this poll. Its exported end is the time when it was last entered.
+                // The span may have begun during this poll. The layer exports as its end the time when the span was
+                // last entered.
                 if let Some((span, _)) = self.span.get() {
                     extend_to_now(span);
                 }
@@ -196,8 +197,8 @@ impl RunState {
         self.config.conventions.is_book().then(|| lock(&self.turn).clone()).flatten()
     }
 
-    /// Extends the span of the current turn to now. An exported span ends when it was last entered, and the turn's span
-    /// is not entered while operations are polled.
+    /// Extends the span of the current turn to now. The layer exports as a span's end the time when the span was last
+    /// entered. The turn's span is not entered while operations are polled.
     pub(crate) fn extend_turn(&self) {
         if let Some(turn) = self.turn() {
             extend_to_now(&turn);
@@ -323,8 +324,8 @@ impl Activity {
     }
 }
 
-/// Extends a span to now. The layer exports the time when a span was last entered as its end, so the span is entered
-/// once.
+/// Extends a span to now, by entering the span once. The layer exports as a span's end the time when the span was last
+/// entered.
 pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }

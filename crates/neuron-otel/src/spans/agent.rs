@@ -156,8 +156,8 @@ impl RunScope {
             self.state.extend_turn();
         }
         self.state.end_turn();
-        // The run may still be replaying, but no earlier attempt ended with this error. It is new, so the run gets a
-        // span.
+        // The run may still be replaying, but no earlier attempt ended with this error. The error is new, so the run
+        // gets a span.
         if let Ending::Outcome(Outcome::Error(error)) = ending
             && let Some(LoopError::Durable(DurableError::NonDeterminism { .. })) =
                 error.downcast_ref()
