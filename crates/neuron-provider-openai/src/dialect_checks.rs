@@ -300,8 +300,8 @@ fn repeated_message_signature_is_kept_once() {
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// OpenRouter documents these fragments in "Reasoning tokens". The fragments of a block have the same `index`, and the
-/// complete list must be sent back unchanged.
+/// OpenRouter documents the fragments of `reasoning_details` in "Reasoning tokens". The fragments of a block have the
+/// same `index`, and the complete list must be sent back unchanged.
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
@@ -434,7 +434,7 @@ fn generated_ids_are_unique() {
     assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
 }
 
-/// Each chunk of Perplexity contains `delta` and, in `message`, the whole text so far (recorded streams).
+/// Each chunk of Perplexity contains a `delta` and also a `message` with the whole text so far (recorded streams).
 #[test]
 fn message_beside_deltas_is_ignored() {
     let chunk = |delta: &str, message: &str, reason: Value| {
@@ -494,7 +494,7 @@ fn unknown_fields_of_parts_are_kept() {
     check(json!({"content": [cited]}), &[json!({"content": [cited]})], &[text("a"), kept]);
 }
 
-/// Regression test. A call with both fields was ignored, and it broke a stream.
+/// Regression test. A call with both `arguments` and `input` was ignored in a response, and made a stream fail.
 #[test]
 fn arguments_in_two_fields_are_accepted() {
     let mut sent = function("c", "look", "{\"a\":1}");

@@ -135,7 +135,7 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
     }
 }
 
-/// Returns the JSON of a raw block of `vendor`, if its `type` is listed in `types`. Otherwise returns `None`.
+/// Returns the JSON of a raw block of `vendor` if its `type` is listed in `types`. Returns `None` for any other block.
 pub(crate) fn own_part<'a>(
     block: &'a ContentBlock,
     vendor: &str,

@@ -138,7 +138,7 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Value of the field `strict`. `None` if the dialect does not accept the field. Otherwise the field is
+            /// Value of the field `strict`. `None` if the dialect does not accept the field. If it does, the field is
             /// sent even if it is `false`, because the API's default is `true` and rejects most schemas.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,

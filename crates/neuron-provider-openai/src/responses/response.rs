@@ -168,8 +168,8 @@ fn pending_item_type(items: &[Value]) -> Option<&str> {
     })
 }
 
-/// Adds an empty `content` to a message item without `content`. Otherwise the stored item would look like unknown
-/// fields of Chat Completions, see [`is_own_fields`](crate::message_fields::is_own_fields).
+/// Adds an empty `content` to a message item without `content`. Without this field, the stored item would look like
+/// unknown fields of Chat Completions, see [`is_own_fields`](crate::message_fields::is_own_fields).
 fn set_content(item: &mut Value) {
     let Some(fields) = item.as_object_mut() else {
         return;
@@ -181,7 +181,7 @@ fn set_content(item: &mut Value) {
     }
 }
 
-/// The ids of all tool calls of one response. Ensures that they differ.
+/// The ids of all tool calls of one response. Ensures that all ids differ.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
     given: HashSet<String>,
@@ -222,8 +222,8 @@ pub(crate) fn set_call_id(item: &mut Value, id: &str) {
     }
 }
 
-/// Returns the `call_id` of an item. If it is empty, returns the item's `id`, because some compatible servers send only
-/// that one.
+/// Returns the `call_id` of an item. If the `call_id` is empty, returns the item's `id`, because some compatible
+/// servers send only the `id`.
 fn call_id(item: &Value) -> String {
     let id = Some(text_of(item, "call_id")).filter(|id| !id.is_empty());
     id.unwrap_or_else(|| text_of(item, "id")).to_owned()

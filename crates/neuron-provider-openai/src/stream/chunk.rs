@@ -188,7 +188,7 @@ impl<'de> Deserialize<'de> for WireDelta {
                         }
                         Key::Other(key) if REASONING.contains(&key.as_str()) => {
                             match fields.next_value()? {
-                                // A server that sends both fields sends the same text in both.
+                                // A server that sends two reasoning fields sends the same text in both.
                                 Value::String(text) if delta.thinking.is_empty() => {
                                     delta.thinking = text;
                                 }
