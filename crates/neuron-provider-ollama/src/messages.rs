@@ -259,8 +259,8 @@ fn text(block: &ContentBlock) -> Option<&str> {
     }
 }
 
-/// Returns the reasoning of a block if it has no signature. Otherwise returns `None`. Signed reasoning comes from
-/// another vendor, and only that vendor's models can use it.
+/// Returns the reasoning of a block if the reasoning has no signature. Returns `None` for any other block. Signed
+/// reasoning comes from another vendor, and only that vendor's models can use it.
 fn thinking(block: &ContentBlock) -> Option<&str> {
     match portable_block(block)? {
         ContentBlock::Thinking { thinking, signature } if signature.is_empty() => Some(thinking),
