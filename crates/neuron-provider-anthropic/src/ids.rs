@@ -78,7 +78,7 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// The ids of all tool calls of one response. Ensures that they differ.
+/// The ids of all tool calls of one response. Ensures that all ids differ.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseIds {
     given: HashSet<String>,
