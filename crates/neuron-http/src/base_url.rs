@@ -246,8 +246,8 @@ mod tests {
         check("http://h/v2", "http://h/v2/v1/messages");
     }
 
-    /// Regression test. If the base URL ended with the first segment of the path, such as a deployment named `chat`,
-    /// the request's URL lacked this segment.
+    /// Regression test. If the base URL and the path had a segment in common, such as a deployment named `chat`, the
+    /// joined URL lacked this segment.
     #[test]
     fn join_keeps_a_base_that_ends_like_the_endpoint() {
         for (base, path) in [

@@ -168,8 +168,8 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
         (Value::Object(fields), Value::Object(more)) => {
             for (key, more) in more {
                 match fields.get_mut(key) {
-                    // The key is empty, because only the array `tools` at the top level is appended to, and not a
-                    // nested array of this name.
+                    // Only the array `tools` at the top level is appended to. The key is empty, so that a nested array
+                    // of this name is replaced.
                     Some(field @ Value::Object(_)) => merge("", field, more),
                     _ => {
                         fields.insert(key.clone(), more.clone());
