@@ -75,8 +75,8 @@ impl<'a> CalledTool<'a> {
 fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &CalledTool<'_>) -> Span {
     let run = run.map(|run| (known(run.agent()), known(run.conversation())));
     // Version 1.41 lists neither the agent's name nor the conversation's id for this span. The id is recorded
-    // nevertheless, because version 1.41 defines the id for everything in a conversation, and backends find tool calls
-    // by the id. Later versions list the agent's name.
+    // nevertheless. Version 1.41 defines the id for everything in a conversation, and backends find tool calls by the
+    // id. Later versions list the agent's name.
     let agent = run.filter(|_| config.conventions.is_latest()).and_then(|(agent, _)| agent);
     tracing::info_span!(
         target: "neuron_otel",
