@@ -155,9 +155,9 @@ impl CallFields {
         json.into()
     }
 
-    /// Converts the call into a content block. Returns a [`ContentBlock::ToolUse`] for a plain call. A call of a custom
-    /// tool, or a call with unknown fields, becomes a [`ContentBlock::Raw`] that keeps the JSON and contains a tool use
-    /// for other providers.
+    /// Converts the call into a content block. A plain call becomes a [`ContentBlock::ToolUse`]. A call of a custom
+    /// tool, or a call with unknown fields, becomes a [`ContentBlock::Raw`]. The raw block keeps the JSON, and contains
+    /// a tool use for other providers.
     pub(crate) fn into_block(mut self) -> ContentBlock {
         let input = match self.is_custom {
             // Tools accept JSON, so free text becomes a JSON string.

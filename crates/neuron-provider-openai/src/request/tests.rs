@@ -570,8 +570,8 @@ fn content_that_the_api_cannot_express_is_rejected() {
     }
 }
 
-/// Property tests for conversations. The body of a longer conversation begins with the bytes of a shorter one, which
-/// prompt caches need, and OpenAI's request format accepts both bodies.
+/// Property tests for conversations. The body of a longer conversation must begin with the bytes of a shorter one,
+/// because prompt caches need this. OpenAI's request format must accept both bodies.
 mod conversations {
     use proptest::prelude::*;
 

@@ -78,8 +78,9 @@ macro_rules! suite {
 
 /// Defines the tests of one dialect.
 ///
-/// The arguments are the dialect's name, the format of its streams and of its error codes, the dialect, the path of its
-/// server, the field with the token limit, and the other differences of the server from OpenAI.
+/// The arguments are the dialect's name, the format of its streams and of its error codes, and the dialect. They are
+/// followed by the path of its server, the field with the token limit, and the other differences of the server from
+/// OpenAI.
 macro_rules! dialects {
     ($($name:ident: $stream:ident $codes:ident, $dialect:expr, $path:literal, $limit:literal, $quirks:expr;)+) => {$(
         mod $name {

@@ -464,8 +464,8 @@ fn call_with_invalid_name_is_renamed() {
     assert_eq!(json["input"][0]["name"], "functions_look");
 }
 
-/// Property tests for conversations. The body of a longer conversation begins with the bytes of a shorter one, which
-/// prompt caches need, and OpenAI's request format accepts both bodies.
+/// Property tests for conversations. The body of a longer conversation must begin with the bytes of a shorter one,
+/// because prompt caches need this. OpenAI's request format must accept both bodies.
 mod conversations {
     use proptest::prelude::*;
 
