@@ -80,7 +80,7 @@ pub(crate) fn open(
     })
 }
 
-/// Creates the span, with the attributes that a sampler may use.
+/// Creates the span of a run. Sets the attributes at once that a sampler may need for its decision.
 fn begin(
     config: &Config,
     name: &str,
