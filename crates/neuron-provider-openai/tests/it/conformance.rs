@@ -162,7 +162,7 @@ impl ProviderHarness for Compatible {
     fn capabilities(&self) -> Capabilities {
         let chat = Capabilities { thinking_returns: true, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // These servers send the failure with status 500, which makes it retryable.
+            // These servers send the failure in a stream with the code 500, which makes the error retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }

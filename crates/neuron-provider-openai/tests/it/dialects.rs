@@ -56,7 +56,7 @@ impl ProviderHarness for Server {
         let returns = (self.dialect)().reasoning == ReasoningBack::Always;
         let chat = Capabilities { thinking_returns: returns, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // These servers send the failure with status 500, which makes it retryable.
+            // These servers send the failure in a stream with the code 500, which makes the error retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }
