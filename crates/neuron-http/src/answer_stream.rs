@@ -33,19 +33,19 @@ pub trait Decoder {
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError>;
 
-    /// Handles the end of the bytes before a frame completed the response.
+    /// Handles a stream whose bytes end before a frame has completed the response.
     ///
     /// # Errors
     ///
-    /// Returns an error by default. Override this method only if the vendor ends complete responses without a final
-    /// frame. Otherwise a truncated response would be mistaken for a short one.
+    /// Returns an error by default, because the response may be truncated. Override this method only for a vendor that
+    /// ends complete responses without a final frame.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         let _ = events;
         Err(ProviderError::StreamError("the stream ended before the answer was complete".into()))
     }
 }
 
-/// Appends the usage, the message and the response as the last events of a stream, in this order.
+/// Appends the last three events of a stream to `events`, with the usage, the message and the whole response.
 pub fn complete(response: CompletionResponse, events: &mut VecDeque<StreamEvent>) {
     events.push_back(StreamEvent::Usage(response.usage.clone()));
     events.push_back(StreamEvent::MessageComplete(response.message.clone()));
@@ -61,8 +61,8 @@ pub struct AnswerStream<B, A: Decoder> {
     ready: VecDeque<StreamEvent>,
     /// Set after the last event was added to `ready`.
     ended: bool,
-    /// Tells the body that the response is complete and only the end of the body is missing. Returns `true` if the
-    /// stream should wait for this end.
+    /// Function that tells the body that the response is complete and only the end of the body is missing. It returns
+    /// `true` if the stream should wait for the end of the body.
     expect_end: fn(&mut B) -> bool,
     /// Set while the stream waits for the end of the body, before it returns the last event.
     awaits_end: bool,

@@ -132,7 +132,7 @@ impl BaseUrl {
             Some((address, _)) => (address, "?[redacted]"),
             None => (self.url.as_str(), ""),
         };
-        // The URL is split at `@` before `?`, because a password may contain a question mark.
+        // The URL is split at `@` first and at `?` later, because a password may contain a question mark.
         let Some((before, host)) = self.url.rsplit_once('@') else {
             return if query.is_empty() {
                 address.into()
@@ -204,7 +204,7 @@ fn default_port(scheme: &Scheme) -> u16 {
 }
 
 /// Returns the value of the `authorization` header for basic authentication (RFC 7617). `user` is the part of the URL
-/// before the `@`.
+/// before the `@`. Returns `None` if the value would not be a valid header value.
 fn basic(user: &str) -> Option<HeaderValue> {
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
     let decoded = [name, password].map(|part| percent_decode_str(part).collect::<Vec<_>>());
@@ -214,8 +214,8 @@ fn basic(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Returns `true` if a path segment is a version or `api`, with which paths of an API begin. Any other segment may be a
-/// name in the base URL, for example a deployment named `chat`.
+/// Returns `true` if a path segment is `api` or a version such as `v1`. Paths of an API begin with such a segment. Any
+/// other segment may be a name in the base URL, for example a deployment named `chat`.
 fn is_root(segment: &str) -> bool {
     let version = segment.strip_prefix('v').unwrap_or_default();
     let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
@@ -246,7 +246,8 @@ mod tests {
         check("http://h/v2", "http://h/v2/v1/messages");
     }
 
-    /// Requests to deployments with these names once lost a segment of their URL.
+    /// Regression test. If the base URL and the path had a segment in common, such as a deployment named `chat`, the
+    /// joined URL lacked this segment.
     #[test]
     fn join_keeps_a_base_that_ends_like_the_endpoint() {
         for (base, path) in [
@@ -264,7 +265,7 @@ mod tests {
         assert_eq!(joined.to_string(), "http://h/api/chat");
     }
 
-    /// The path once became a part of the query, and every request went to the base URL itself.
+    /// Regression test. The path became a part of the query, so every request went to the base URL itself.
     #[test]
     fn join_keeps_query_at_the_end() {
         check("http://h/v1?api-version=2", "http://h/v1/messages?api-version=2");
@@ -350,7 +351,7 @@ mod tests {
             ("ftp://hunter2@h", "\"ftp://[redacted]@h\""),
             ("https://h/@x", "\"https://[redacted]@x\""),
             ("https://h", "\"https://h\""),
-            // Secrets in the URLs below were once shown, and of `http://http@h` the scheme was hidden.
+            // Regression cases. The secrets in these URLs were shown, and the scheme of `http://http@h` was hidden.
             ("http://http@h", "\"http://[redacted]@h\""),
             ("user:hunter2@h:1", "\"[redacted]@h:1\""),
             ("http:/user:hunter2@h", "\"[redacted]@h\""),

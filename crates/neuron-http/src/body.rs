@@ -50,8 +50,9 @@ pub(crate) async fn read_body(
     Ok(body)
 }
 
-/// Yields to the runtime once. After a body was read, a task of the client returns its connection to the pool. Without
-/// the yield, an immediately following request would run before this task and open another connection.
+/// Yields to the runtime once, so that the connection returns to the pool. After a body was read, a task of the HTTP
+/// client returns the connection to the pool. Without the yield, an immediately following request would run before this
+/// task and open another connection.
 #[cfg(not(target_family = "wasm"))]
 async fn yield_now() {
     let mut given = false;
@@ -74,7 +75,7 @@ pub(crate) async fn read_beginning(mut chunks: Chunks, deadline: Deadline) -> Ve
     read_more(&mut chunks, Vec::new(), deadline).await
 }
 
-/// Continues to read the beginning of a body, of which `body` was already read.
+/// Reads on until the beginning of a body is complete. `body` contains the bytes that were already read.
 async fn read_more(chunks: &mut Chunks, mut body: Vec<u8>, deadline: Deadline) -> Vec<u8> {
     let read = async {
         while body.len() < MAX_EXPLANATION_BYTES
@@ -121,11 +122,12 @@ impl Body {
         }
     }
 
-    /// Reads until `is_wanted` returns `true` or `false` for the beginning of the body. If it is accepted, the bytes
-    /// remain part of the body and the inner result is `Ok`. If it is rejected, the inner result is `Err` with the
-    /// beginning.
+    /// Reads the beginning of the body until the function `is_wanted` can decide whether to accept the body.
+    /// `is_wanted` receives the bytes read so far, and returns `None` if it needs more bytes. The inner result is `Ok`
+    /// for an accepted body, whose bytes remain part of the body. It is `Err` with the beginning of the body for a
+    /// rejected body.
     ///
-    /// An empty body is accepted, because the decoder reports an incomplete response.
+    /// An empty body is accepted, because the decoder reports an empty body as an incomplete response.
     pub(crate) async fn check_beginning(
         &mut self,
         is_wanted: impl Fn(&[u8]) -> Option<bool>,
@@ -154,7 +156,8 @@ impl Body {
     }
 
     /// Shortens the idle timeout to at most 50 ms, because only the end of the body is missing. Returns `true` if the
-    /// caller should wait for this end. Returns `false` on wasm32, where the browser reads to the end itself.
+    /// caller should wait for the end of the body. Returns `false` on wasm32, where the browser reads to the end
+    /// itself.
     pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
         cfg!(not(target_family = "wasm"))

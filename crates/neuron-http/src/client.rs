@@ -171,8 +171,8 @@ fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
 }
 
 /// Sends a request. If the server closed the idle connection that was used, the request is sent again on a new
-/// connection. The error of the second attempt is never [`Unsent`](neuron_types::Unsent), because the first attempt may
-/// have reached the server.
+/// connection. The error of the second attempt is never [`Unsent`](neuron_types::Unsent), which marks a request that
+/// was certainly not sent. The first attempt may have reached the server.
 async fn send(
     clients: &Clients,
     uri: &Uri,
@@ -218,8 +218,8 @@ impl Client {
     }
 }
 
-/// Returns the client in `slot`, and creates it if the slot is empty. `max_idle` is the maximum number of idle
-/// connections.
+/// Returns the client in `slot`, and creates the client if the slot is empty. `max_idle` is the maximum number of idle
+/// connections that the client keeps.
 fn client<'c>(
     slot: &'c OnceLock<Client>,
     uri: &Uri,

@@ -68,7 +68,8 @@ impl Connector {
         self.connect_through(proxy, uri).await.map_err(|source| ProxyError::boxed(proxy, source))
     }
 
-    /// Connects to a server or a proxy, with TLS if the scheme is `https`.
+    /// Connects to a server or a proxy, with TLS if the scheme of `uri` is `https`. `is_forwarded` is `true` if the
+    /// peer is a proxy that forwards plain HTTP.
     async fn connect_to(&self, uri: Uri, is_forwarded: bool) -> Result<Io, BoxError> {
         let mut tcp = self.tcp.clone();
         if uri.scheme() == Some(&Scheme::HTTP) {
@@ -112,8 +113,8 @@ fn proxy(uri: &Uri) -> Option<Intercept> {
     if is_local { None } else { Matcher::from_env().intercept(uri) }
 }
 
-/// Returns a TLS configuration with the ring provider. If `is_used` is `true`, it contains the root certificates of the
-/// operating system.
+/// Returns a TLS configuration with the cryptography of `ring`. It trusts the root certificates of the operating system
+/// if `is_used` is `true`, and no certificates otherwise. `is_used` is `false` if all connections use plain HTTP.
 fn tls_config(is_used: bool) -> Result<ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 
@@ -123,7 +124,7 @@ fn tls_config(is_used: bool) -> Result<ClientConfig, rustls::Error> {
     let builder = if is_used {
         builder.with_platform_verifier()?
     } else {
-        // Plain HTTP must work on a machine without certificates.
+        // The root certificates are not loaded, because plain HTTP must work on a machine without certificates.
         builder.with_root_certificates(rustls::RootCertStore::empty())
     };
     Ok(builder.with_no_client_auth())

@@ -19,12 +19,12 @@ mod native {
     /// The time at which a call must have ended.
     #[derive(Debug, Clone, Copy)]
     pub(crate) struct Deadline {
-        /// The configured limit, which errors report.
+        /// The configured time limit of the call, which timeout errors report.
         limit: Duration,
         at: Instant,
     }
 
-    /// Maximum limit, about 30 years. It replaces limits that the clock cannot represent.
+    /// Maximum time limit, about 30 years. It replaces longer limits, because the clock cannot represent their end.
     const MAX_LIMIT: Duration = Duration::from_secs(86_400 * 365 * 30);
 
     impl Deadline {
@@ -50,7 +50,8 @@ mod native {
     }
 
     pin_project! {
-        /// The future of [`Deadline::within`]. An `async fn` would need twice the space of `work`.
+        /// The future of [`Deadline::within`]. It is written by hand, because the future of an `async fn` would need
+        /// twice the space of `work`.
         pub(crate) struct WithinDeadline<F> {
             limit: Duration,
             #[pin]

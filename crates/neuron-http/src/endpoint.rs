@@ -103,7 +103,7 @@ impl Endpoint {
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.base_url = BaseUrl::new(url);
-        // The clients are reset, because the proxy and TLS depend on the URL.
+        // The clients are reset, because their proxy and their TLS settings depend on the URL.
         self.http.reset();
         self
     }
@@ -174,7 +174,8 @@ impl Endpoint {
     /// Sends a body to a path below the base URL, with the method POST. Returns the response when its headers have
     /// arrived.
     ///
-    /// `reject` converts a response without a successful status into an error. The key is redacted in the body before.
+    /// `reject` converts a response without a successful status into an error. The key is redacted in the body that
+    /// `reject` receives.
     ///
     /// A server may close an idle connection while a request is sent on it. The request is then sent again on a new
     /// connection. The server may therefore receive the request twice, and in rare cases the model call is charged
@@ -220,7 +221,8 @@ impl Endpoint {
     }
 }
 
-/// Returns an error outside of a tokio runtime. Timers and connections would panic there.
+/// Checks that a tokio runtime is running on this thread. Returns [`ProviderError::Other`] if not, because timers and
+/// connections would panic without a runtime.
 fn check_runtime() -> Result<(), ProviderError> {
     #[cfg(not(target_family = "wasm"))]
     if tokio::runtime::Handle::try_current().is_err() {

@@ -33,7 +33,7 @@ const CODES: &[(&str, Fault)] = &[
     ("context_length_exceeded", Fault::TooLong),
     // llama.cpp, LM Studio.
     ("exceed_context_size_error", Fault::TooLong),
-    // z.ai, for this and the other numbers (docs.z.ai/api-reference/api-code).
+    // z.ai, for this and all other numbers in this table (docs.z.ai/api-reference/api-code).
     ("1261", Fault::TooLong),
     // OpenAI, Groq.
     ("model_not_found", Fault::NoModel),
@@ -89,7 +89,8 @@ const CODES: &[(&str, Fault)] = &[
     ("permission_error", Fault::Key),
 ];
 
-/// Types that are too general to decide the class. They count only if neither the message nor the status decides.
+/// Error types that are too general to decide the class of an error. They decide it only if neither the message nor the
+/// HTTP status does.
 const WEAK_CODES: [&str; 2] = ["invalid_request_error", "invalid_prompt"];
 
 /// Types of errors about a missing object, from Anthropic, OpenAI-compatible servers, Google and vLLM.
@@ -156,7 +157,7 @@ const WORDINGS: &[(Fault, &[&str])] = &[
     (Fault::TooLong, &["longer than the maximum model length"]),
     // LM Studio.
     (Fault::TooLong, &["greater than the context length"]),
-    // llama.cpp, LocalAI with it, Ollama.
+    // llama.cpp, LocalAI with llama.cpp, Ollama.
     (Fault::TooLong, &["exceed", "context size"]),
     (Fault::TooLong, &["exceed", "context length"]),
     // llama.cpp and Ollama. `error loading model` is permanent and does not match.
@@ -326,7 +327,8 @@ fn output_limit_exceeds_window(message: &str) -> bool {
     }
 }
 
-/// Returns the number at the `#` of the first pattern that occurs in the message. Returns `None` if no pattern occurs.
+/// Returns the number that stands in `message` in place of the `#` of a pattern in `places`. Uses the first pattern
+/// that occurs in the message. Returns `None` if no pattern occurs.
 fn number(message: &str, places: &[&str]) -> Option<u64> {
     let is_other = |letter: char| !letter.is_ascii_digit() && letter != ',';
     places.iter().find_map(|place| {

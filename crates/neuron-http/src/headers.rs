@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use neuron_types::{AnswerMetadata, ProviderError};
 
-/// Returns the delay that the server requests before a retry. It is read from `retry-after-ms`, or else from
-/// `retry-after` as seconds or as a date. Returns `None` if there is no valid value.
+/// Returns the delay that the server requests before a retry. The delay is read from the header `retry-after-ms`, or
+/// else from `retry-after` as seconds or as a date. Returns `None` if there is no valid value.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = |text: &str, unit: f64| {
@@ -33,8 +33,8 @@ pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Names of the headers with the request id. In this order, they are sent by Anthropic, OpenAI and most others, Azure,
-/// OpenRouter, and Bedrock.
+/// Names of the headers that may contain the request id. The first is sent by Anthropic, the second by OpenAI and most
+/// others, and the last three by Azure, OpenRouter and Bedrock.
 const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "x-amzn-requestid"];
 
@@ -43,7 +43,8 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_IDS.iter().find_map(|name| header(headers, name))
 }
 
-/// Returns the request id and all rate limit headers. At every vendor the names of these headers contain `ratelimit`.
+/// Returns the request id and all rate limit headers. These are the headers whose name contains `ratelimit`, as at
+/// every vendor.
 pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = request_id(headers).map(str::to_owned);

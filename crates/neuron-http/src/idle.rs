@@ -1,8 +1,9 @@
 //! Detection of idle connections that the server closed.
 //!
 //! A server closes a connection that was idle for some time. This may happen while a request is sent on the connection.
-//! hyper itself retries a request if it had not started to write it. Otherwise hyper cannot know how much the server
-//! has read, and returns an error. [`was_closed`] recognises these errors, so that the client can retry the request.
+//! hyper itself sends the request again if hyper had not started to write it. After the start, hyper cannot know how
+//! much the server has read, and returns an error. [`was_closed`] recognises these errors, so that the client can retry
+//! the request.
 //!
 //! The error of a closed idle connection arrives [within a second](CLOSE_WINDOW). If a server closes the connection
 //! later, it has probably processed the request. A retry could then be charged twice.
@@ -24,13 +25,13 @@ use crate::transport::causes;
 /// Maximum time between sending a request and the error of a closed idle connection.
 pub(crate) const CLOSE_WINDOW: Duration = Duration::from_secs(1);
 
-/// A flag of a connection, which is set after the first response. hyper's pool attaches it to each response and each
-/// error of the connection.
+/// A flag of a connection, which is `true` after the connection's first response. The pool attaches the flag to each
+/// response and each error of the connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HasServed(Arc<AtomicBool>);
 
 impl HasServed {
-    /// Sets the flag of a connection. `extensions` are those of a response on this connection.
+    /// Sets the flag [`HasServed`] of a connection after a response. `extensions` are those of the response.
     pub(crate) fn mark(extensions: &Extensions) {
         if let Some(Self(has_served)) = extensions.get() {
             has_served.store(true, Ordering::Relaxed);
@@ -41,7 +42,7 @@ impl HasServed {
 /// Returns `true` if the server closed or reset a connection before a complete response head, and the connection had
 /// served an earlier response.
 ///
-/// hyper reports the same error for a partial response head and for none.
+/// hyper reports the same error whether a part of the response head arrived or nothing.
 pub(crate) fn was_closed(error: &legacy::Error) -> bool {
     let Some(connection) = error.connect_info() else {
         return false;

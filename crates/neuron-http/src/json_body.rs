@@ -72,7 +72,8 @@ pub fn write_json(
     }
 }
 
-/// Serialises the [vendor fields](ToolDefinition::vendor_fields) of a tool. Flatten it into the tool's JSON.
+/// Serialises the [vendor fields](ToolDefinition::vendor_fields) of a tool. Add the fields to the tool's JSON with
+/// `#[serde(flatten)]`.
 #[derive(Debug, Clone, Copy)]
 pub struct VendorFields<'a> {
     /// The tool with the vendor fields.
@@ -89,13 +90,13 @@ impl Serialize for VendorFields<'_> {
     }
 }
 
-/// Writes the fields of one JSON object, and merges extra fields into it. [`write_json`] creates it.
+/// Writes the fields of one JSON object, and merges extra fields into them. [`write_json`] creates the writer.
 pub struct Fields<'a> {
     map: Compound<'a, &'a mut Vec<u8>, CompactFormatter>,
     extra: Option<&'a Map<String, Value>>,
     /// Names of the fields of `extra` that were already written.
     written: Vec<&'a str>,
-    /// Names of the fields that are not written unless `extra` has them.
+    /// Names of the fields that are written only if `extra` has them.
     left_out: &'static [&'static str],
 }
 
@@ -132,10 +133,11 @@ impl Fields<'_> {
         value.map_or(Ok(()), |value| self.entry(key, &value))
     }
 
-    /// Writes the remaining fields of `extra`, except the field `later`.
+    /// Writes the fields of `extra` that were not written yet, except the field named `later`.
     ///
-    /// Call it before the last field, which should be one that grows with each turn, such as the messages. The body
-    /// then begins with the same bytes as in the previous turn, which prompt caches require.
+    /// Call this method before you write the last field, whose name is `later`. The last field should be one that grows
+    /// with each turn, such as the messages. The body then begins with the same bytes as in the previous turn, which
+    /// prompt caches require.
     ///
     /// # Errors
     ///
@@ -166,7 +168,8 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
         (Value::Object(fields), Value::Object(more)) => {
             for (key, more) in more {
                 match fields.get_mut(key) {
-                    // The empty key prevents appending to arrays named `tools` in nested objects.
+                    // Only the array `tools` at the top level is appended to. The key is empty, so that a nested array
+                    // of this name is replaced.
                     Some(field @ Value::Object(_)) => merge("", field, more),
                     _ => {
                         fields.insert(key.clone(), more.clone());
@@ -279,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Without this check, a response could be a stream, which `complete` cannot decode.
+    /// With `stream` in `extra`, the server would send a stream to `complete`, which expects a whole response.
     #[test]
     fn write_json_rejects_stream_in_extra() {
         let extra = json!({"stream": true});

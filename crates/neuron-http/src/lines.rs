@@ -61,7 +61,8 @@ impl Framing for LineDecoder {
     }
 }
 
-/// Returns the position of the first line feed. For a few bytes, a simple loop is faster than `memchr`.
+/// Returns the position of the first line feed, or `None` if there is none. For a few bytes, a simple loop is faster
+/// than `memchr`.
 #[inline]
 fn line_end(bytes: &[u8]) -> Option<usize> {
     match bytes.len() {
@@ -97,7 +98,8 @@ mod tests {
         lines
     }
 
-    /// Checks the lines of a text that is decoded as a whole, byte by byte, and split at every position.
+    /// Checks the lines that the decoder finds in `text`. Decodes the text in one piece, then byte by byte, and then in
+    /// two pieces for each possible split.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();

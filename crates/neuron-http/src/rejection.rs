@@ -54,7 +54,7 @@ impl Rejection {
     pub fn vendor_error(&self) -> VendorError {
         VendorError::find_in(&self.body).unwrap_or_else(|| {
             let body = self.body.trim_ascii();
-            // The words of an HTML page must not decide the class of the error.
+            // `wording` is the text whose words decide the class of the error. The words of an HTML page must not.
             let wording = if body.starts_with(b"<") { String::new() } else { excerpt(body) };
             VendorError::foreign(self.foreign(), wording)
         })
@@ -196,7 +196,7 @@ mod tests {
             (503, r#"{"error": {"message": "Loading model", "type": "unavailable_error"}}"#, delay),
             (408, "", delay),
             (504, "", delay),
-            // These do not pass with time.
+            // A wait does not help against these errors, so they have no delay.
             (400, "", None),
             (429, r#"{"error": {"code": "insufficient_quota"}}"#, None),
         ] {

@@ -90,7 +90,7 @@ impl Secret {
             // The other variants have no text.
             error => error,
         };
-        // The delay is stored in the text, so a cut text may have lost it.
+        // The retry delay is stored in the text of the error, so cutting the text may have removed it.
         match delay.filter(|_| shown.retry_after() != delay) {
             Some(delay) => shown.with_retry_after(delay),
             None => shown,
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(Secret::default().redact("all".into()), "all");
     }
 
-    /// A body truncated within the key once showed most of the key.
+    /// Regression test. If an error body was truncated inside the key, most of the key was shown.
     #[test]
     fn redact_removes_truncated_secret() {
         check("bad key sk-añ-12", "bad key [redacted]");
@@ -186,7 +186,7 @@ mod tests {
         check("sk-añ-1, cut by the server", "sk-añ-1, cut by the server");
     }
 
-    /// A malformed response was once shown as received, with the key in JSON's escaped form.
+    /// Regression test. The error about a malformed response showed the key, if the key was in JSON's escaped form.
     #[test]
     fn redact_removes_json_escaped_secret() {
         let secret = Secret::new("sk-12/34/5");
@@ -196,7 +196,7 @@ mod tests {
         check(r"a\/b", r"a\/b");
     }
 
-    // A response with a megabyte of text once made an error of a megabyte.
+    // Regression test. A response with a megabyte of text caused an error text of a megabyte.
     #[test]
     fn redacted_error_is_limited_and_contains_no_partial_key() {
         let secret = Secret::new("sk-1234567890");

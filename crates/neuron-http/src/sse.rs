@@ -136,7 +136,7 @@ impl SseDecoder {
         let value = match value {
             [] => value,
             [b':', b' ', value @ ..] | [b':', value @ ..] => value,
-            // The line is another field whose name starts with `data`.
+            // The line is a field with another name that starts with `data`.
             _ => return Ok(()),
         };
         check_size(self.data.len() + value.len())?;
@@ -168,7 +168,8 @@ mod tests {
         events
     }
 
-    /// Checks the events of a text that is decoded as a whole, byte by byte, and split at every position.
+    /// Checks the events that the decoder finds in `text`. Decodes the text in one piece, then byte by byte, and then
+    /// in two pieces for each possible split.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();

@@ -8,15 +8,16 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 
 type Cause = dyn Error + 'static;
 
-/// Converts the error of the first attempt of a request. The error is [`Unsent`] if no connection was opened.
+/// Converts the error of the first attempt of a request. The result is marked as [`Unsent`] if no connection was
+/// opened, because the request was then certainly not sent.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     let described = describe(uri, error);
     let is_unsent = is_unsent(error);
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// Converts the error of the second attempt of a request. It is never [`Unsent`], because the first attempt may have
-/// reached the server.
+/// Converts the error of the second attempt of a request. The result is never marked as [`Unsent`], because the first
+/// attempt may have reached the server.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::Network(describe(uri, error))

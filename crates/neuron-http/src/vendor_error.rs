@@ -52,7 +52,7 @@ pub struct VendorError {
     message: Option<String>,
     /// The request id, if the body contains one.
     request_id: Option<String>,
-    /// Text that decides the class of the error. `None` if it is the message.
+    /// Text whose words decide the class of the error. `None` if the message decides it.
     wording: Option<String>,
 }
 
@@ -62,8 +62,8 @@ impl VendorError {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// Creates an error from a body without a known error format. `shown` is the message, and `wording` decides the
-    /// class.
+    /// Creates an error from a body without a known error format. `shown` becomes the message. The words in `wording`
+    /// decide the class of the error.
     pub(crate) fn foreign(shown: String, wording: String) -> Self {
         Self { wording: Some(wording), ..Self::new(shown) }
     }
@@ -229,8 +229,8 @@ impl VendorError {
         }
     }
 
-    /// Returns the class of the error. `status` is the HTTP status, or `None` if it was successful. Returns `None` if
-    /// the class is unknown.
+    /// Returns the class of the error. `status` is the HTTP status, or `None` for an error in a response with a
+    /// successful status. Returns `None` if the class is unknown.
     pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
         let code = match &self.code {
             Some(Value::String(code)) => Some(code.as_str()),
@@ -242,8 +242,8 @@ impl VendorError {
         Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
     }
 
-    /// Returns the `code` if it is an HTTP status from 400 to 599. Proxies send the status of the upstream server
-    /// there.
+    /// Returns the `code` of the error if the code is an HTTP status from 400 to 599. Proxies send the status of the
+    /// upstream server in this field.
     fn status(&self) -> Option<u16> {
         let code = self.code.as_ref()?;
         let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;

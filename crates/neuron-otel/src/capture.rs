@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::content;
 use crate::run_state::RunState;
 
-/// The telemetry that contains prompts, responses, arguments and results. By default no telemetry contains them,
-/// because they may be personal or secret.
+/// Selects the telemetry that contains content, which is prompts, responses, arguments and results. By default no
+/// telemetry contains content, because it may be personal or secret.
 ///
 /// The environment variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` sets the default of new hooks. Its
 /// values are `NO_CONTENT` or `false`, `SPAN_ONLY` or `true`, `EVENT_ONLY`, and `SPAN_AND_EVENT`.
@@ -30,12 +30,12 @@ pub enum ContentCapture {
 }
 
 impl ContentCapture {
-    /// Returns `true` if spans contain content.
+    /// Returns `true` if this setting records content in the attributes of spans.
     pub(crate) fn in_spans(self) -> bool {
         matches!(self, Self::Spans | Self::SpansAndEvents)
     }
 
-    /// Returns `true` if events contain content.
+    /// Returns `true` if this setting records content in events.
     pub(crate) fn in_events(self) -> bool {
         matches!(self, Self::Events | Self::SpansAndEvents)
     }
@@ -62,7 +62,8 @@ pub enum ContentKind {
 /// The application's redaction function. It returns the content to record, or `None` to omit it.
 type Redact = dyn Fn(ContentKind, Value) -> Option<Value> + Send + Sync;
 
-/// The telemetry that contains content, and the function that redacts the content.
+/// The settings of a hook for content. They are the telemetry that contains content, and the application's function
+/// that redacts content.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) capture: ContentCapture,

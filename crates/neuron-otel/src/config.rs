@@ -10,18 +10,18 @@ pub(crate) struct Config {
     pub(crate) conventions: SemanticConventions,
     pub(crate) content: Content,
     pub(crate) instruments: Instruments,
-    /// Set if spans are also created in unsampled traces.
+    /// Set if the hook creates spans in unsampled traces too.
     pub(crate) unsampled: bool,
 }
 
 impl Config {
-    /// Returns `true` if spans contain content.
+    /// Returns `true` if these settings record content in the attributes of spans.
     pub(crate) fn captures_in_spans(&self) -> bool {
         self.content.capture.in_spans()
     }
 
-    /// Returns `true` if spans may contain the text of an error that quotes content. Returns `false` if a redaction is
-    /// set, because the redaction does not receive error texts.
+    /// Returns `true` if these settings permit error texts that may quote content in spans. Returns `false` if a
+    /// redaction is set, because the redaction does not receive error texts.
     pub(crate) fn captures_error_texts(&self) -> bool {
         self.captures_in_spans() && self.content.redact.is_none()
     }

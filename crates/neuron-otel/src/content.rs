@@ -104,7 +104,8 @@ fn is_result(block: &ContentBlock) -> bool {
     matches!(portable_block(block), ContentBlock::ToolResult { .. })
 }
 
-/// Returns the portable block of a raw block, or the block itself if it is not raw or has no portable block.
+/// Returns the portable block inside a raw block, which every provider can read. Returns the block itself if it is not
+/// raw or contains no portable block.
 fn portable_block(mut block: &ContentBlock) -> &ContentBlock {
     while let ContentBlock::Raw { portable: Some(portable), .. } = block {
         block = portable;

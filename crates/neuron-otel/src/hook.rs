@@ -165,7 +165,7 @@ impl ObservabilityHook for OtelHook {
     ) -> Result<HookAction, HookError> {
         match event {
             HookEvent::FirstChunk => Activity::record_first_chunk(),
-            // Only the book's conventions have spans of turns.
+            // Only `SemanticConventions::Book` has spans of turns.
             HookEvent::LoopIteration { turn } if self.config.conventions.is_book() => {
                 self.begin_turn(turn, scope);
             }

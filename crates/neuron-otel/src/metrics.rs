@@ -110,7 +110,7 @@ fn scope() -> InstrumentationScope {
     InstrumentationScope::builder("neuron-otel").with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
-/// The instruments, after the first measurement created them.
+/// The created instruments of a hook. The first measurement creates them.
 #[derive(Debug)]
 pub(crate) struct CreatedInstruments {
     /// Duration of operations. In the latest conventions, only of operations that have no separate duration in
@@ -354,8 +354,8 @@ impl TokenCounters {
     }
 }
 
-/// Calls `measure` with an additional attribute, and then removes the attribute again. A copy of the attributes for
-/// each measurement would cost more than the measurement itself.
+/// Calls `measure` with `attributes` and, if it is set, the attribute `more`. Removes `more` from the list again. A
+/// copy of the list for each measurement would cost more than the measurement itself.
 fn with_attribute(
     attributes: &mut Attributes,
     more: Option<KeyValue>,

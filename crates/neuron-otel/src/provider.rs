@@ -67,7 +67,8 @@ impl<P> fmt::Debug for OtelProvider<P> {
 }
 
 impl<P: Provider> OtelProvider<P> {
-    /// Opens the scope of a call, unless the call must not be recorded.
+    /// Opens the scope of a call, which records the call's span and metrics. Opens no scope for a call in a replaying
+    /// run, or for a call that an agent with this hook already records.
     fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
         let config = &self.hook.config;
         // A replaying run is not recorded, so a model call within it is not recorded either.
@@ -160,7 +161,7 @@ struct ScopedStream {
     events: StreamReceiver,
     /// `None` after the last event.
     scopes: Option<Scopes>,
-    /// Builds the response from the events of a stream without `ResponseComplete`.
+    /// Builds the response from the events of a stream that has no event `ResponseComplete`.
     end: Option<ResponseEnd>,
 }
 

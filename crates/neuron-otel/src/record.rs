@@ -54,8 +54,8 @@ impl<'a> Record<'a> {
         self.span.record(name, value);
     }
 
-    /// Records a list of texts. Without an OpenTelemetry layer the value is a JSON text, because a field of `tracing`
-    /// cannot be a list.
+    /// Records an attribute that is a list of texts. Without an OpenTelemetry layer the value is a JSON text, because a
+    /// field of `tracing` cannot be a list.
     pub(crate) fn texts<'t>(&self, name: &'static str, values: impl IntoIterator<Item = &'t str>) {
         if self.exported.has_active_span() {
             let values = values.into_iter().map(|value| StringValue::from(value.to_owned()));

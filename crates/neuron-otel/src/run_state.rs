@@ -27,7 +27,7 @@ struct Current {
 
 /// The state of one run, for one hook.
 pub(crate) struct RunState {
-    /// Configuration of the hook. It also identifies the hook, because an agent may have several.
+    /// Configuration of the hook. Its address also identifies the hook, because an agent may have several hooks.
     config: Arc<Config>,
     /// Enclosing run of any hook. Set at the first poll, because the scopes of all hooks are opened before any of them
     /// is entered.
@@ -36,13 +36,14 @@ pub(crate) struct RunState {
     agent: String,
     /// Session id. Empty if there is none.
     conversation: String,
-    /// Span of the run and its start time. Not set while the run replays.
+    /// Span of the run and its start time. Not set while a durable run replays, which means that it reads earlier
+    /// results from its journal.
     span: OnceLock<(Span, Instant)>,
     /// Set if the trace is not sampled. Computed at the first use.
     unsampled: OnceLock<bool>,
-    /// Creates the span of a replaying run when new work begins.
+    /// Function that creates the span of a replaying run. It is called when new work begins.
     begin: Mutex<Option<Box<dyn FnOnce() -> Span + Send>>>,
-    /// Span of the current turn. Only the book's conventions have such spans.
+    /// Span of the current turn. Only [`SemanticConventions::Book`](crate::SemanticConventions::Book) has such spans.
     turn: Mutex<Option<Span>>,
     /// Set if the conversation was compacted since the last model call.
     compacted: AtomicBool,
@@ -68,7 +69,8 @@ impl RunState {
         Self::new(config, agent, conversation, OnceLock::from((span, Instant::now())), None)
     }
 
-    /// Creates the state of a replaying run. `begin` creates the run's span and is called when new work begins.
+    /// Creates the state of a durable run that replays, which means that it reads earlier results from its journal.
+    /// `begin` creates the run's span, and is called when new work begins.
     pub(crate) fn replaying(
         config: Arc<Config>,
         agent: &str,
@@ -113,7 +115,8 @@ impl RunState {
         None
     }
 
-    /// Polls the run as the current run of this thread, inside the run's span.
+    /// Calls `poll`, which polls the run. Meanwhile this run is the current run of the thread, and the run's span is
+    /// the current span.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let mut poll = || {
             let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
@@ -128,7 +131,8 @@ impl RunState {
             Some((span, _)) => span.in_scope(poll),
             None => {
                 poll();
-                // The span may have begun during this poll. Its exported end is the time when it was last entered.
+                // The span may have begun during this poll. The layer exports as its end the time when the span was
+                // last entered.
                 if let Some((span, _)) = self.span.get() {
                     extend_to_now(span);
                 }
@@ -193,8 +197,8 @@ impl RunState {
         self.config.conventions.is_book().then(|| lock(&self.turn).clone()).flatten()
     }
 
-    /// Extends the span of the current turn to now. An exported span ends when it was last entered, and the turn's span
-    /// is not entered while operations are polled.
+    /// Extends the span of the current turn to now. The layer exports as a span's end the time when the span was last
+    /// entered. The turn's span is not entered while operations are polled.
     pub(crate) fn extend_turn(&self) {
         if let Some(turn) = self.turn() {
             extend_to_now(&turn);
@@ -284,7 +288,7 @@ impl Activity {
             .is_some_and(|activity| activity.kind == Kind::ModelCall)
     }
 
-    /// Polls the operation as the current operation of this thread.
+    /// Calls `poll`, which polls the operation. Meanwhile this operation is the current operation of the thread.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
         self.outer.get_or_init(|| activity);
@@ -320,13 +324,14 @@ impl Activity {
     }
 }
 
-/// Extends a span to now. The layer exports the time when a span was last entered as its end, so the span is entered
-/// once.
+/// Extends a span to now, by entering the span once. The layer exports as a span's end the time when the span was last
+/// entered.
 pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }
 
-/// Restores the previous run and the previous operation of this thread when it is dropped, even after a panic.
+/// A guard that restores the previous run and the previous operation of this thread when the guard is dropped, even
+/// after a panic.
 struct Restore(Current);
 
 impl Drop for Restore {

@@ -83,8 +83,9 @@ impl Polls {
         if self.is_inside { Ending::Panicked } else { Ending::Dropped }
     }
 
-    /// Returns the end time of an operation and of its span. This is the time of the last poll, because an exported
-    /// span ends when it was last entered. An operation that was abandoned, or that was never polled here, ends now.
+    /// Returns the end time of an operation and of its span. This is the time of the last poll, because the layer
+    /// exports as a span's end the time when the span was last entered. An operation that was abandoned, or that was
+    /// never polled here, ends now.
     pub(crate) fn ended(&self, ending: &Ending<'_>, span: &Span) -> Instant {
         match self.last.filter(|_| !ending.is_abandoned()) {
             Some(last) => last,

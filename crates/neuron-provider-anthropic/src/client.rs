@@ -161,8 +161,8 @@ impl Anthropic {
         self
     }
 
-    /// Sets the HTTP client that sends the requests, for example with an explicit proxy or with certificates that the
-    /// operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
+    /// Sets the HTTP client that sends the requests. Use an own client for an explicit proxy, or for certificates that
+    /// the operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
     /// redirects in the HTTP client, because a redirect may send the API key to another server. See
     /// [`Endpoint::with_client`].
     #[must_use]

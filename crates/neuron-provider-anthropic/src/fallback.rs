@@ -27,7 +27,7 @@ pub(crate) fn next_model(block: &Map<String, Value>) -> Option<&str> {
 
 /// Removes the blocks of models that declined, if the API rejects these blocks in the next request.
 ///
-/// Removed are reasoning, tool calls, and server tool calls without a result, if a `fallback` block follows them. The
+/// These are reasoning, tool calls, and server tool calls without a result, if a `fallback` block follows them. The
 /// removed tool calls must not run either.
 pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let Some(last) = content.iter().rposition(is_fallback) else {

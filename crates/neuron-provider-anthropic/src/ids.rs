@@ -1,10 +1,10 @@
 //! Ids of tool calls. The API requires ids that are unique in the conversation and consist of letters, digits, `_` and
 //! `-`.
 //!
-//! A conversation may begin with another vendor and continue here, and other vendors guarantee neither. Some accept
-//! `functions.look:0` as an id, and some restart the numbering of ids in every response. [`Ids`] replaces such ids in
-//! requests. Compatible servers may omit ids, or repeat them within a response. [`ResponseIds`] replaces such ids in
-//! responses.
+//! A conversation may begin with another vendor and continue here. The ids of other vendors may contain other
+//! characters, such as `functions.look:0`. They may also repeat, because some vendors restart the numbering in every
+//! response. [`Ids`] replaces such ids in requests. Compatible servers may omit ids, or repeat them within a response.
+//! [`ResponseIds`] replaces such ids in responses.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -78,7 +78,7 @@ impl<'a> Ids<'a> {
     }
 }
 
-/// The ids of all tool calls of one response. Ensures that they differ.
+/// The ids of all tool calls of one response. Ensures that all ids differ.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseIds {
     given: HashSet<String>,

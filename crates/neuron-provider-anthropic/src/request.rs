@@ -1,7 +1,7 @@
 //! Serialisation of requests.
 //!
-//! Equal requests are serialised to equal bytes. `messages` is the last field, so that the body of each turn begins
-//! with the same bytes as the body of the previous turn, unless a compaction came between. Prompt caches need this.
+//! Equal requests are serialised to equal bytes. `messages` is the last field. Unless a compaction came between, the
+//! body of each turn therefore begins with the same bytes as the body of the previous turn. Prompt caches need this.
 
 use std::borrow::Cow;
 use std::ops::Not;
@@ -52,7 +52,8 @@ pub(crate) fn write(
             "Anthropic has no free JSON mode: use ResponseFormat::JsonSchema".into(),
         ));
     }
-    // The API has separate fields for an immediate summary and for rules, and rejects a request with both fields.
+    // The API has one field for an immediate summary, and another field for rules that edit the context. It rejects a
+    // request with both fields.
     if edits(request).any(is_summarize) && edits(request).count() > 1 {
         return Err(ProviderError::InvalidRequest(
             "the API summarises on request (`summarize`) or edits by rules, not both at once"

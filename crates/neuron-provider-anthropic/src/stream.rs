@@ -17,8 +17,8 @@ use crate::response::{self, MessageHead, WireUsage};
 
 /// The most frequent kind of event, a delta of text, of reasoning or of arguments.
 ///
-/// The decoder tries to deserialise each event as a `DeltaEvent` first, because a struct with few fields is
-/// deserialised much faster than [`WireEvent`] (`benches/README.md`). If this fails, the event is deserialised as a
+/// The decoder tries to deserialise each event as a `DeltaEvent` first. This is much faster than [`WireEvent`]
+/// (`benches/README.md`), because a `DeltaEvent` has few fields. If this fails, the event is deserialised as a
 /// `WireEvent`.
 #[derive(Deserialize)]
 struct DeltaEvent<'a> {

@@ -152,8 +152,8 @@ impl Ollama {
         self
     }
 
-    /// Sets the HTTP client that sends the requests, for example with an explicit proxy or with certificates that the
-    /// operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
+    /// Sets the HTTP client that sends the requests. Use an own client for an explicit proxy, or for certificates that
+    /// the operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
     /// redirects in the HTTP client, because a redirect may send the API key to another server. See
     /// [`Endpoint::with_client`].
     #[must_use]
@@ -278,7 +278,7 @@ impl Provider for Ollama {
     }
 }
 
-/// Returns an empty response for a request without texts. Such a request is not sent.
+/// Creates embeddings. A request without texts is not sent, and has an empty response.
 impl EmbeddingProvider for Ollama {
     async fn embed(&self, request: EmbeddingRequest) -> Result<EmbeddingResponse, EmbeddingError> {
         if request.input.is_empty() {

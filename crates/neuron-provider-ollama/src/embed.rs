@@ -14,7 +14,7 @@ use crate::request::Settings;
 /// Name of the default model of embedding requests.
 pub const DEFAULT_EMBEDDING_MODEL: &str = NOMIC_EMBED_TEXT;
 
-/// Returns the model of a request, or the default model if the request names none.
+/// Returns the name of the model of a request, or the default model if the request names none.
 pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     match request.model.as_str() {
         "" => DEFAULT_EMBEDDING_MODEL,

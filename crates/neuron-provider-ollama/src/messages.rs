@@ -224,8 +224,8 @@ impl Serialize for OwnMessage<'_> {
     }
 }
 
-/// Returns the block itself or, for a raw block of another provider, its portable block. Returns `None` for a raw block
-/// of this provider, and for a raw block without a portable block.
+/// Returns the block itself or, for a raw block of another provider, the portable block inside it, which every provider
+/// can read. Returns `None` for a raw block of this provider, and for a raw block without a portable block.
 pub(crate) fn portable_block(block: &ContentBlock) -> Option<&ContentBlock> {
     match block {
         ContentBlock::Raw { provider, .. } if provider == PROVIDER => None,
@@ -259,8 +259,8 @@ fn text(block: &ContentBlock) -> Option<&str> {
     }
 }
 
-/// Returns the reasoning of a block if it has no signature. Otherwise returns `None`. Signed reasoning comes from
-/// another vendor, and only that vendor's models can use it.
+/// Returns the reasoning of a block if the reasoning has no signature. Returns `None` for any other block. Signed
+/// reasoning comes from another vendor, and only that vendor's models can use it.
 fn thinking(block: &ContentBlock) -> Option<&str> {
     match portable_block(block)? {
         ContentBlock::Thinking { thinking, signature } if signature.is_empty() => Some(thinking),

@@ -81,8 +81,9 @@ impl ChatDecoder {
 
 /// The most frequent kind of line. Its only relevant content is a delta of text or of reasoning.
 ///
-/// The decoder tries to deserialise each line as a `DeltaLine` first, because a struct with few fields is deserialised
-/// much faster than [`WireLine`] (`benches/README.md`). If this fails, the line is deserialised as a `WireLine`.
+/// The decoder tries to deserialise each line as a `DeltaLine` first. This is much faster than [`WireLine`]
+/// (`benches/README.md`), because a `DeltaLine` has few fields. If this fails, the line is deserialised as a
+/// `WireLine`.
 #[derive(Deserialize)]
 struct DeltaLine {
     message: DeltaMessage,

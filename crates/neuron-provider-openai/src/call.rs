@@ -52,8 +52,8 @@ impl WireFunction {
         if self.arguments.is_null() { &self.input } else { &self.arguments }
     }
 
-    /// Returns a sort key that is larger the more content the tool has. An empty stub is smaller than a fragment with
-    /// arguments, and such a fragment is smaller than the beginning of a call, which has a name.
+    /// Returns a sort key for the amount of content in the tool. A fragment with a name has the largest key, then a
+    /// fragment with arguments only, and then an empty stub.
     fn rank(&self) -> (bool, bool) {
         (!self.name.is_empty(), !lenient::is_blank(self.arguments()))
     }
@@ -155,8 +155,9 @@ impl CallFields {
         json.into()
     }
 
-    /// Converts the call into a content block. Returns a [`ContentBlock::ToolUse`] or, for a custom tool and for a call
-    /// with unknown fields, a [`ContentBlock::Raw`] with a portable tool use.
+    /// Converts the call into a content block. A plain call becomes a [`ContentBlock::ToolUse`]. A call of a custom
+    /// tool, or a call with unknown fields, becomes a [`ContentBlock::Raw`]. The raw block keeps the JSON, and contains
+    /// a tool use for other providers.
     pub(crate) fn into_block(mut self) -> ContentBlock {
         let input = match self.is_custom {
             // Tools accept JSON, so free text becomes a JSON string.

@@ -43,15 +43,15 @@ pub(super) fn streamed(deltas: impl IntoIterator<Item = Value>) -> Vec<u8> {
     [sse(&chunks), b"data: [DONE]\n\n".to_vec()].concat()
 }
 
-/// Returns the byte position at which the line of the finish reason ends.
+/// Returns the byte position after the line that contains the finish reason.
 fn end_of_reason(bytes: &[u8]) -> usize {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let reason = text.find("\"finish_reason\":\"stop\"").unwrap();
     reason + text[reason..].find('\n').unwrap() + 1
 }
 
-/// Checks the content of a response. `message` is its message if it is not streamed, and `deltas` are the deltas of its
-/// stream, which is split at every byte.
+/// Checks that a response is parsed into the blocks `content`, whole and streamed. `message` is the message of the
+/// whole response. `deltas` are the deltas of the stream, which is split at every byte.
 #[track_caller]
 fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
     let response = read_whole(&whole(message)).unwrap();
@@ -108,8 +108,9 @@ fn with(mut call: Value, key: &str, value: Value) -> Value {
     call
 }
 
-/// Snowflake Cortex adds empty stubs to every message and every call (recorded responses). Regression test. A plain
-/// response became a call without a name, and a call lost its name and its arguments.
+/// Snowflake Cortex adds stubs, which are fields with empty values, to every message and every call (recorded
+/// responses). Regression test. A plain response became a call without a name, and a call lost its name and its
+/// arguments.
 #[test]
 fn stub_is_ignored_and_does_not_hide_a_call() {
     let stubs = |mut message: Value| {
@@ -154,8 +155,8 @@ fn call_without_name_is_kept_but_does_not_run() {
     assert_eq!(sent(vec![text("hi"), kept]), json!({"role": "assistant", "content": "hi"}));
 }
 
-/// Gemini 3 rejects the next request with status 400 if it lacks the signature, as Google documents in "OpenAI
-/// compatibility" and "Thought signatures".
+/// Gemini 3 rejects the next request with status 400 if a tool call in it lacks its thought signature. Google documents
+/// this in "OpenAI compatibility" and "Thought signatures".
 #[test]
 fn unknown_fields_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CsoB+/="}});
@@ -299,8 +300,8 @@ fn repeated_message_signature_is_kept_once() {
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// OpenRouter documents these fragments in "Reasoning tokens". The fragments of a block have the same `index`, and the
-/// complete list must be sent back unchanged.
+/// OpenRouter documents the fragments of `reasoning_details` in "Reasoning tokens". The fragments of a block have the
+/// same `index`, and the complete list must be sent back unchanged.
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
@@ -433,7 +434,7 @@ fn generated_ids_are_unique() {
     assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
 }
 
-/// Each chunk of Perplexity contains `delta` and, in `message`, the whole text so far (recorded streams).
+/// Each chunk of Perplexity contains a `delta` and also a `message` with the whole text so far (recorded streams).
 #[test]
 fn message_beside_deltas_is_ignored() {
     let chunk = |delta: &str, message: &str, reason: Value| {
@@ -493,7 +494,7 @@ fn unknown_fields_of_parts_are_kept() {
     check(json!({"content": [cited]}), &[json!({"content": [cited]})], &[text("a"), kept]);
 }
 
-/// Regression test. A call with both fields was ignored, and it broke a stream.
+/// Regression test. A call with both `arguments` and `input` was ignored in a response, and made a stream fail.
 #[test]
 fn arguments_in_two_fields_are_accepted() {
     let mut sent = function("c", "look", "{\"a\":1}");

@@ -135,7 +135,7 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
     }
 }
 
-/// Returns the JSON of a raw block of `vendor`, if its `type` is listed in `types`. Otherwise returns `None`.
+/// Returns the JSON of a raw block of `vendor` if its `type` is listed in `types`. Returns `None` for any other block.
 pub(crate) fn own_part<'a>(
     block: &'a ContentBlock,
     vendor: &str,
@@ -290,8 +290,8 @@ impl<'a> AssistantMessage<'a> {
             && self.reasoning().next().is_none()
     }
 
-    /// Returns the texts of the message, except the portable texts of raw fields. A refusal or speech is sent in its
-    /// raw field.
+    /// Returns the texts of the message, except the text of a refusal or of speech. A refusal or speech is sent in its
+    /// own field instead.
     fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let vendor = self.dialect.name;
         let is_said =

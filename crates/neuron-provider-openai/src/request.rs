@@ -2,7 +2,7 @@
 //!
 //! <https://platform.openai.com/docs/api-reference/chat/create>
 //!
-//! Equal requests are serialised to equal bytes. `messages` is the last field, so that the body of each turn begins
+//! Equal requests are serialised to equal bytes. `messages` is the last field. The body of each turn therefore begins
 //! with the same bytes as the body of the previous turn. Prompt caches need this.
 
 use std::borrow::Cow;

@@ -135,7 +135,7 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     let mut parts = Parts::default();
     for key in REASONING {
         match fields.remove(key) {
-            // A server that sends both fields sends the same text in both.
+            // A server that sends two reasoning fields sends the same text in both.
             Some(Value::String(text)) if parts.thinking.is_empty() => parts.thinking = text,
             Some(Value::String(_)) | None => {}
             Some(other) => drop(fields.insert(key.to_owned(), other)),

@@ -115,7 +115,7 @@ pub(crate) fn check_error(events: &[StreamEvent], kind: &str) -> String {
     text
 }
 
-/// Returns the deltas of a response as short texts.
+/// Returns the deltas of a response as short texts, for example `text Hi` for a delta with the text `Hi`.
 pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
     let deltas = events.iter().filter(|event| event.is_delta());
     let shown = deltas.map(|event| match event {
@@ -130,8 +130,8 @@ pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
     shown.collect()
 }
 
-/// Checks that a stream has the same events wherever its bytes are split. A stream that is truncated before the
-/// position `needed` must not have a response.
+/// Checks that a stream has the same events wherever its bytes are split. Also truncates the stream at every byte. If
+/// it is truncated before the position `needed`, it must end with an error and without a response.
 #[track_caller]
 pub(crate) fn check_every_byte<A>(bytes: &[u8], needed: usize)
 where

@@ -111,7 +111,8 @@ impl WireUsage {
         named.chain(counts).filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the number of output tokens, and the number of reasoning tokens among them if it is known.
+    /// Returns the number of output tokens. Also returns how many of them are reasoning tokens, or `None` if this is
+    /// unknown.
     ///
     /// xAI does not count reasoning in `completion_tokens`, and Gemini's endpoint counts reasoning only in
     /// `total_tokens`. On other servers the total is the sum of input and output. A total above this sum therefore

@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Certificate of a company's authority, and the certificates and keys of a server and a client that the authority
-/// signed.
+/// Certificate of a company's certificate authority. The two constants below contain the certificates and keys of a
+/// server and a client, which the authority signed.
 const AUTHORITY: &[u8] = include_bytes!("tls/ca.pem");
 const SERVER: &[u8] = include_bytes!("tls/server.pem");
 const CLIENT: &[u8] = include_bytes!("tls/client.pem");

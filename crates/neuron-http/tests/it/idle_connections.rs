@@ -195,7 +195,7 @@ async fn repeated_request_is_reported_as_sent() {
     assert!(error.was_sent());
 }
 
-/// The second attempt once used the other pooled connection, which the server had closed as well.
+/// Regression test. The second attempt used another connection from the pool, which the server had closed as well.
 #[tokio::test]
 async fn second_attempt_uses_new_connection() {
     let server = RawServer::bind().await;

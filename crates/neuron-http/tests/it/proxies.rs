@@ -25,7 +25,8 @@ async fn child(test: &str, target: &str, variables: &[(&str, String)]) -> String
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Calls the target and prints the result, if this is a child process. Returns `false` in the main test process.
+/// Calls the URL in the variable [`TARGET`] and prints the result. Does nothing and returns `false` if the variable is
+/// not set, as in the main test process. Returns `true` in a child process.
 async fn call_target() -> bool {
     let Ok(target) = std::env::var(TARGET) else {
         return false;

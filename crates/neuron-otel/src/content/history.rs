@@ -8,7 +8,7 @@ use super::message;
 /// serialised.
 #[derive(Default)]
 pub(crate) struct History {
-    /// Key of the conversation, and the number of messages that are serialised.
+    /// Key that identifies the serialised conversation, and the number of its messages that are serialised.
     known: Option<(HistoryKey, usize)>,
     /// Serialised messages, as a JSON array without its closing bracket.
     text: String,

@@ -5,7 +5,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// Returns one part for each block of a message. Marks, which have no content, are skipped.
+/// Returns one part for each block of a message. Skips marker blocks, in which neuron stores data about the message
+/// itself, such as the metadata of a response.
 pub(super) fn blocks(blocks: &[ContentBlock]) -> Value {
     blocks.iter().filter(|block| !block.is_mark()).map(block).collect()
 }

@@ -27,8 +27,8 @@ pub(crate) struct RunScope {
     polls: Polls,
 }
 
-/// Begins a run. The span of a replaying run begins with its first new work. Returns `None` if neither a span nor
-/// metrics would be recorded.
+/// Begins a run. A durable run may first replay earlier work from its journal, and its span then begins with the first
+/// new work. Returns `None` if neither a span nor metrics would be recorded.
 pub(crate) fn open(
     config: &Arc<Config>,
     scope: &HookScope<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn open(
     })
 }
 
-/// Creates the span, with the attributes that a sampler may use.
+/// Creates the span of a run. Sets the attributes at once that a sampler may need for its decision.
 fn begin(
     config: &Config,
     name: &str,
@@ -156,8 +156,8 @@ impl RunScope {
             self.state.extend_turn();
         }
         self.state.end_turn();
-        // The run may still be replaying, but no earlier attempt ended with this error. It is new, so the run gets a
-        // span.
+        // The run may still be replaying, but no earlier attempt ended with this error. The error is new, so the run
+        // gets a span.
         if let Ending::Outcome(Outcome::Error(error)) = ending
             && let Some(LoopError::Durable(DurableError::NonDeterminism { .. })) =
                 error.downcast_ref()

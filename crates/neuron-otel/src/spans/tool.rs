@@ -74,9 +74,9 @@ impl<'a> CalledTool<'a> {
 /// Creates the span. `neuron-mcp` records the MCP attributes on this span if the tool sends an MCP request.
 fn begin(config: &Config, run: Option<&Arc<RunState>>, called: &CalledTool<'_>) -> Span {
     let run = run.map(|run| (known(run.agent()), known(run.conversation())));
-    // Version 1.41 lists neither the agent's name nor the conversation's id for this span. The id is recorded all the
-    // same, because the version defines it for everything in a conversation and backends find tool calls by it. Later
-    // versions list the agent's name.
+    // Version 1.41 lists neither the agent's name nor the conversation's id for this span. The id is recorded
+    // nevertheless. Version 1.41 defines the id for everything in a conversation, and backends find tool calls by the
+    // id. Later versions list the agent's name.
     let agent = run.filter(|_| config.conventions.is_latest()).and_then(|(agent, _)| agent);
     tracing::info_span!(
         target: "neuron_otel",
@@ -167,10 +167,11 @@ impl Recorder for ToolRecorder {
     }
 }
 
-/// The scope of a tool call in a replaying run. The call begins with its first poll, when a durable context really runs
-/// the tool. A call whose result is in the journal is never polled and not recorded.
+/// The scope of a tool call in a durable run that replays. The call begins with its first poll, because the durable
+/// context polls a call only to run the tool. A call whose result is in the journal is never polled and not recorded.
 pub(crate) enum ReplayedCall {
-    /// The call has not begun, or is not recorded. The function begins it.
+    /// The call has not begun, or is not recorded. The function begins the call. It returns `None` if the call is not
+    /// recorded.
     Waiting(Option<Box<dyn FnOnce() -> Option<SpanScope<ToolRecorder>> + Send>>),
     /// The call has begun and is recorded.
     Begun(Box<SpanScope<ToolRecorder>>),

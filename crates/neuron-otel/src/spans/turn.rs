@@ -1,4 +1,4 @@
-//! The spans of turns. Only the book's conventions have such spans.
+//! The spans of turns. Only [`SemanticConventions::Book`](crate::SemanticConventions::Book) has such spans.
 
 use tracing::Span;
 

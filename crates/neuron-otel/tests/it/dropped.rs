@@ -49,7 +49,7 @@ fn run_cancelled_after_any_poll_ends_spans_in_one_tree() {
 }
 
 /// Starts runs and interrupts each after one more poll than the previous run. `interrupt` receives the number of polls,
-/// and returns `true` if the run had ended before.
+/// and returns `true` if the run ended before the interruption.
 fn sweep(interrupt: impl Fn(&mut Chat, Way, usize) -> bool) {
     for conventions in MODES {
         for way in WAYS {

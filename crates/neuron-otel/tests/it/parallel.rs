@@ -126,8 +126,8 @@ async fn stream_with_early_tools_dropped_at_any_event_ends_its_spans() {
                 has_ended |= stream.next().await.is_none();
             }
             drop(stream);
-            // A tool that started before the response was complete ends with the run. It may therefore end after the
-            // response that called it.
+            // A tool that started before the response was complete ends with the run. The tool may therefore end after
+            // the response that called it.
             memory.check_closed();
             if has_ended {
                 assert!(events > 5);

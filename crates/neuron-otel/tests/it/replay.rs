@@ -65,7 +65,8 @@ impl Database {
     }
 }
 
-/// A model whose response depends only on the conversation. It returns the response for the conversation's turn.
+/// A model whose response depends only on the conversation in the request. It counts the turns of the conversation and
+/// returns the response for the next turn.
 #[derive(Clone)]
 struct ByTurn(Vec<Reply>);
 

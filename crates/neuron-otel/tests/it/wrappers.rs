@@ -251,7 +251,7 @@ async fn wrapped_provider_of_loop_is_recorded_by_both_hooks() {
     assert_eq!(memory.tree(), format!("invoke_agent scout\n  {CHAT}\n    {CHAT}\n"));
 }
 
-// Regression test. With the book's names, the model call of a summary was a child of the turn instead of the
+// Regression test. With `SemanticConventions::Book`, the model call of a summary was a child of the turn instead of the
 // compaction.
 #[tokio::test]
 async fn summary_call_is_child_of_compaction() {

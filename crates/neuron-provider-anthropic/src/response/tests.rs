@@ -21,7 +21,8 @@ fn check_block(json: Value, expected: ContentBlock) {
     assert_eq!(block(json), expected);
 }
 
-/// Checks that the JSON of a block is kept unchanged in a raw block with this portable block.
+/// Checks that a block becomes a raw block with the unchanged JSON of the block. `portable` is the expected portable
+/// block in the raw block, which other providers can read.
 #[track_caller]
 fn check_raw(json: Value, portable: Option<ContentBlock>) {
     check_block(json.clone(), raw(json, portable));
@@ -404,7 +405,7 @@ fn error_in_place_of_message_keeps_its_class() {
     }
 }
 
-/// An error quotes the beginning of the body. Regression test. This exposed a key that the server had echoed.
+/// An error quotes the beginning of the body. Regression test. The quotation showed a key that the server had echoed.
 #[test]
 fn invalid_body_error_does_not_show_the_key() {
     for body in [

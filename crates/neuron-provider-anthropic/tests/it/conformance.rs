@@ -1,4 +1,4 @@
-//! Tests that run the conformance suite of providers.
+//! Tests that run the conformance suite, which every provider of neuron must pass.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_provider_anthropic::Anthropic;

@@ -9,7 +9,8 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Thinking, text and tool calls must become portable blocks and not raw blocks.
+/// Thinking, text and tool calls must become blocks that every provider can read, and not raw blocks with the vendor's
+/// JSON.
 #[tokio::test]
 async fn response_has_portable_blocks() {
     let server = start([answer(), answer()]).await;

@@ -1,4 +1,5 @@
-//! Tests that check how each part of a request is serialised, and that a growing conversation keeps its byte prefix.
+//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
+//! begins with the bytes of a shorter one.
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{

@@ -60,7 +60,7 @@ fn merged(mut body: Value, more: Value) -> Value {
 }
 
 impl Fixture {
-    /// Adds fields to the body and to the last chunk of the stream.
+    /// Adds the fields `more` to the body of the whole response and to the last chunk of the stream.
     fn ends_with(mut self, more: Value) -> Self {
         let last = self.chunks.pop().unwrap();
         self.chunks.push(merged(last, more.clone()));
@@ -79,7 +79,8 @@ impl Fixture {
         self.counted(usage)
     }
 
-    /// Sets a field of each choice that has a finish reason. In all other choices the field is `null`.
+    /// Sets the field `key` to `value` in each choice that has a finish reason. In all other choices the field is
+    /// `null`.
     fn choice_with(mut self, key: &str, value: Value) -> Self {
         for body in self.chunks.iter_mut().chain([&mut self.whole]) {
             let choice = &mut body["choices"][0];

@@ -251,7 +251,8 @@ fn context_overflow_is_recognised_for_every_vendor() {
     }
 }
 
-/// A server that detects the overflow late sends the same body as an event of a stream, or with status 200.
+/// A server may detect an exceeded context window late. It then sends the same error body as an event of a stream, or
+/// with status 200.
 #[test]
 fn context_overflow_is_recognised_in_streams() {
     for (vendor, _, body) in too_long() {
@@ -268,7 +269,8 @@ fn context_overflow_is_recognised_in_plain_text() {
     assert_eq!(rejected(400, text).kind(), "ContextWindowExceeded");
 }
 
-/// The messages resemble an exceeded context window. A shorter conversation would not help, or a retry would.
+/// Tests errors whose messages resemble messages about an exceeded context window. These errors need another class,
+/// because a shorter conversation would not help, or because a retry would.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";

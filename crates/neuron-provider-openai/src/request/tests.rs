@@ -1,4 +1,5 @@
-//! Tests that check how each part of a request is serialised, and that a growing conversation keeps its byte prefix.
+//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
+//! begins with the bytes of a shorter one.
 
 use neuron_testing::openai::check_chat_request;
 use neuron_types::{
@@ -400,7 +401,7 @@ fn unknown_fields_are_sent_back_in_the_message() {
         vec![raw("openai", custom.clone(), Some(call("c", "sql", json!("x"))))],
         json!({"role": "assistant", "tool_calls": [custom]}),
     );
-    // The portable block is sent to a provider that did not create the raw block.
+    // A provider that did not create the raw block receives the portable block inside it.
     check_answer(
         vec![raw("another", json!({"type": "message", "refusal": "No."}), Some(text("No.")))],
         json!({"role": "assistant", "content": "No."}),
@@ -569,8 +570,8 @@ fn content_that_the_api_cannot_express_is_rejected() {
     }
 }
 
-/// Property tests for conversations. The body of a longer conversation begins with the bytes of a shorter one, which
-/// prompt caches need, and OpenAI's request format accepts both bodies.
+/// Property tests for conversations. The body of a longer conversation must begin with the bytes of a shorter one,
+/// because prompt caches need this. OpenAI's request format must accept both bodies.
 mod conversations {
     use proptest::prelude::*;
 

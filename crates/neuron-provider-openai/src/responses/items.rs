@@ -200,8 +200,8 @@ impl OpenItems {
     }
 
     /// Returns the position of the open item to which a fragment belongs. The item is found by its id, or else by its
-    /// output index, or else by its type if only one open item has the type. If several items match equally well,
-    /// returns the newest. Returns `None` if no item matches.
+    /// output index. If neither is known, it is found by its type, but only if a single open item has this type. If
+    /// several items match equally well, returns the newest. Returns `None` if no item matches.
     pub(crate) fn find(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
         // Most fragments belong to the newest item, so it is tried first.
         let newest = self.items.last().filter(|item| item.is_open(kind));

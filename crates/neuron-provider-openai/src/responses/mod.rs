@@ -2,9 +2,9 @@
 //!
 //! <https://platform.openai.com/docs/api-reference/responses>
 //!
-//! A response is a list of items. Each item is kept whole, as a [`ContentBlock::Raw`] with a portable block beside it,
-//! because the API accepts reasoning only together with the items that followed it. The module `items` assigns the
-//! events of a stream to its items.
+//! A response is a list of items. The API accepts reasoning only together with the items that followed it. Each item is
+//! therefore kept whole, as a [`ContentBlock::Raw`], which also contains a portable block for other providers. The
+//! module `items` assigns the events of a stream to their items.
 //!
 //! [`ContentBlock::Raw`]: neuron_types::ContentBlock::Raw
 

@@ -2,7 +2,7 @@
 //!
 //! <https://platform.openai.com/docs/api-reference/responses/create>
 //!
-//! `input` is the last field, so that the body of each turn begins with the same bytes as the body of the previous
+//! `input` is the last field. The body of each turn therefore begins with the same bytes as the body of the previous
 //! turn. Prompt caches need this.
 
 use std::borrow::Cow;
@@ -138,7 +138,7 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Value of the field `strict`. `None` if the dialect does not accept the field. Otherwise the field is
+            /// Value of the field `strict`. `None` if the dialect does not accept the field. If it does, the field is
             /// sent even if it is `false`, because the API's default is `true` and rejects most schemas.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,

@@ -168,8 +168,8 @@ fn pending_item_type(items: &[Value]) -> Option<&str> {
     })
 }
 
-/// Adds an empty `content` to a message item without `content`. Otherwise the stored item would look like unknown
-/// fields of Chat Completions, see [`is_own_fields`](crate::message_fields::is_own_fields).
+/// Adds an empty `content` to a message item without `content`. Without this field, the stored item would look like
+/// unknown fields of Chat Completions, see [`is_own_fields`](crate::message_fields::is_own_fields).
 fn set_content(item: &mut Value) {
     let Some(fields) = item.as_object_mut() else {
         return;
@@ -181,7 +181,7 @@ fn set_content(item: &mut Value) {
     }
 }
 
-/// The ids of all tool calls of one response. Ensures that they differ.
+/// The ids of all tool calls of one response. Ensures that all ids differ.
 #[derive(Debug, Default)]
 pub(crate) struct CallIds {
     given: HashSet<String>,
@@ -222,8 +222,8 @@ pub(crate) fn set_call_id(item: &mut Value, id: &str) {
     }
 }
 
-/// Returns the `call_id` of an item. If it is empty, returns the item's `id`, because some compatible servers send only
-/// that one.
+/// Returns the `call_id` of an item. If the `call_id` is empty, returns the item's `id`, because some compatible
+/// servers send only the `id`.
 fn call_id(item: &Value) -> String {
     let id = Some(text_of(item, "call_id")).filter(|id| !id.is_empty());
     id.unwrap_or_else(|| text_of(item, "id")).to_owned()
@@ -234,13 +234,15 @@ pub(crate) fn text_of<'i>(item: &'i Value, key: &str) -> &'i str {
     item.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Converts an item to a raw block with a portable block beside it, if there is a portable block for its type.
+/// Converts an item to a raw block, which keeps the item's JSON unchanged. The raw block also contains a portable
+/// block, which other providers can read, if there is one for the type of the item.
 pub(crate) fn item(json: Value) -> ContentBlock {
     let portable = portable_block(&json).map(Box::new);
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
 }
 
-/// Returns the portable block of an item. Returns `None` for an empty item and for an item of a vendor's own tool.
+/// Returns the portable block of an item, which other providers can read. Returns `None` for an empty item and for an
+/// item of a vendor's own tool.
 fn portable_block(item: &Value) -> Option<ContentBlock> {
     let text = |key: &str| text_of(item, key).to_owned();
     match item.get("type").and_then(Value::as_str)? {

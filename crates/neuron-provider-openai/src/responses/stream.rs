@@ -122,7 +122,7 @@ impl Decoder for ResponsesDecoder {
                 let error = event.response.and_then(|response| response.error());
                 return Err(error::from_event(&error.unwrap_or_default()));
             }
-            // The API sends the error in a field of the event, and the types of OpenAI's SDK have its fields in the
+            // The API sends the error in a field of the event. The types of OpenAI's SDK have the error's fields in the
             // event itself. Some proxies send an error event without a type.
             "error" => {
                 return Err(error::from_event(&ApiError::of_event(data).unwrap_or_default()));
@@ -338,8 +338,8 @@ fn arguments(call: &Value) -> Option<String> {
 
 /// The most frequent kind of event, a delta of text.
 ///
-/// The decoder tries to deserialise each event as a `DeltaEvent` first, because a struct with few fields is
-/// deserialised much faster than [`WireEvent`] (`benches/README.md`). If this fails, the event is deserialised as a
+/// The decoder tries to deserialise each event as a `DeltaEvent` first. This is much faster than [`WireEvent`]
+/// (`benches/README.md`), because a `DeltaEvent` has few fields. If this fails, the event is deserialised as a
 /// `WireEvent`.
 #[derive(Deserialize)]
 struct DeltaEvent<'a> {

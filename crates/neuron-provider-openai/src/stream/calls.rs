@@ -118,7 +118,7 @@ struct OpenCall {
     begun: Option<usize>,
 }
 
-/// The relation of a new fragment to the call at its position.
+/// The relation of a new fragment to the call that its index or its id selects.
 enum Relation {
     /// The fragment continues the call.
     Continues,

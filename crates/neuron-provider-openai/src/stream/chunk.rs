@@ -14,8 +14,8 @@ use crate::usage::{UsageHolder, WireUsage};
 
 /// The most frequent kind of chunk. Its only relevant content is one delta of text or of reasoning.
 ///
-/// The decoder tries to deserialise each chunk as a `DeltaChunk` first, because a struct with few fields is
-/// deserialised much faster than [`WireChunk`] (`benches/README.md`). If this fails, the chunk is deserialised as a
+/// The decoder tries to deserialise each chunk as a `DeltaChunk` first. This is much faster than [`WireChunk`]
+/// (`benches/README.md`), because a `DeltaChunk` has few fields. If this fails, the chunk is deserialised as a
 /// `WireChunk`.
 #[derive(Deserialize)]
 pub(super) struct DeltaChunk {
@@ -188,7 +188,7 @@ impl<'de> Deserialize<'de> for WireDelta {
                         }
                         Key::Other(key) if REASONING.contains(&key.as_str()) => {
                             match fields.next_value()? {
-                                // A server that sends both fields sends the same text in both.
+                                // A server that sends two reasoning fields sends the same text in both.
                                 Value::String(text) if delta.thinking.is_empty() => {
                                     delta.thinking = text;
                                 }

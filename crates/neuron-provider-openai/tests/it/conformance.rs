@@ -1,4 +1,5 @@
-//! Tests that run the conformance suite of providers for both APIs, and for servers that are not fully compatible.
+//! Tests that run the conformance suite, which every provider of neuron must pass. They run it for both APIs, and for
+//! servers that are not fully compatible.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_conformance::provider_tests;
@@ -92,7 +93,8 @@ impl ProviderHarness for Responses {
     }
 }
 
-/// The harness for a server whose stream errors have the format in OpenAI's own client types, without a nested object.
+/// The test setup for a server whose stream errors have the format in OpenAI's own client types, without a nested
+/// object.
 struct ResponsesWithFlatErrors;
 
 impl ProviderHarness for ResponsesWithFlatErrors {
@@ -112,7 +114,7 @@ impl ProviderHarness for ResponsesWithFlatErrors {
     }
 }
 
-/// The harness for a compatible server with certain quirks.
+/// The test setup for a compatible server whose responses differ from OpenAI's by certain quirks.
 struct Compatible {
     quirks: fn(Dialect) -> Dialect,
     has_numeric_codes: bool,
@@ -160,7 +162,7 @@ impl ProviderHarness for Compatible {
     fn capabilities(&self) -> Capabilities {
         let chat = Capabilities { thinking_returns: true, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // These servers send the failure with status 500, which makes it retryable.
+            // These servers send the failure in a stream with the code 500, which makes the error retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::conformance::chat_capabilities;
 use crate::support::*;
 
-/// The harness for one dialect. It consists of the dialect, the path of the API on its server, and the other
+/// The test setup for one dialect. It consists of the dialect, the path of the API on its server, and the other
 /// differences of the server from OpenAI.
 struct Server {
     dialect: fn() -> Dialect,
@@ -56,15 +56,15 @@ impl ProviderHarness for Server {
         let returns = (self.dialect)().reasoning == ReasoningBack::Always;
         let chat = Capabilities { thinking_returns: returns, ..chat_capabilities() };
         match self.has_numeric_codes {
-            // These servers send the failure with status 500, which makes it retryable.
+            // These servers send the failure in a stream with the code 500, which makes the error retryable.
             true => chat.without_stream_errors(&["StreamError"]),
             false => chat,
         }
     }
 }
 
-/// Runs the conformance suite. The stream tests take long. They run only once for all servers whose streams have the
-/// same bytes as OpenAI's.
+/// Runs the conformance suite, which every provider of neuron must pass. The stream tests take long. They run only once
+/// for all servers whose streams have the same bytes as OpenAI's.
 macro_rules! suite {
     (own_stream, $server:expr) => {
         provider_tests!($server);
@@ -78,8 +78,9 @@ macro_rules! suite {
 
 /// Defines the tests of one dialect.
 ///
-/// The arguments are the dialect's name, the format of its streams and of its error codes, the dialect, the path of its
-/// server, the field with the token limit, and the other differences of the server from OpenAI.
+/// The arguments are the dialect's name, the format of its streams and of its error codes, and the dialect. They are
+/// followed by the path of its server, the field with the token limit, and the other differences of the server from
+/// OpenAI.
 macro_rules! dialects {
     ($($name:ident: $stream:ident $codes:ident, $dialect:expr, $path:literal, $limit:literal, $quirks:expr;)+) => {$(
         mod $name {

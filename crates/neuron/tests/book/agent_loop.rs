@@ -68,7 +68,7 @@ fn search(id: &str) -> Reply {
     Reply::tool_call(id, "search", json!({ "query": "q" }))
 }
 
-/// The section "Quick example" of the book.
+/// Contains the code of the section "Quick example" of neuron's book.
 async fn quick_example(provider: impl Provider) -> Result<AgentResult, LoopError> {
     let context = SlidingWindowStrategy::new(20, 100_000);
 
@@ -107,7 +107,7 @@ async fn quick_example_runs() {
     assert_eq!(names, ["search", "calculate"]);
 }
 
-/// The sections "The builder pattern" and "Durable execution" of the book.
+/// Contains the code of the sections "The builder pattern" and "Durable execution" of neuron's book.
 #[expect(dead_code, reason = "a check that it compiles")]
 fn builder<P: Provider>(
     provider: P,
@@ -142,7 +142,7 @@ fn config_defaults_match_the_comments() {
     assert!(agent.messages().is_empty());
 }
 
-/// The section "Direct construction" of the book.
+/// Tests the section "Direct construction" of neuron's book.
 #[tokio::test]
 async fn agent_is_constructed_directly() {
     let (provider, tools) = (ScriptedProvider::new([Reply::text("fine")]), registry());
@@ -161,7 +161,7 @@ async fn agent_is_constructed_directly() {
     assert_eq!(provider.requests()[0].system, Some("You are a code reviewer.".into()));
 }
 
-/// The sections "run()" and "run_text()" of the book.
+/// Tests the sections "run()" and "run_text()" of neuron's book.
 #[tokio::test]
 async fn run_text_equals_run_with_a_user_message() {
     async fn both(provider: impl Provider) -> Result<[AgentResult; 2], LoopError> {
@@ -184,7 +184,7 @@ async fn run_text_equals_run_with_a_user_message() {
     assert!(usage.input_tokens > 0 && usage.output_tokens > 0);
 }
 
-/// The section "run_stream()" of the book.
+/// Tests the section "run_stream()" of neuron's book.
 #[tokio::test]
 async fn stream_has_text_calls_usage_and_messages() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("Ownership is…")]);
@@ -217,7 +217,7 @@ async fn stream_has_text_calls_usage_and_messages() {
     assert_eq!(seen, ["tool", "done", "usage", "text", "done", "usage"]);
 }
 
-/// The section "run_step()" of the book.
+/// Tests the section "run_step()" of neuron's book.
 #[expect(unused_variables, reason = "as printed")]
 #[tokio::test]
 async fn step_loop_injects_a_message() {
@@ -260,7 +260,7 @@ async fn step_loop_injects_a_message() {
     );
 }
 
-/// The section "Distinguishing text responses from tool calls" of the book.
+/// Tests the section "Distinguishing text responses from tool calls" of neuron's book.
 #[tokio::test]
 async fn step_loop_names_each_call() {
     let provider = ScriptedProvider::new([search("c1"), Reply::text("4")]);
@@ -341,7 +341,7 @@ fn tool_calls_are_extracted_as_tuples() {
     assert_eq!(extract(&response), [call]);
 }
 
-/// The section "Cancellation" of the book.
+/// Tests the section "Cancellation" of neuron's book.
 #[tokio::test(start_paused = true)]
 async fn another_task_can_cancel_the_run() {
     let provider = ScriptedProvider::new([Reply::hang()]);
@@ -365,7 +365,7 @@ async fn another_task_can_cancel_the_run() {
     assert_eq!(start.elapsed().as_secs(), 30);
 }
 
-/// The section "Usage limits" of the book.
+/// Tests the section "Usage limits" of neuron's book.
 #[tokio::test]
 async fn limits_can_be_set_in_three_ways() {
     let limits = UsageLimits::default()
@@ -429,7 +429,7 @@ impl ObservabilityHook for TokenBudgetHook {
     }
 }
 
-/// The section "Observability hooks" of the book.
+/// Tests the section "Observability hooks" of neuron's book.
 #[tokio::test]
 async fn budget_hook_ends_a_run_that_exceeds_it() {
     let usage = |output_tokens| neuron_types::TokenUsage { output_tokens, ..Default::default() };

@@ -15,7 +15,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// The section "Quick example" of the book.
+/// Contains the code of the section "Quick example" of neuron's book.
 async fn quick_example() -> Result<(), ContextError> {
     let strategy = SlidingWindowStrategy::new(
         10,      // keep the last 10 non-system messages
@@ -58,7 +58,8 @@ async fn window_keeps_system_messages_and_the_last_others() {
     assert_eq!(compacted.unwrap(), expected);
 }
 
-/// The section "The ContextStrategy trait" of the book. Uses the signature with `impl Future + Send`.
+/// The code of the section "The ContextStrategy trait" of neuron's book, with the signature that has `impl Future +
+/// Send`.
 struct KeepLast;
 
 impl ContextStrategy for KeepLast {
@@ -102,7 +103,7 @@ fn work() -> Vec<Message> {
     messages
 }
 
-/// The section "ToolResultClearingStrategy" of the book.
+/// Tests the section "ToolResultClearingStrategy" of neuron's book.
 #[tokio::test]
 async fn cleared_results_keep_their_ids() {
     // Keep the 2 most recent tool results intact, clear older ones
@@ -114,7 +115,7 @@ async fn cleared_results_keep_their_ids() {
     assert_eq!(strategy.compact(work()).await.unwrap(), expected);
 }
 
-/// The section "SummarizationStrategy" of the book.
+/// Tests the section "SummarizationStrategy" of neuron's book.
 #[tokio::test]
 async fn old_messages_are_replaced_by_a_summary() {
     let provider = ScriptedProvider::new([Reply::text("Two files were read.")]);
@@ -135,7 +136,7 @@ async fn old_messages_are_replaced_by_a_summary() {
     }
 }
 
-/// The section "CompositeStrategy" of the book.
+/// Tests the section "CompositeStrategy" of neuron's book.
 #[tokio::test]
 async fn composite_strategy_stops_when_the_budget_is_met() {
     let strategy = CompositeStrategy::new(
@@ -165,7 +166,7 @@ async fn composite_strategy_stops_when_the_budget_is_met() {
     assert_eq!(windowed.len(), 4, "then the second: {windowed:?}");
 }
 
-/// The section "SystemInjector" of the book.
+/// Tests the section "SystemInjector" of neuron's book.
 #[test]
 fn injector_triggers_by_turns_and_tokens() {
     let mut injector = SystemInjector::new();
@@ -192,7 +193,7 @@ fn injector_triggers_by_turns_and_tokens() {
     assert!(check(7, 100).is_empty());
 }
 
-/// The section "PersistentContext" of the book.
+/// Tests the section "PersistentContext" of neuron's book.
 #[test]
 fn sections_are_rendered_as_printed() {
     let mut ctx = PersistentContext::new();
@@ -250,7 +251,7 @@ async fn printed_compaction_has_the_printed_result() {
     );
 }
 
-/// The section "TokenCounter" of the book.
+/// Tests the section "TokenCounter" of neuron's book.
 #[test]
 fn counter_estimates_texts_messages_and_tools() {
     let (messages, tool_definitions) =
@@ -300,7 +301,7 @@ fn content_is_estimated_as_the_table_says() {
     check(ContentBlock::Compaction { content: text() }, 10);
 }
 
-/// The section "Server-side context management" of the book.
+/// Tests the section "Server-side context management" of neuron's book.
 #[test]
 fn request_enables_server_side_compaction() {
     let request = CompletionRequest {

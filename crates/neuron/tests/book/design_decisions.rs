@@ -8,7 +8,7 @@ use std::future::Future;
 use neuron_types::*;
 use serde_json::json;
 
-/// The section "Provider-per-crate" of the book. Uses generics instead of `dyn`.
+/// Contains the code of the section "Provider-per-crate" of neuron's book. It uses generics instead of `dyn`.
 async fn run<P: Provider>(provider: &P) -> Result<CompletionResponse, ProviderError> {
     provider.complete(CompletionRequest::default()).await
 }

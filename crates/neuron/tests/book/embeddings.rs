@@ -44,7 +44,7 @@ impl EmbeddingProvider for Async {
     }
 }
 
-/// The section "Quick Example" of the book.
+/// Contains the code of the section "Quick Example" of neuron's book.
 async fn quick_example(client: impl EmbeddingProvider) -> Result<(), Box<dyn std::error::Error>> {
     let response = client
         .embed(EmbeddingRequest {
@@ -101,7 +101,7 @@ async fn custom_provider_embeds() {
     assert_eq!(response.model, "text-embedding-3-large");
 }
 
-/// The section "OpenAI Implementation" of the book. Uses the same client for completions and embeddings.
+/// Tests the section "OpenAI Implementation" of neuron's book. Uses the same client for completions and embeddings.
 #[tokio::test]
 async fn openai_client_completes_and_embeds() {
     use neuron_provider_openai::OpenAi;
@@ -159,7 +159,7 @@ fn structs_have_exactly_the_printed_fields() {
     assert_eq!((prompt_tokens, total_tokens), (0, 0));
 }
 
-/// The section "EmbeddingError" of the book.
+/// Contains the code of the section "EmbeddingError" of neuron's book.
 async fn outcome(client: impl EmbeddingProvider, request: EmbeddingRequest) -> &'static str {
     match client.embed(request).await {
         Ok(response) => {

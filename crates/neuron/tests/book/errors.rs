@@ -157,7 +157,8 @@ fn question_mark_converts_errors() {
     assert!(matches!(storage(), Err(StorageError::Io(_))));
 }
 
-/// The section "is_retryable()" of the book. A retry loop with a longer wait after each attempt.
+/// Contains the code of the section "is_retryable()" of neuron's book. It repeats a failed call, with a longer wait
+/// after each attempt.
 async fn with_retries<P: Provider>(
     provider: P,
     request: CompletionRequest,
@@ -209,7 +210,7 @@ fn helper_returns_a_model_retry() {
     assert!(matches!(validate_date("today"), Err(ToolError::ModelRetry(_))));
 }
 
-/// The section "Handling LoopError" of the book.
+/// Contains the code of the section "Handling LoopError" of neuron's book.
 fn handle<T>(loop_result: Result<T, LoopError>) -> &'static str {
     match loop_result {
         Ok(response) => {

@@ -14,7 +14,8 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// The section "Quick example" of the book. The body of its `main`, with any provider.
+/// Contains the code of the section "Quick example" of neuron's book. It is the body of the printed `main`, with any
+/// provider.
 async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error::Error>> {
     let request = CompletionRequest {
         messages: vec![Message::user("What is Rust?")],
@@ -33,7 +34,7 @@ fn request_without_a_model_has_an_empty_name() {
     assert_eq!(CompletionRequest::default().model, "");
 }
 
-/// The section "Construction" of the book.
+/// Tests the section "Construction" of neuron's book.
 #[test]
 fn anthropic_is_built_as_printed() {
     // From environment variable (ANTHROPIC_API_KEY)
@@ -55,7 +56,7 @@ fn anthropic_is_built_as_printed() {
     assert_eq!(provider.info().default_model, "claude-opus-4-5");
 }
 
-/// The section "Construction" of the book.
+/// Tests the section "Construction" of neuron's book.
 #[test]
 fn openai_is_built_as_printed() {
     // From environment variable (OPENAI_API_KEY, optional OPENAI_ORG_ID)
@@ -80,7 +81,7 @@ fn openai_is_built_as_printed() {
     assert_eq!(provider.info().default_model, "gpt-4o");
 }
 
-/// The section "Construction" of the book.
+/// Tests the section "Construction" of neuron's book.
 #[test]
 fn ollama_is_built_as_printed() {
     // Default: localhost:11434, no auth
@@ -233,7 +234,7 @@ async fn provider_call_can_be_spawned() {
     assert_eq!(done, StopReason::EndTurn);
 }
 
-/// The section "Error handling" of the book.
+/// Contains the code of the section "Error handling" of neuron's book.
 async fn may_retry<P: Provider>(provider: P, request: CompletionRequest) -> Option<bool> {
     match provider.complete(request).await {
         Ok(response) => {
@@ -281,7 +282,7 @@ async fn provider_errors_are_retryable_as_the_table_says() {
     assert_eq!(may_retry(provider, CompletionRequest::default()).await, None);
 }
 
-/// The section "Streaming" of the book.
+/// Contains the code of the section "Streaming" of neuron's book.
 #[expect(unused_imports, unused_variables, reason = "as printed")]
 async fn streaming<P: Provider>(
     provider: P,
@@ -325,8 +326,8 @@ async fn stream_is_read_by_recv_or_as_a_stream() {
     assert_eq!(refused.await.unwrap_err().to_string(), "invalid request: streaming not supported");
 }
 
-/// The sections "Provider + AgentLoop integration" and "Swapping providers" of the book. The code that follows the
-/// creation of the provider.
+/// Contains the code of the sections "Provider + AgentLoop integration" and "Swapping providers" of neuron's book,
+/// without the creation of the provider.
 async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error::Error>> {
     use neuron_tool::ToolRegistry;
 

@@ -231,8 +231,8 @@ async fn test_agent_loop_with_tool_call() {
     assert!(result.response.contains("hello"));
 }
 
-/// The section "Test `ToolError::ModelRetry` by returning it from a mock tool" of the book. Uses the example of the
-/// chapter on the loop.
+/// Tests the section "Test `ToolError::ModelRetry` by returning it from a mock tool" of neuron's book. Uses the example
+/// of the chapter on the loop.
 #[tokio::test]
 async fn model_retry_reaches_the_model_as_an_error_result() {
     let call = |id, city| tool_call_response("get_weather", id, serde_json::json!({"city": city}));
@@ -323,7 +323,7 @@ mod http {
     }
 }
 
-/// The section "5. Testing Guardrails" of the book.
+/// The code of the section "5. Testing Guardrails" of neuron's book.
 mod guardrails {
     use crate::runtime::NoSecrets;
     use neuron_runtime::InputGuardrail;

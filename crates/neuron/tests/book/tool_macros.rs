@@ -6,7 +6,7 @@ use neuron_tool::{RunTool, Tool};
 use neuron_types::{ContentItem, ToolContext, ToolError};
 use serde_json::json;
 
-/// The section "Quick example" of the book.
+/// The code of the section "Quick example" of neuron's book.
 #[rustfmt::skip]
 mod quick_example {
     use neuron_tool::{neuron_tool, ToolRegistry};
@@ -56,7 +56,7 @@ fn quick_example_runs() {
     );
 }
 
-/// The section "The #[neuron_tool] macro" of the book.
+/// The code of the section "The #[neuron_tool] macro" of neuron's book.
 #[rustfmt::skip]
 #[expect(unused_variables, reason = "as printed")]
 mod weather {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::tools::search_tool;
 
-/// The section "Built-in middleware" of the book.
+/// Contains the code of the section "Built-in middleware" of neuron's book.
 #[expect(unused_imports, reason = "as printed")]
 fn add_built_in(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::{OutputFormatter, PermissionChecker, SchemaValidator};
@@ -26,7 +26,7 @@ fn add_built_in(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// The section "TimeoutMiddleware" of the book.
+/// Contains the code of the section "TimeoutMiddleware" of neuron's book.
 fn add_timeout(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::TimeoutMiddleware;
 
@@ -40,7 +40,7 @@ fn add_timeout(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// The section "StructuredOutputValidator" of the book.
+/// Contains the code of the section "StructuredOutputValidator" of neuron's book.
 fn add_structured(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::StructuredOutputValidator;
 
@@ -55,7 +55,7 @@ fn add_structured(mut registry: ToolRegistry) -> ToolRegistry {
     registry
 }
 
-/// The section "RetryLimitedValidator" of the book.
+/// Contains the code of the section "RetryLimitedValidator" of neuron's book.
 fn add_retry_limited(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::{RetryLimitedValidator, StructuredOutputValidator};
 

@@ -124,7 +124,7 @@ impl ToolDyn for Erased {
     }
 }
 
-/// The section "ToolRegistry" of the book.
+/// Contains the code of the section "ToolRegistry" of neuron's book.
 async fn registry_snippet(
     arc_tool_dyn: Arc<dyn ToolDyn>,
     json_input: serde_json::Value,
@@ -228,7 +228,7 @@ impl ToolMiddleware for RateLimiter {
     }
 }
 
-/// The section "Input validation middleware" of the book.
+/// Contains the code of the section "Input validation middleware" of neuron's book.
 #[expect(clippy::collapsible_if, reason = "as printed")]
 fn add_validation(registry: &mut ToolRegistry) {
     // Input validation middleware — rejects invalid arguments with a hint
@@ -257,7 +257,7 @@ fn add_validation(registry: &mut ToolRegistry) {
     }));
 }
 
-/// The section "Scoping validation to specific tools" of the book.
+/// Contains the code of the section "Scoping validation to specific tools" of neuron's book.
 #[expect(clippy::collapsible_if, reason = "as printed")]
 fn add_scoped_validation(registry: &mut ToolRegistry) {
     // This validation runs only when the "fetch_page" tool is called
@@ -357,7 +357,8 @@ async fn global_middleware_runs_before_the_middleware_of_a_tool() {
     assert_eq!(*log.lock().unwrap(), ["logging", "auth", "logging"]);
 }
 
-/// The section "ToolError::ModelRetry" of the book. The snippet is the body of a tool's `call`.
+/// Contains the code of the section on `ModelRetry` in neuron's book. The book prints it as the body of a tool's
+/// `call`.
 fn query_of(args: SearchArgs) -> Result<String, ToolError> {
     fn is_valid_query(query: &str) -> bool {
         query.starts_with("SELECT ")

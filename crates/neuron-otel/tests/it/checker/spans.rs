@@ -182,7 +182,7 @@ fn wrong_span_name_or_kind_is_reported() {
     );
 }
 
-/// Returns the span of a server that rejected a call of a tool it does not have.
+/// Returns the span of an MCP server that rejected a call, because the server does not have the called tool.
 fn refused() -> Span {
     let mut span = failed(mcp());
     span.kind = SpanKind::Server.into();
@@ -206,7 +206,7 @@ fn only_server_span_of_rejected_name_may_omit_it() {
     );
 }
 
-/// Returns the span of a tool call with the attributes of an MCP request.
+/// Returns the span of a tool call that also has the attributes of an MCP request.
 fn enriched() -> Span {
     let mut span = tool();
     for name in ["mcp.method.name", "jsonrpc.request.id", "network.transport"] {

@@ -34,7 +34,7 @@ async fn ask_for_everything(served: &Served) {
         .unwrap();
 }
 
-/// Returns the spans below the span of the application.
+/// Returns the application's span `handling` and the spans below it.
 #[track_caller]
 fn handling(forest: &Forest) -> Forest {
     Forest(vec![forest.one("handling").clone()])

@@ -77,14 +77,15 @@ impl Attributes {
     }
 }
 
-/// Returns `false` for an attribute that the layer adds.
+/// Returns `true` for the name of an attribute that comes from neuron and not from the layer of
+/// `tracing_opentelemetry`.
 pub(crate) fn is_ours(name: &str) -> bool {
     let is_layer_s = ["code.", "thread."].iter().any(|space| name.starts_with(space))
         || ["busy_ns", "idle_ns", "target", "level"].contains(&name);
     !is_layer_s
 }
 
-/// Formats each attribute as `name=value`. Omits attributes that the layer adds.
+/// Formats each attribute as `name=value`. Omits attributes that the layer of `tracing_opentelemetry` adds.
 impl fmt::Debug for Attributes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";

@@ -19,11 +19,11 @@ pub(crate) enum Behavior {
     Echo,
     /// Returns after all calls that share the barrier have begun.
     Together(Arc<Barrier>),
-    /// Fails.
+    /// Returns an error.
     Fail,
-    /// Returns a failed result.
+    /// Returns a result that is marked as failed.
     ErrorResult,
-    /// Sends a notification that the call has begun, and never returns.
+    /// Notifies the test that the call has begun, and then never returns.
     Hang(Arc<Notify>),
 }
 

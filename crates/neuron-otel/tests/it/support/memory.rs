@@ -125,7 +125,8 @@ impl Memory {
         format!("{:?}", self.metrics.get_finished_metrics().unwrap())
     }
 
-    /// Returns the spans as a tree. Each line contains the name of a span, and `!` before its error type.
+    /// Returns the spans as a tree in text form. Each line contains the name of a span. If the span failed, the
+    /// description of its status follows after a `!`.
     pub(crate) fn tree(&self) -> String {
         let spans = self.spans();
         let mut children: HashMap<SpanId, Vec<&SpanData>> = HashMap::new();

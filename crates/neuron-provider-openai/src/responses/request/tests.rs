@@ -1,4 +1,5 @@
-//! Tests that check how each part of a request is serialised, and that a growing conversation keeps its byte prefix.
+//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
+//! begins with the bytes of a shorter one.
 
 use neuron_testing::openai::check_responses_request;
 use neuron_types::{
@@ -411,7 +412,7 @@ fn blocks_of_other_providers_are_sent_as_portable_blocks() {
             {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{\"invalid_json\":\"{\\\"a\\\":\"}"},
         ]),
     );
-    // Raw blocks of Chat Completions are also sent as portable blocks.
+    // The Responses API does not accept the JSON in raw blocks of Chat Completions, so their portable blocks are sent.
     let custom = json!({"id": "c", "type": "custom", "custom": {"name": "look", "input": "x"}});
     check_input(
         vec![message(
@@ -463,8 +464,8 @@ fn call_with_invalid_name_is_renamed() {
     assert_eq!(json["input"][0]["name"], "functions_look");
 }
 
-/// Property tests for conversations. The body of a longer conversation begins with the bytes of a shorter one, which
-/// prompt caches need, and OpenAI's request format accepts both bodies.
+/// Property tests for conversations. The body of a longer conversation must begin with the bytes of a shorter one,
+/// because prompt caches need this. OpenAI's request format must accept both bodies.
 mod conversations {
     use proptest::prelude::*;
 

@@ -13,7 +13,8 @@ fn answer(output: Value, status: &str) -> Value {
     json!({"id": "resp_1", "model": "m", "status": status, "error": null, "incomplete_details": null, "output": output})
 }
 
-/// Checks the portable block of an item, and that the item itself is kept unchanged.
+/// Checks that an item becomes a raw block with the unchanged JSON of the item. `portable` is the expected portable
+/// block in the raw block, which other providers can read.
 #[track_caller]
 fn check(item: Value, portable: Option<ContentBlock>) {
     let response = read_json(&answer(json!([item]), "completed")).unwrap();

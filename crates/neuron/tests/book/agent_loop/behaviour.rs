@@ -49,7 +49,8 @@ impl ContextStrategy for Once {
     }
 }
 
-/// A hook that logs the six events of the chapter's table, and returns a configured action.
+/// A hook that logs the six events of the chapter's table. It returns `action` at the event named `at`, and lets the
+/// run continue at all other events.
 struct Told {
     log: Log,
     at: &'static str,

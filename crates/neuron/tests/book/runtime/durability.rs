@@ -21,7 +21,8 @@ use serde_json::{Value, json};
 
 use super::Shout;
 
-/// The section "The Trait" of the book. A context that only passes calls through, with the signatures as printed.
+/// The code of the section "The Trait" of neuron's book. This context only passes calls through, and has the signatures
+/// as printed.
 struct PassThrough<P> {
     provider: Arc<P>,
     tools: Arc<ToolRegistry>,
@@ -73,7 +74,7 @@ impl<P: Provider> DurableContext for PassThrough<P> {
     }
 }
 
-/// The section "LocalDurableContext" of the book.
+/// Tests the section "LocalDurableContext" of neuron's book.
 #[tokio::test]
 async fn agent_runs_with_a_local_durable_context() {
     let my_provider = ScriptedProvider::new([Reply::text("hi")]);
@@ -118,8 +119,8 @@ async fn agent_runs_with_a_custom_durable_context() {
     assert_eq!(result.unwrap().response, "HI");
 }
 
-/// The section "In production, swap LocalDurableContext" of the book. The calling code, which does not depend on an
-/// engine.
+/// Contains the code of the section "In production, swap LocalDurableContext" of neuron's book. This calling code does
+/// not depend on an engine.
 async fn calling_code(
     provider: Arc<ScriptedProvider>,
     tools: Arc<ToolRegistry>,
@@ -240,7 +241,7 @@ async fn durable_run_has_the_same_hooks_compaction_and_cancellation() {
     assert!(SqliteDurableContext::open(&other, "run-1", provider, tools).await.is_ok());
 }
 
-/// The section "ActivityOptions" of the book.
+/// Tests the section "ActivityOptions" of neuron's book.
 #[test]
 fn activity_options_are_built_as_printed() {
     let options = ActivityOptions {

@@ -65,7 +65,7 @@ impl neuron_runtime::InputGuardrail for NoSqlInjection {
     }
 }
 
-/// The section "Running Multiple Guardrails" of the book.
+/// Contains the code of the section "Running Multiple Guardrails" of neuron's book.
 async fn several(user_input: &str) -> neuron_runtime::GuardrailResult {
     use neuron_runtime::{ErasedInputGuardrail, run_input_guardrails};
 
@@ -90,7 +90,7 @@ async fn tripwire_overrides_a_warning() {
     assert_eq!(both, Tripwire("Input contains a secret".into()));
 }
 
-/// The section "GuardrailHook" of the book.
+/// Tests the section "GuardrailHook" of neuron's book.
 #[tokio::test]
 async fn guardrail_hook_checks_input_and_output() {
     let run = async |question: &str, answer: &str| {
@@ -120,7 +120,7 @@ async fn guardrail_hook_checks_input_and_output() {
     assert_eq!(calls, 1);
 }
 
-/// The section "Complete guardrail integration with AgentLoop" of the book.
+/// Tests the section "Complete guardrail integration with AgentLoop" of neuron's book.
 #[tokio::test]
 async fn rejected_response_ends_the_run() {
     let provider = ScriptedProvider::new([Reply::text("It is john@example.com.")]);

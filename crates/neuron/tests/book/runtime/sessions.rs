@@ -12,7 +12,8 @@ use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::ToolRegistry;
 use neuron_types::{Message, Provider, StorageError, TokenUsage, ToolContext};
 
-/// The section "SessionStorage Trait" of the book. An in-memory storage with the signatures as printed.
+/// The code of the section "SessionStorage Trait" of neuron's book. This in-memory storage has the signatures as
+/// printed.
 #[derive(Clone, Default)]
 struct InMemory(Arc<RwLock<HashMap<String, Session>>>);
 
@@ -40,7 +41,7 @@ impl SessionStorage for InMemory {
     }
 }
 
-/// The section "Quick Example" of the book, with any storage.
+/// Contains the code of the section "Quick Example" of neuron's book, with any storage.
 async fn quick_example(storage: impl SessionStorage) -> Result<(), Box<dyn std::error::Error>> {
     let mut session = Session::new("s-1", PathBuf::from("."));
     session.messages.push(Message::user("Hello"));
@@ -69,7 +70,7 @@ async fn custom_storage_saves_loads_lists_and_deletes() {
     assert_eq!(missing.to_string(), "session not found: s-1");
 }
 
-/// The section "Session Type" of the book.
+/// Tests the section "Session Type" of neuron's book.
 #[test]
 fn session_has_the_fields_of_the_table() {
     let mut session = Session::new("chat-42", "/home/user/project".into());
@@ -87,7 +88,7 @@ fn session_has_the_fields_of_the_table() {
     assert_eq!(custom["theme"], "dark");
 }
 
-/// The section "Session persistence with AgentLoop" of the book.
+/// Contains the code of the section "Session persistence with AgentLoop" of neuron's book.
 async fn persistence<P: Provider + 'static>(
     provider: P,
     resumed: P,
@@ -138,7 +139,7 @@ async fn saved_conversation_continues_in_another_agent() {
     assert_eq!(second.requests()[0].messages, expected[..3]);
 }
 
-/// The section "Quick Example" of the book as printed, but in a temporary folder.
+/// Tests the section "Quick Example" of neuron's book as printed, but in a temporary folder.
 #[tokio::test]
 async fn file_storage_stores_sessions_as_files() -> Result<(), Box<dyn std::error::Error>> {
     use neuron_runtime::*;

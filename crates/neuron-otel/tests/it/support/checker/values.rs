@@ -94,12 +94,14 @@ pub(super) fn duplicates(attributes: &[KeyValue]) -> Vec<String> {
     pairs.map(|pair| format!("`{}` is there twice", pair[0])).collect()
 }
 
-/// Returns `true` if the conventions must define an attribute, because neither the layer nor neuron adds it.
+/// Returns `true` if the conventions must define the attribute `name`. The conventions do not define attributes of the
+/// layer or attributes whose names begin with `neuron.`.
 fn is_judged(name: &str) -> bool {
     is_ours(name) && !name.starts_with("neuron.")
 }
 
-/// Returns `true` if the value of an attribute is a name, which must not be empty.
+/// Returns `true` if the value of the attribute `name` must not be empty. This holds for names, ids, models, types and
+/// addresses.
 fn is_a_name(name: &str) -> bool {
     [".id", ".name", ".model", ".type", ".address"].iter().any(|end| name.ends_with(end))
 }
