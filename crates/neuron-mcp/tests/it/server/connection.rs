@@ -206,9 +206,9 @@ async fn a_huge_result_arrives() {
 
 #[tokio::test]
 async fn short_state_key_fails_when_serving_starts() {
-    let server = McpServer::new(neuron_tool::ToolRegistry::new()).with_state_key("short");
+    let server = McpServer::new(neuron_tool::ToolRegistry::new()).with_state_key("tiny-k3y");
     let (_, theirs) = tokio::io::duplex(1);
     let (input, output) = tokio::io::split(theirs);
     let error = server.serve_io(input, output).await.unwrap_err().to_string();
-    assert!(error.contains("at least 32 bytes") && !error.contains("short"), "{error}");
+    assert!(error.contains("at least 32 bytes") && !error.contains("tiny-k3y"), "{error}");
 }

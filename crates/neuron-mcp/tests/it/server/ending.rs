@@ -206,7 +206,7 @@ async fn question_fails_after_end_of_input() {
     client.output.shutdown().await.unwrap();
     let began = Instant::now();
     let response = client.response(id).await;
-    assert!(text(&response).contains("the client cannot answer any more"), "{response}");
+    assert!(text(&response).contains("cannot respond any more"), "{response}");
     let cancelled = client.hear("notifications/cancelled").await;
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
     assert_eq!(rest(&mut client).await, Vec::<Value>::new());
