@@ -103,10 +103,16 @@ pub struct Cassette<P> {
     mode: Option<CassetteMode>,
     matching: CassetteMatching,
     pace: CassettePace,
-    secrets: Secrets,
     normalize: Vec<Normalize>,
-    record_errors: bool,
+    recordings: Recordings,
+}
+
+/// The recordings of a cassette, and the rules for storing an exchange. Clones share the recordings.
+#[derive(Clone)]
+struct Recordings {
     tape: Arc<Mutex<Tape>>,
+    secrets: Secrets,
+    record_errors: bool,
 }
 
 type Normalize = Arc<dyn Fn(&mut CompletionRequest) + Send + Sync>;
@@ -170,10 +176,12 @@ impl<P: Provider> Cassette<P> {
             mode: None,
             matching: CassetteMatching::default(),
             pace: CassettePace::default(),
-            secrets: Secrets::default(),
             normalize: Vec::new(),
-            record_errors: false,
-            tape: Arc::new(Mutex::new(Tape::new(path.into()))),
+            recordings: Recordings {
+                tape: Arc::new(Mutex::new(Tape::new(path.into()))),
+                secrets: Secrets::default(),
+                record_errors: false,
+            },
         }
     }
 
@@ -199,13 +207,13 @@ impl<P: Provider> Cassette<P> {
     ///
     /// A replay may have another value, which must then also be in the requests of the test. An empty value is ignored.
     pub fn secret(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
-        self.secrets.add(name.as_ref(), value.as_ref());
+        self.recordings.secrets.add(name.as_ref(), value.as_ref());
         self
     }
 
     /// Also records temporary errors, such as a rate limit, and the error for a wrong key.
     pub fn record_errors(mut self) -> Self {
-        self.record_errors = true;
+        self.recordings.record_errors = true;
         self
     }
 
@@ -223,7 +231,7 @@ impl<P: Provider> Cassette<P> {
     /// 0 while recording, and if the file cannot be read.
     #[must_use]
     pub fn unused(&self) -> usize {
-        let mut tape = lock(&self.tape);
+        let mut tape = lock(&self.recordings.tape);
         match self.load(&mut tape) {
             Ok(CassetteMode::Record) | Err(_) => 0,
             Ok(_) => tape.unused().count(),
@@ -239,7 +247,7 @@ impl<P: Provider> Cassette<P> {
     #[expect(clippy::panic, reason = "an assertion")]
     pub fn assert_complete(&self) {
         let (path, unused) = {
-            let mut tape = lock(&self.tape);
+            let mut tape = lock(&self.recordings.tape);
             match self.load(&mut tape) {
                 Ok(CassetteMode::Record) => return,
                 Ok(_) => {}
@@ -263,7 +271,7 @@ impl<P: Provider> Cassette<P> {
     /// Returns the recording for a request. If a new exchange must be recorded, returns a place for this exchange.
     fn find(&self, request: RequestRef<'_>) -> Result<Found, ProviderError> {
         let request = self.recorded_form(request)?;
-        let mut tape = lock(&self.tape);
+        let mut tape = lock(&self.recordings.tape);
         let mode = self.load(&mut tape)?;
         if mode != CassetteMode::Record
             && let Some(outcome) = tape.take(&request, self.matching)
@@ -286,12 +294,8 @@ impl<P: Provider> Cassette<P> {
         }
         let request = exchange::Request::new(&request);
         let mut request = request.map_err(|error| ProviderError::Other(Box::new(error)))?;
-        request.remove_secrets(&self.secrets);
+        request.remove_secrets(&self.recordings.secrets);
         Ok(request)
-    }
-
-    fn store(&self, slot: Slot, outcome: Outcome) -> Result<(), ProviderError> {
-        store(&self.tape, &self.secrets, self.record_errors, slot, outcome)
     }
 }
 
@@ -301,22 +305,19 @@ enum Found {
     Place(Slot),
 }
 
-fn store(
-    tape: &Mutex<Tape>,
-    secrets: &Secrets,
-    record_errors: bool,
-    slot: Slot,
-    mut outcome: Outcome,
-) -> Result<(), ProviderError> {
-    let may_pass = |error: &ProviderError| {
-        error.is_retryable() || matches!(error, ProviderError::Authentication(_))
-    };
-    if !record_errors && outcome.error().as_ref().is_some_and(may_pass) {
-        return Ok(());
+impl Recordings {
+    /// Stores the outcome of an exchange without secrets. Ignores temporary errors unless they are recorded too.
+    fn store(&self, slot: Slot, mut outcome: Outcome) -> Result<(), ProviderError> {
+        let may_pass = |error: &ProviderError| {
+            error.is_retryable() || matches!(error, ProviderError::Authentication(_))
+        };
+        if !self.record_errors && outcome.error().as_ref().is_some_and(may_pass) {
+            return Ok(());
+        }
+        let removed = outcome.remove_secrets(&self.secrets);
+        let stored = removed.and_then(|()| lock(&self.tape).store(slot, outcome));
+        stored.map_err(|error| ProviderError::Other(error.into()))
     }
-    let removed = outcome.remove_secrets(secrets);
-    let stored = removed.and_then(|()| lock(tape).store(slot, outcome));
-    stored.map_err(|error| ProviderError::Other(error.into()))
 }
 
 impl<P: Provider + 'static> Provider for Cassette<P> {
@@ -326,12 +327,12 @@ impl<P: Provider + 'static> Provider for Cassette<P> {
     ) -> Result<CompletionResponse, ProviderError> {
         match self.find(request)? {
             Found::Recording(outcome) => {
-                outcome.with_secrets(&self.secrets).response(self.pace).await
+                outcome.with_secrets(&self.recordings.secrets).response(self.pace).await
             }
             Found::Place(slot) => {
                 let start = Instant::now();
                 let response = self.provider.complete_ref(request).await;
-                self.store(slot, Outcome::whole(&response, start.elapsed()))?;
+                self.recordings.store(slot, Outcome::whole(&response, start.elapsed()))?;
                 response
             }
         }
@@ -343,7 +344,7 @@ impl<P: Provider + 'static> Provider for Cassette<P> {
     ) -> Result<StreamHandle, ProviderError> {
         let slot = match self.find(request)? {
             Found::Recording(outcome) => {
-                return outcome.with_secrets(&self.secrets).stream(self.pace).await;
+                return outcome.with_secrets(&self.recordings.secrets).stream(self.pace).await;
             }
             Found::Place(slot) => slot,
         };
@@ -351,15 +352,11 @@ impl<P: Provider + 'static> Provider for Cassette<P> {
         let events = match self.provider.complete_stream_ref(request).await {
             Ok(stream) => stream.receiver,
             Err(error) => {
-                self.store(slot, recorder.failed(&error))?;
+                self.recordings.store(slot, recorder.failed(&error))?;
                 return Err(error);
             }
         };
-        let (tape, secrets) = (Arc::clone(&self.tape), self.secrets.clone());
-        let record_errors = self.record_errors;
-        let store = move |slot, recorder: Recorder| {
-            store(&tape, &secrets, record_errors, slot, recorder.finish())
-        };
+        let recordings = self.recordings.clone();
         let mut place = Some((slot, recorder));
         let recorded = events.map(Some).chain(stream::iter([None])).filter_map(move |event| {
             let is_last = match (&mut place, &event) {
@@ -369,7 +366,7 @@ impl<P: Provider + 'static> Provider for Cassette<P> {
                 (None, _) => false,
             };
             let stored = match place.take_if(|_| is_last) {
-                Some((slot, recorder)) => store(slot, recorder),
+                Some((slot, recorder)) => recordings.store(slot, recorder.finish()),
                 None => Ok(()),
             };
             ready(match stored {
@@ -393,10 +390,8 @@ impl<P> Clone for Cassette<P> {
             mode: self.mode,
             matching: self.matching,
             pace: self.pace,
-            secrets: self.secrets.clone(),
             normalize: self.normalize.clone(),
-            record_errors: self.record_errors,
-            tape: Arc::clone(&self.tape),
+            recordings: self.recordings.clone(),
         }
     }
 }
@@ -404,7 +399,7 @@ impl<P> Clone for Cassette<P> {
 impl<P> fmt::Debug for Cassette<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cassette")
-            .field("path", &lock(&self.tape).path())
+            .field("path", &lock(&self.recordings.tape).path())
             .field("mode", &self.mode)
             .field("matching", &self.matching)
             .finish_non_exhaustive()

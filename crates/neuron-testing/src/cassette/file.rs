@@ -72,7 +72,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Exchange>>, String> {
 /// # Errors
 ///
 /// Returns the reason if the file cannot be written.
-pub(super) fn write(path: &Path, exchanges: &[Exchange]) -> Result<(), String> {
+pub(super) fn write(path: &Path, exchanges: &[(&Request, &Outcome)]) -> Result<(), String> {
     let fails = |error: io::Error| format!("cannot write the cassette {}: {error}", path.display());
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).map_err(fails)?;
@@ -89,10 +89,10 @@ pub(super) fn write(path: &Path, exchanges: &[Exchange]) -> Result<(), String> {
 }
 
 /// Returns the text of a file. Requests and responses are indented. A piece of a stream is one line.
-fn text(exchanges: &[Exchange]) -> String {
-    let stored = exchanges.iter().enumerate().map(|(index, exchange)| {
+fn text(exchanges: &[(&Request, &Outcome)]) -> String {
+    let stored = exchanges.iter().enumerate().map(|(index, (request, outcome))| {
         let earlier = exchanges.get(..index).unwrap_or_default();
-        let Shortened { continues, without, request } = shortened(earlier, &exchange.request);
+        let Shortened { continues, without, request } = shortened(earlier, request);
         let mut text = String::from("    {\n");
         if let Some(continues) = continues {
             let _ = writeln!(text, "      \"continues\": {continues},");
@@ -101,7 +101,7 @@ fn text(exchanges: &[Exchange]) -> String {
             let _ = writeln!(text, "      \"without\": {},", line(&without));
         }
         let _ = writeln!(text, "      \"request\": {},", indented(&request, 6));
-        match &exchange.outcome {
+        match outcome {
             Outcome::Stream(pieces) => {
                 let pieces = pieces.iter().map(|piece| format!("        {}", line(piece)));
                 let pieces = pieces.collect::<Vec<_>>().join(",\n");
@@ -140,25 +140,26 @@ struct Shortened {
     request: Request,
 }
 
-fn shortened(earlier: &[Exchange], request: &Request) -> Shortened {
-    let continued = earlier.iter().enumerate().filter(|(_, earlier)| {
-        let before = earlier.request.messages();
+fn shortened(earlier: &[(&Request, &Outcome)], request: &Request) -> Shortened {
+    let earlier = earlier.iter().map(|(earlier, _)| earlier).enumerate();
+    let continued = earlier.filter(|(_, earlier)| {
+        let before = earlier.messages();
         !before.is_empty() && request.messages().starts_with(before)
     });
-    let longest = continued.max_by_key(|(_, earlier)| earlier.request.messages().len());
+    let longest = continued.max_by_key(|(_, earlier)| earlier.messages().len());
     let Some((index, earlier)) = longest else {
         return Shortened { continues: None, without: Vec::new(), request: request.clone() };
     };
-    let new = request.messages().get(earlier.request.messages().len()..).unwrap_or_default();
+    let new = request.messages().get(earlier.messages().len()..).unwrap_or_default();
     let mut fields = Map::new();
     for (name, value) in &request.0 {
         if name == "messages" {
             fields.insert(name.clone(), Value::Array(new.to_vec()));
-        } else if earlier.request.0.get(name) != Some(value) {
+        } else if earlier.0.get(name) != Some(value) {
             fields.insert(name.clone(), value.clone());
         }
     }
-    let without = earlier.request.0.keys().filter(|name| !request.0.contains_key(*name));
+    let without = earlier.0.keys().filter(|name| !request.0.contains_key(*name));
     Shortened {
         continues: Some(index),
         without: without.cloned().collect(),

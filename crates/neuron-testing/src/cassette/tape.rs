@@ -173,10 +173,10 @@ impl Tape {
         if let Some(recording) = self.recordings_mut().get_mut(index) {
             recording.outcome = Some(outcome);
         }
-        let ended = self.recordings().iter().filter_map(|recording| {
-            let outcome = recording.outcome.clone()?;
-            Some(Exchange { request: recording.request.clone(), outcome })
-        });
+        let ended = self
+            .recordings()
+            .iter()
+            .filter_map(|recording| Some((&recording.request, recording.outcome.as_ref()?)));
         file::write(&self.path, &ended.collect::<Vec<_>>())
     }
 
