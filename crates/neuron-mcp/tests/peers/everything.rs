@@ -17,6 +17,8 @@ use neuron_tool::ToolRegistry;
 use neuron_types::{ContentBlock, ContentItem, ImageSource, ProgressReporter, ToolContext};
 use serde_json::{Value, json};
 
+use crate::support;
+
 /// An environment variable of the test process, with its value. The server must not inherit it.
 const SECRET: (&str, &str) = ("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));
 
@@ -76,9 +78,7 @@ async fn everything_server_works_over_legacy_http() {
 /// Returns a builder of a client that supports sampling, elicitation and roots.
 fn builder(person: &Person) -> McpClientBuilder {
     let model = ScriptedProvider::new([Reply::text("Four.").model("scripted-model")]);
-    McpClient::builder()
-        // Node.js starts slowly on a loaded machine.
-        .connect_timeout(Duration::from_secs(120))
+    support::builder()
         .sampling(ProviderSampling::new(model, AllowAll))
         .elicitation(person.clone())
         .roots(vec![McpRoot::new("file:///srv/project").with_name("project")])

@@ -1,12 +1,12 @@
 //! Test of the client with the official filesystem server.
 
 use std::path::Path;
-use std::time::Duration;
 
-use neuron_mcp::{McpClient, StdioConfig};
+use neuron_mcp::StdioConfig;
 use neuron_testkit::mcp::Suite;
-use neuron_types::ToolOutput;
 use serde_json::{Value, json};
+
+use crate::support::{builder, text};
 
 #[tokio::test]
 async fn files_are_accessible_only_inside_the_allowed_folder() {
@@ -22,9 +22,7 @@ async fn files_are_accessible_only_inside_the_allowed_folder() {
     let mut args = program.args;
     args.push(folder.display().to_string());
     let config = StdioConfig { command: program.program, args, env: Vec::new() };
-    // Node.js starts slowly on a loaded machine.
-    let builder = McpClient::builder().connect_timeout(Duration::from_secs(120));
-    let client = builder.connect_stdio(config).await.unwrap();
+    let client = builder().connect_stdio(config).await.unwrap();
     assert_eq!(client.list_all_tools().await.unwrap().len(), 14);
 
     let path = |folder: &Path, name: &str| folder.join(name).display().to_string();
@@ -51,8 +49,4 @@ async fn files_are_accessible_only_inside_the_allowed_folder() {
     }
     assert!(!outside.path().join("new.txt").exists());
     client.close().await;
-}
-
-fn text(output: &ToolOutput) -> String {
-    output.content.iter().map(ToString::to_string).collect()
 }

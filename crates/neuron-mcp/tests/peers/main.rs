@@ -7,3 +7,4 @@ mod everything;
 mod filesystem;
 mod legacy_http;
 mod servers;
+mod support;

@@ -2,31 +2,20 @@
 //! that uses FastMCP.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use neuron_loop::{Agent, Conversation};
 use neuron_mcp::{
-    ElicitationHandler, ElicitationRequest, ElicitationResponse, HttpConfig, McpClient,
-    McpClientBuilder, McpError, McpToolBridge, McpVersion, StdioConfig,
+    ElicitationHandler, ElicitationRequest, ElicitationResponse, HttpConfig, McpClient, McpError,
+    McpToolBridge, McpVersion, StdioConfig,
 };
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_testkit::mcp::{Suite, python_or_skip};
 use neuron_tool::ToolRegistry;
-use neuron_types::{ContentBlock, ContentItem, ProgressReporter, ToolContext, ToolOutput};
+use neuron_types::{ContentBlock, ContentItem, ProgressReporter, ToolContext};
 use serde_json::{Value, json};
 
-fn builder() -> McpClientBuilder {
-    // Node.js and Python start slowly while the disk is busy.
-    McpClient::builder().connect_timeout(Duration::from_secs(120))
-}
-
-fn text(output: &ToolOutput) -> String {
-    output.content.iter().map(ToString::to_string).collect()
-}
+use crate::support::{PythonServer, builder, text};
 
 #[tokio::test]
 async fn knowledge_graph_of_an_agent_is_stored_and_found_again() {
@@ -120,9 +109,8 @@ async fn every_feature_of_fastmcp_works_over_stdio() {
 
 #[tokio::test]
 async fn every_feature_of_fastmcp_works_over_http() {
-    let Some(python) = python_or_skip() else { return };
-    let server = FastMcpServer::start(&python);
-    let config = HttpConfig { url: server.url.clone(), ..HttpConfig::default() };
+    let Some(server) = PythonServer::or_skip(FASTMCP_SERVER, &["http"]) else { return };
+    let config = HttpConfig { url: server.url(), ..HttpConfig::default() };
     let user = User::default();
     let client = builder().elicitation(user.clone()).connect_http(config).await.unwrap();
     use_fastmcp(&client, &user).await;
@@ -131,31 +119,6 @@ async fn every_feature_of_fastmcp_works_over_http() {
 
 const FASTMCP_SERVER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/fastmcp_server.py");
-
-/// A running server that uses FastMCP, over HTTP. The server ends when this value is dropped.
-struct FastMcpServer {
-    url: String,
-    process: Child,
-}
-
-impl FastMcpServer {
-    fn start(python: &PathBuf) -> Self {
-        let mut command = Command::new(python);
-        command.args(["-P", "-B", FASTMCP_SERVER, "http"]);
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut url = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut url).unwrap();
-        assert!(url.starts_with("http://127.0.0.1:"), "{url}");
-        Self { url: url.trim().to_owned(), process }
-    }
-}
-
-impl Drop for FastMcpServer {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 /// An elicitation handler that fills in each form, and records its message and field names.
 #[derive(Debug, Clone, Default)]
