@@ -94,46 +94,47 @@ impl SessionHttpClient {
         }
     }
 
-    /// Returns the request id if the message is the first `server/discover` of the connection. Returns `None` for any
-    /// other message.
-    fn discovery(&self, message: &ClientJsonRpcMessage) -> Option<RequestId> {
+    /// Returns `true` if the message is a `server/discover` before any other message of the connection.
+    fn is_discovery(&self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message
             && let ClientRequest::DiscoverRequest(_) = &request.request
         {
-            return (!self.begun.load(Ordering::Acquire)).then(|| request.id.clone());
+            return !self.begun.load(Ordering::Acquire);
         }
         self.begun.store(true, Ordering::Release);
-        None
+        false
     }
 
-    /// Runs a POST request. `request` is the id of the sent message, or `None` if the message is not a request.
-    ///
-    /// `discovery` is the same id if the message is the first `server/discover`. For this message, a timeout becomes an
-    /// error response.
+    /// Sends a message. `request` is its id, or `None` if the message is not a request.
     async fn exchange(
         &self,
         request: Option<RequestId>,
-        discovery: Option<RequestId>,
         exchange: impl Future<Output = Result<StreamableHttpPostResponse, HttpError>>,
     ) -> Result<StreamableHttpPostResponse, HttpError> {
-        let Some(id) = discovery else {
-            return Ok(match self.unless_ended(exchange).await? {
-                StreamableHttpPostResponse::Sse(stream, session) => {
-                    let stream = match request {
-                        Some(id) => self.explain_limit(stream, id),
-                        None => stream,
-                    };
-                    StreamableHttpPostResponse::Sse(self.until_ended(stream), session)
-                }
-                answer => answer,
-            });
-        };
+        Ok(match self.unless_ended(exchange).await? {
+            StreamableHttpPostResponse::Sse(stream, session) => {
+                let stream = match request {
+                    Some(id) => self.explain_limit(stream, id),
+                    None => stream,
+                };
+                StreamableHttpPostResponse::Sse(self.until_ended(stream), session)
+            }
+            answer => answer,
+        })
+    }
+
+    /// Sends the first `server/discover` of the connection. A timeout becomes an error response to `request`.
+    async fn discover(
+        &self,
+        request: RequestId,
+        exchange: impl Future<Output = Result<StreamableHttpPostResponse, HttpError>>,
+    ) -> Result<StreamableHttpPostResponse, HttpError> {
         let answer = async { exchange.await?.expect_initialized().await };
         match tokio::time::timeout(self.patience, self.unless_ended(answer)).await {
             Ok(answer) => {
                 answer.map(|(answer, session)| StreamableHttpPostResponse::Json(answer, session))
             }
-            Err(_) => Ok(StreamableHttpPostResponse::Json(no_answer(id), None)),
+            Err(_) => Ok(StreamableHttpPostResponse::Json(no_answer(request), None)),
         }
     }
 }
@@ -155,7 +156,7 @@ impl StreamableHttpClient for SessionHttpClient {
             return self.post_legacy(endpoint, message, headers).await;
         }
         self.note(session.as_ref());
-        let discovery = self.discovery(&message);
+        let is_discovery = self.is_discovery(&message);
         let request = match &message {
             JsonRpcMessage::Request(request) => Some(request.id.clone()),
             _ => None,
@@ -167,7 +168,11 @@ impl StreamableHttpClient for SessionHttpClient {
             client
                 .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
         });
-        match self.exchange(request, discovery, exchange).await {
+        let response = match request {
+            Some(request) if is_discovery => self.discover(request, exchange).await,
+            request => self.exchange(request, exchange).await,
+        };
+        match response {
             // A server that supports only the older HTTP transport refuses the POST of `initialize`.
             Err(refusal @ StreamableHttpError::UnexpectedServerResponse(_))
                 if is_initialize(&message) =>
