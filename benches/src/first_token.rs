@@ -5,15 +5,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http_body_util::BodyExt;
 use neuron_loop::{Agent, Conversation, RunEvent};
 use neuron_provider_anthropic::{Anthropic, wire};
 use neuron_testing::{AnthropicServer, Reply};
 use neuron_types::{CompletionRequest, Message, StreamEvent};
+
+use crate::bare::BareClient;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -92,9 +90,7 @@ impl AgentSide {
 /// A client that sends a prepared body and looks for the first text in the bytes of the response.
 #[derive(Debug)]
 pub struct BareSide {
-    http: Client<HttpConnector, Full<Bytes>>,
-    url: Uri,
-    headers: HeaderMap,
+    client: BareClient,
     body: Bytes,
 }
 
@@ -109,16 +105,8 @@ impl BareSide {
             messages: vec![Message::user(QUESTION)],
             ..CompletionRequest::default()
         };
-        let mut headers = HeaderMap::new();
-        headers.insert("x-api-key", HeaderValue::from_static(AnthropicServer::API_KEY));
-        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
-        headers.insert("content-type", HeaderValue::from_static("application/json"));
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
         Ok(Self {
-            http: Client::builder(TokioExecutor::new()).build(connector),
-            url: format!("{}/v1/messages", server.server.url()).parse()?,
-            headers,
+            client: BareClient::new(&server.server.url())?,
             body: wire::write_request(request.view(), true)?.into(),
         })
     }
@@ -131,11 +119,7 @@ impl BareSide {
     pub async fn first_token(&self, server: &Server) -> Result<Duration, Failure> {
         server.expect_request();
         let start = Instant::now();
-        let mut request = Request::new(Full::new(self.body.clone()));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
-        *request.headers_mut() = self.headers.clone();
-        let mut body = self.http.request(request).await?.into_body();
+        let mut body = self.client.post(self.body.clone()).await?.into_body();
         let (mut first, mut seen) = (None, Vec::new());
         while let Some(frame) = body.frame().await {
             if let (None, Ok(data)) = (first, frame?.into_data()) {

@@ -9,6 +9,7 @@ pub mod telemetry;
 pub mod turn;
 
 pub mod agents;
+mod bare;
 pub mod bridge;
 
 pub mod request;

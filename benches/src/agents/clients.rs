@@ -8,11 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Uri};
-use http_body_util::{BodyExt, Full};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use http_body_util::BodyExt;
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::{Agent, Conversation, RunEvent};
 use neuron_provider_anthropic::{Anthropic, wire};
@@ -22,6 +18,7 @@ use neuron_types::{CompletionRequest, ContentBlock, Message, Provider, Role, Too
 use serde_json::json;
 use tokio::task::JoinSet;
 
+use crate::bare::BareClient;
 use crate::turn::Echo;
 
 const INSTRUCTIONS: &str = "You are a helpful assistant. Use the tools that you have.";
@@ -144,32 +141,19 @@ impl Clients {
 
 #[derive(Debug, Clone)]
 struct Bare {
-    http: HttpClient<HttpConnector, Full<Bytes>>,
-    url: Uri,
-    headers: HeaderMap,
+    client: BareClient,
     bodies: (Bytes, Bytes),
 }
 
 impl Bare {
     fn new(case: Case, url: &str) -> Result<Self, Failure> {
-        let mut connector = HttpConnector::new();
-        connector.set_nodelay(true);
-        let mut headers = HeaderMap::new();
-        headers.insert("x-api-key", HeaderValue::from_static(AnthropicServer::API_KEY));
-        headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
-        headers.insert("content-type", HeaderValue::from_static("application/json"));
         let mut request = question();
         let first = wire::write_request(request.view(), case.streamed)?;
         let (id, name, input) = ("call_1".to_owned(), Echo.name().to_owned(), json!({}));
         let content = vec![ContentBlock::ToolUse { id, name, input }];
         answer_calls(&mut request, Message { role: Role::Assistant, content });
         let second = wire::write_request(request.view(), case.streamed)?;
-        Ok(Self {
-            http: HttpClient::builder(TokioExecutor::new()).build(connector),
-            url: format!("{url}/v1/messages").parse()?,
-            headers,
-            bodies: (first.into(), second.into()),
-        })
+        Ok(Self { client: BareClient::new(url)?, bodies: (first.into(), second.into()) })
     }
 
     async fn converse(self) -> Result<(), Failure> {
@@ -178,11 +162,7 @@ impl Bare {
     }
 
     async fn ask(&self, body: &Bytes) -> Result<(), Failure> {
-        let mut request = Request::new(Full::new(body.clone()));
-        *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.clone();
-        *request.headers_mut() = self.headers.clone();
-        let response = self.http.request(request).await?;
+        let response = self.client.post(body.clone()).await?;
         let status = response.status();
         let mut body = response.into_body();
         let mut bytes = 0;
