@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn newest_of_equal_reminders_stays() {
-        let said = Reminders::new(["brief".to_owned()]);
+        let reminders = Reminders::new(["brief".to_owned()]);
         let system = |texts: &[&str]| -> Vec<Message> {
             let message = |text: &&str| match text.strip_suffix('!') {
                 Some(text) => Message::system(text).pinned(),
@@ -232,9 +232,9 @@ mod tests {
             };
             texts.iter().map(message).collect()
         };
-        let kept = said.newest_only(system(&["rules", "brief", "brief!", "rules", "brief"]));
+        let kept = reminders.newest_only(system(&["rules", "brief", "brief!", "rules", "brief"]));
         assert_eq!(kept, system(&["rules", "brief!", "rules", "brief"]));
         let said_by_others = vec![Message::user("brief"), Message::assistant("brief")];
-        assert_eq!(said.newest_only(said_by_others.clone()), said_by_others);
+        assert_eq!(reminders.newest_only(said_by_others.clone()), said_by_others);
     }
 }

@@ -250,8 +250,8 @@ impl<'a, 'l> Link<'a, 'l> {
             use StreamEvent::Reset;
             let is_answer = !matches!(progress, Progress::Event(None | Some(Reset { .. })));
             if heard.is_none() && (is_answer || source.is_provider()) {
-                let ask = self.hooks.dispatch(HookEvent::FirstChunk).await;
-                heard = Some(if source.is_provider() { Ok(ask?) } else { ask });
+                let hooked = self.hooks.dispatch(HookEvent::FirstChunk).await;
+                heard = Some(if source.is_provider() { Ok(hooked?) } else { hooked });
             }
             match progress {
                 Progress::Done(response) => {

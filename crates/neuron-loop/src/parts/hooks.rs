@@ -59,10 +59,10 @@ impl<'a> Hooks<'a> {
     /// [`LoopError::HookTerminated`] if a hook ends the run. An error of a hook is only logged.
     pub(crate) async fn dispatch(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
         // Boxed only if there are hooks, so that an agent without hooks does not allocate.
-        if self.is_empty() { Ok(None) } else { Box::pin(self.ask_all(event)).await }
+        if self.is_empty() { Ok(None) } else { Box::pin(self.dispatch_to_all(event)).await }
     }
 
-    async fn ask_all(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
+    async fn dispatch_to_all(self, event: HookEvent<'_>) -> Result<Option<String>, LoopError> {
         let (mut skip, mut terminate) = (None, None);
         let scope = self.scope();
         for hook in self.hooks() {

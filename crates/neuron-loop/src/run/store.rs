@@ -113,6 +113,7 @@ impl<'s> SessionHandle<'s> {
         let known = lock(position).clone();
         let state = known.as_ref().map(|known| known.state.clone()).unwrap_or_default();
         let (settled, state) = session_parts(ledger, state, tools_begin)?;
+        // Appending sends only the new messages. It is possible if no stored message has changed.
         let is_appended =
             |known: &Position| known.rewrites == ledger.rewrites && known.messages <= settled.len();
         let revision = match &known {
@@ -128,7 +129,7 @@ impl<'s> SessionHandle<'s> {
                     Some(known) => storage.update_dyn(&session, &known.revision).await?,
                     None => storage.create_dyn(&session).await?,
                 }
-            } // Appending sends only the new messages. It is possible if no stored message has changed.
+            }
         };
         let (messages, rewrites) = (settled.len(), ledger.rewrites);
         *lock(position) = Some(Position { revision, messages, rewrites, state });
