@@ -37,7 +37,7 @@ pub(crate) enum Kind {
     Errors,
     /// A failed tool call ends the run.
     ToolFails,
-    /// One response has four parallel calls, and the first call takes longest.
+    /// The model makes four parallel calls in a response, and the first call takes longest.
     Parallel,
     /// The model fails with a rate limit and its `retry_after`.
     ModelFails,
@@ -45,7 +45,7 @@ pub(crate) enum Kind {
     Retries,
     /// A person denies a call, after a signal that is not a decision.
     Denied,
-    /// Nobody decides on a call before the deadline.
+    /// A call has no decision before the deadline.
     NotDecided,
     /// The run reaches the limit of turns.
     MaxTurns,
