@@ -42,8 +42,8 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
 ///
 /// A durable context journals each model and tool call of the agent. After a crash, at most one model call is repeated.
 /// The context creates a journal for the tool call, either as a part of its own journal or as a new workflow. It runs
-/// the tool call with [`ToolSet::call`]. For each step of the agent it looks up the agent's provider and tools by
-/// [`AgentPath`]. A step may run in another process.
+/// the tool call with [`ToolSet::call`]. For each model and tool call of the agent, the context looks up the agent's
+/// provider and tools by [`AgentPath`]. Such a call may run in another process.
 ///
 /// # Contract
 ///

@@ -38,7 +38,7 @@ pub struct AnswerMetadata {
     /// Service tier that processed the request, for example `priority`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service_tier: Option<String>,
-    /// Stop sequence that ended the response.
+    /// Stop sequence that ended the response. `None` if no stop sequence ended the response, or if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_sequence: Option<String>,
     /// Details of the stop reason, in the vendor's format.

@@ -82,7 +82,8 @@ impl PendingApproval {
     /// The format version that this release writes. It is also the newest version that this release reads.
     pub const VERSION: u32 = 1;
 
-    /// Creates a state with these pending calls and without a conversation. Set the other fields directly.
+    /// Creates the state of a waiting run with these pending calls and without a conversation. Set the other fields
+    /// directly.
     pub fn new(run_id: impl Into<String>, calls: Vec<PendingCall>) -> Self {
         Self {
             version: Self::VERSION,
@@ -100,8 +101,8 @@ impl PendingApproval {
         }
     }
 
-    /// Returns a copy for display, without the conversation and the effects. Those of nested runs are removed too. A
-    /// run cannot continue from the copy.
+    /// Returns a copy for display, without [`messages`](Self::messages) and [`effects`](Self::effects). The copies of
+    /// nested runs lack these fields too. A run cannot continue from the copy.
     #[must_use]
     pub fn without_messages(&self) -> Self {
         let shown = |pending: &PendingCall| PendingCall {
@@ -231,7 +232,9 @@ impl fmt::Debug for PendingApproval {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PendingCall {
-    /// The tool call. If `nested` is set, the call has started, and these are the arguments with which it started.
+    /// The tool call, with the arguments of the model.
+    ///
+    /// If `nested` is set, the call has already started. The arguments are then those with which it was started.
     pub call: ToolCall,
     /// The reason why the permission policy requires an approval.
     pub reason: String,
@@ -443,7 +446,7 @@ pub struct ResumedApproval {
 }
 
 impl ResumedApproval {
-    /// Creates the value from the state of a nested run and the decisions.
+    /// Combines the state of a nested run that waits for an approval with the decisions on its pending calls.
     #[must_use]
     pub fn new(pending: PendingApproval, decisions: ApprovalDecisions) -> Self {
         Self { pending, decisions }

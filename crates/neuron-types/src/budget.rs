@@ -51,7 +51,7 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// ```
 #[derive(Clone)]
 pub struct Budget {
-    /// The budget's own account, followed by the accounts of its parents, without duplicates.
+    /// The limits and counters of this budget, followed by those of its parents, without duplicates.
     accounts: Arc<[Arc<Account>]>,
 }
 
@@ -80,7 +80,7 @@ struct Amount {
 }
 
 impl Budget {
-    /// Creates an independent budget.
+    /// Creates a budget with limits and without a parent budget.
     #[must_use]
     pub fn new(limits: UsageLimits) -> Self {
         Self { accounts: Arc::new([Account::new(limits)]) }
@@ -236,7 +236,7 @@ pub struct Reservation {
     accounts: usize,
     /// The reserved amount that was not yet used.
     amount: Amount,
-    /// Set by [`start`](Self::start).
+    /// Set if the call was [started](Self::start), so that dropping the reservation counts its amount as used.
     is_started: bool,
 }
 

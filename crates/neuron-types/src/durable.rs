@@ -66,7 +66,7 @@ pub struct RetryPolicy {
     pub non_retryable_errors: Vec<String>,
 }
 
-/// A tool call of a batch, with its context and the declarations of its tool.
+/// A tool call of a batch, with its context and with the properties that its tool declares, such as its effect.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolInvocation {
@@ -78,15 +78,15 @@ pub struct ToolInvocation {
     pub effect: ToolEffect,
     /// The key of the call's effect, from [`Tool::effect_key`](crate::Tool::effect_key). `None` if the call has no key.
     pub effect_key: Option<String>,
-    /// Set if the tool is an [agent](crate::AgentTool). The engine then journals each step of the agent.
+    /// Set if the tool is an [agent](crate::AgentTool). The engine then journals each model and tool call of the agent.
     pub is_agent: bool,
     /// The hook scopes of the call. A durable context that runs the tool in this process polls the tool inside them.
     pub scope: CallScope,
 }
 
 impl ToolInvocation {
-    /// Creates an invocation of a tool without declarations. Its effect is [`ToolEffect::AtMostOnce`], which is the
-    /// safe default.
+    /// Creates an invocation of a tool that declares no properties. The effect is [`ToolEffect::AtMostOnce`], which is
+    /// the safe default.
     #[must_use]
     pub fn new(call: ToolCall, ctx: ToolContext) -> Self {
         let (effect, scope) = (ToolEffect::AtMostOnce, CallScope::default());
@@ -113,7 +113,7 @@ impl ToolInvocation {
         Self { effect, ..self }
     }
 
-    /// Sets the hook scopes inside which the tool runs.
+    /// Sets the scopes of the hooks, for example tracing spans, inside which the tool runs.
     #[must_use]
     pub fn with_scope(self, scope: CallScope) -> Self {
         Self { scope, ..self }
@@ -254,11 +254,11 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         state: Value,
     ) -> impl Future<Output = Result<(), DurableError>> + WasmCompatSend;
 
-    /// Returns the effects of the run's tool calls that have an [effect key](crate::Tool::effect_key). The default
-    /// returns none.
+    /// Returns the keys and results of the run's tool calls that have an [effect key](crate::Tool::effect_key). The
+    /// default returns none.
     ///
     /// When a run continues in another execution of the engine, the loop stores these effects in the run's state. The
-    /// next execution then knows them.
+    /// next execution then does not repeat them.
     fn known_effects(&self) -> Vec<KnownEffect> {
         Vec::new()
     }
@@ -376,7 +376,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         async {}
     }
 
-    /// Returns `true` while the run repeats the steps of an earlier execution. The default returns `false`.
+    /// Returns `true` while the engine answers the run's calls from the journal of an earlier execution. The default
+    /// returns `false`.
     fn is_replaying(&self) -> bool {
         false
     }

@@ -56,9 +56,10 @@ pub struct ModelCall<'a> {
     pub request: RequestRef<'a>,
     /// The state of the run before this call.
     pub run: RunView<'a>,
-    /// The messages after the last response that no earlier model call contained.
+    /// The messages after the model's last response that were not in the request of any earlier model call.
     pub new_messages: &'a [Message],
-    /// Text of the paused response that this call continues. Empty if no response was paused.
+    /// Text of the incomplete response that the provider paused and that this call continues. Empty if the provider
+    /// paused no response.
     pub said_before: &'a str,
     /// Name of the tool whose arguments are the output of a typed run. `None` if there is no such tool.
     pub output_tool: Option<&'a str>,
@@ -229,12 +230,12 @@ pub trait ModelEndpoint: WasmCompatSend + WasmCompatSync {
 /// A part of the conversation that the loop removes because a layer rejected it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TakeBack {
-    /// The [new messages](ModelCall::new_messages) of the call.
+    /// The call's [new messages](ModelCall::new_messages), except tool results.
     Input {
-        /// Set to also remove the tool results among the new messages.
+        /// Set to also replace each new tool result with a placeholder text.
         with_tool_results: bool,
     },
-    /// The [paused response](ModelCall::said_before) that the call continues.
+    /// The incomplete response that the provider paused and that the call [continues](ModelCall::said_before).
     PausedAnswer,
 }
 
@@ -301,8 +302,8 @@ impl<'a> ModelNext<'a> {
         self.endpoint.take_back(TakeBack::Input { with_tool_results });
     }
 
-    /// Removes the paused response, which this call continues, from the conversation. The removal happens after this
-    /// layer has returned an error.
+    /// Removes the incomplete response that the provider paused, and that this call continues, from the conversation.
+    /// The removal happens after this layer has returned an error.
     pub fn take_back_paused_answer(&self) {
         self.endpoint.take_back(TakeBack::PausedAnswer);
     }

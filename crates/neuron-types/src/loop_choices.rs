@@ -87,8 +87,10 @@ pub enum EndStrategy {
     /// depend on the failed call.
     #[default]
     Graceful,
-    /// The other calls run before the run ends. The output is used even if a call fails. Further outputs of the
-    /// response are validated too, and the conversation contains their errors.
+    /// The other calls run before the run ends. The output is used even if one of these calls fails.
+    ///
+    /// If the response contains several outputs, those after the first valid output are validated too. The conversation
+    /// contains their errors.
     Exhaustive,
 }
 

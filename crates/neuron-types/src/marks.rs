@@ -41,8 +41,9 @@ impl Message {
         self
     }
 
-    /// Returns `true` if the message has at least one block that is not a marker block. A message with only marker
-    /// blocks is never sent to a model.
+    /// Returns `true` if the message has at least one block that is sent to a model.
+    ///
+    /// Marker blocks, which store data of neuron such as the pin of [`pinned`](Self::pinned), are never sent.
     #[must_use]
     pub fn has_content(&self) -> bool {
         !self.content.iter().all(ContentBlock::is_mark)
@@ -55,14 +56,15 @@ impl Message {
     }
 }
 
-/// Creates a marker block with `kind` as its type.
+/// Creates a marker block, which stores `fields` in a message and is never sent to a model. Its type is `kind`.
 pub(crate) fn block(kind: &str, mut fields: Map<String, Value>) -> ContentBlock {
     fields.insert("type".to_owned(), kind.into());
     let json = Value::Object(fields);
     ContentBlock::Raw { provider: NEURON.to_owned(), json, portable: None }
 }
 
-/// Returns the JSON object of a marker block with `kind` as its type. Returns `None` for any other block.
+/// Returns the JSON object of a block that [`block`](fn@block) created with this `kind`. Returns `None` for any other
+/// block.
 pub(crate) fn content<'a>(block: &'a ContentBlock, kind: &str) -> Option<&'a Value> {
     match block {
         ContentBlock::Raw { provider, json, portable: None } if provider == NEURON => {
@@ -72,7 +74,8 @@ pub(crate) fn content<'a>(block: &'a ContentBlock, kind: &str) -> Option<&'a Val
     }
 }
 
-/// Returns the JSON object of a marker block with `kind` as its type, to change it. Returns `None` for any other block.
+/// Returns the JSON object of a block that [`block`](fn@block) created with this `kind`, so that the object can be
+/// changed. Returns `None` for any other block.
 pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option<&'a mut Value> {
     content(block, kind)?;
     match block {

@@ -83,7 +83,8 @@ pub(crate) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif
 
 pub(crate) const PDF_TYPE: &str = "application/pdf";
 
-/// Creates an image. Returns `None` if a vendor does not accept the MIME type, or if the data is empty.
+/// Converts base64 `data` to image content. Returns `None` if a vendor does not accept the MIME type, or if `data` is
+/// empty.
 fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     let media_type = match essence(media_type) {
         // `image/jpg` is not a registered type, but tools often use it.
@@ -93,7 +94,7 @@ fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     (!data.is_empty()).then_some(ModelContent::Image { media_type, data })
 }
 
-/// Creates a PDF. Returns `None` for another MIME type, or if the data is empty.
+/// Converts base64 `data` to PDF content. Returns `None` for another MIME type, or if `data` is empty.
 fn pdf<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     let is_pdf = essence(media_type).eq_ignore_ascii_case(PDF_TYPE);
     (is_pdf && !data.is_empty()).then_some(ModelContent::Pdf { data })

@@ -32,7 +32,7 @@ pub struct OutputSchema {
     name: String,
     /// The JSON Schema, which describes the wrapping object if there is one.
     schema: Value,
-    /// Validates an output and removes the wrapping object.
+    /// Validates an output. If the output type is not an object, also returns the value inside the wrapping object.
     check: fn(Value) -> Result<Value, JsonMismatch>,
 }
 
@@ -110,7 +110,10 @@ impl OutputSchema {
         )
     }
 
-    /// Validates an output of the model and returns it without the wrapping object.
+    /// Validates an output of the model and returns it as a value of the output type.
+    ///
+    /// If the output type is not an object, the model writes the output inside an object. This method removes that
+    /// object.
     ///
     /// # Errors
     ///
@@ -120,7 +123,7 @@ impl OutputSchema {
     }
 }
 
-/// Validates an output without a wrapping object.
+/// Validates an output whose type is an object, and returns the output unchanged.
 fn check<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     read_json::<T>(value.clone())?;
     Ok(value)

@@ -36,7 +36,7 @@ pub struct RunSnapshot {
     /// provider paused, or the beginning of a response that the caller supplied.
     #[serde(default)]
     pub is_paused: bool,
-    /// The effects of the run's tool calls with effect keys, from
+    /// The keys and results of the run's tool calls that have an [effect key](crate::Tool::effect_key), from
     /// [`DurableContext::known_effects`](crate::DurableContext::known_effects).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
@@ -45,26 +45,27 @@ pub struct RunSnapshot {
     pub loop_state: Value,
     /// Number of the run in its conversation, from zero.
     ///
-    /// This field and all fields after it are used only in snapshots of version 1.
+    /// This field and all fields after it are used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_number: usize,
-    /// The part of the run's tokens that tools used. Only in version 1.
+    /// The part of the run's tokens that tools used. Used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_usage: TokenUsage,
-    /// The part of the run's tokens that is estimated, because the provider reported no usage. Only in version 1.
+    /// The part of the run's tokens that is estimated, because the provider reported no usage. Used only in snapshots
+    /// of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub estimated_usage: TokenUsage,
-    /// Number of model calls of the run. Only in version 1.
+    /// Number of model calls of the run. Used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub requests: usize,
-    /// Number of tool calls that were started. Only in version 1.
+    /// Number of tool calls that were started. Used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub tool_calls: usize,
-    /// Number of consecutive responses that the provider paused. Only in version 1.
+    /// Number of consecutive responses that the provider paused. Used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pauses: usize,
     /// Number of consecutive turns in which the calls of a tool failed, by tool name. Unknown tools are counted
-    /// together under the empty name. Only in version 1.
+    /// together under the empty name. Used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failing_turns: BTreeMap<String, usize>,
 }

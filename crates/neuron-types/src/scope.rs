@@ -219,7 +219,7 @@ fn poll_inside<F: Future>(
     }
 }
 
-/// Calls `poll` inside all scopes, the first scope outermost.
+/// Calls `poll` once inside the [`around`](OperationScope::around) methods of all scopes, the first scope outermost.
 fn nest(scopes: &mut [Box<dyn OperationScope>], poll: &mut dyn FnMut()) {
     match scopes {
         [] => poll(),

@@ -115,10 +115,10 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// requests. The service compares the keys of all runs. Therefore the key must be unique for the service, and not
     /// only within the run.
     ///
-    /// The key must depend only on the arguments. For workflows in progress, different keys are a change of the agent's
-    /// code.
+    /// The key must depend only on the arguments. A new release of the tool must not return other keys while workflows
+    /// of the old release are in progress.
     ///
-    /// In a run with a journal, a later call with the same key does not run:
+    /// In a run with a journal, the outcome of the first call determines whether a later call with the same key runs:
     ///
     /// - If the first call succeeded, the later call returns the same result.
     /// - If the first call failed, the later call runs. A failure must therefore mean that there was no effect.
@@ -229,7 +229,8 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
 
     /// Returns a key for the effect of a call. See [`Tool::effect_key`]. The default is `None`.
     ///
-    /// [`call_dyn`](Self::call_dyn) itself must use the key as its idempotency key, because `ctx` contains another key.
+    /// [`call_dyn`](Self::call_dyn) must itself use this key as the idempotency key. The context that it receives
+    /// contains an idempotency key without relation to the effect key.
     fn effect_key(&self, input: &Value) -> Option<String> {
         let _ = input;
         None

@@ -95,7 +95,7 @@ mod tests {
         );
     }
 
-    /// Names that a model invents are part of the path.
+    /// The error text contains the path of the invalid value. A long field name from the model must not fill the text.
     #[test]
     fn long_name_is_shortened_in_the_error() {
         let huge = "ä".repeat(100_000);

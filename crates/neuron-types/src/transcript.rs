@@ -97,8 +97,9 @@ pub fn trailing_answer(messages: &[Message]) -> String {
 
 /// Returns `true` if the model can be called with this history.
 ///
-/// This is the case if the history ends with a user message. If `is_paused`, it is also the case if the history ends
-/// with an assistant message, which the model continues. System messages at the end are ignored.
+/// This is the case if the history ends with a user message. `is_paused` states that the last response is incomplete.
+/// Then the history may also end with an assistant message, which the model continues. System messages at the end are
+/// ignored.
 #[must_use]
 pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
     let last = messages.iter().rfind(|message| message.role != Role::System);

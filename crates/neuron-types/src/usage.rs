@@ -67,18 +67,19 @@ impl AddAssign<&TokenUsage> for TokenUsage {
     }
 }
 
-/// A pass of the model within one call. See [`TokenUsage::iterations`].
+/// The usage of one of the passes in which the provider ran the model for a single call. See
+/// [`TokenUsage::iterations`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageIteration {
-    /// The provider's name for the purpose of the pass, for example `message` or `compaction`.
+    /// The provider's name for the purpose of this pass of the model, for example `message` or `compaction`.
     pub kind: String,
     /// Name of the model. `None` if it is the model of the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Number of all prompt tokens of the pass, including cached tokens.
     pub input_tokens: usize,
-    /// Number of all tokens that the pass produced.
+    /// Number of all tokens that the model produced in this pass.
     pub output_tokens: usize,
     /// Number of prompt tokens that were read from a cache. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]

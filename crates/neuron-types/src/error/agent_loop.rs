@@ -81,7 +81,7 @@ impl From<ContextError> for LoopError {
 }
 
 impl LoopError {
-    /// Returns `true` for a model call that used no tokens. See [`ProviderError::takes_no_tokens`].
+    /// Returns `true` if the error is of a model call that used no tokens. See [`ProviderError::takes_no_tokens`].
     #[must_use]
     pub fn takes_no_tokens(&self) -> bool {
         matches!(self, Self::Provider(error) if error.takes_no_tokens())
@@ -188,7 +188,7 @@ impl From<DurableError> for LoopError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContextError {
-    /// The strategy itself failed.
+    /// The strategy failed for a reason other than its model call or its settings.
     #[error("compaction failed: {0}")]
     CompactionFailed(String),
     /// The strategy's model call failed.

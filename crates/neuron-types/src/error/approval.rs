@@ -55,7 +55,7 @@ pub enum ApprovalError {
     /// made the pending calls.
     #[error("the pending state is not whole: {reason}")]
     Malformed {
-        /// Description of the inconsistency.
+        /// Description of the inconsistency in the stored state.
         reason: String,
     },
     /// The agent signs its approval requests, and the signature of a pending call is missing, invalid or expired.

@@ -15,7 +15,8 @@ pub enum DurableError {
     /// No signal arrived before the timeout.
     #[error("signal timeout")]
     SignalTimeout,
-    /// The current execution ended, and the run continues as a new execution of the engine.
+    /// The current execution ended, and the run continues as a new execution of the engine. The text, whose content
+    /// depends on the engine, describes the new execution.
     #[error("continue as new: {0}")]
     ContinueAsNew(String),
     /// The model call failed with the provider's error.
@@ -24,14 +25,14 @@ pub enum DurableError {
     /// The tool call failed with the tool's error, which may be [`ToolError::ModelRetry`].
     #[error("tool error: {0}")]
     Tool(#[from] ToolError),
-    /// On replay, the loop requested a different step than the journal contains.
+    /// On replay, the loop requested a different operation, such as a tool call, than the journal contains.
     ///
     /// The agent's code or configuration was changed since the journal was written.
     #[error("replay differs from the journal: expected {expected}, got {got}")]
     NonDeterminism {
-        /// The step that the journal contains.
+        /// Description of the operation that the journal contains.
         expected: String,
-        /// The step that the loop requested.
+        /// Description of the operation that the loop requested.
         got: String,
     },
     /// Any other error.

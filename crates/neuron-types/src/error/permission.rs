@@ -15,7 +15,7 @@ pub enum PermissionRuleError {
     /// The base directory of the rules' relative paths is invalid.
     #[error("the directory `{directory}` of permission rules {reason}")]
     InvalidDirectory {
-        /// Path of the directory.
+        /// Path of the base directory.
         directory: String,
         /// The reason why the directory is invalid.
         reason: String,

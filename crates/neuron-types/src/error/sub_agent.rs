@@ -14,7 +14,7 @@ pub enum SubAgentError {
         /// The names of all agents.
         known: Vec<String>,
     },
-    /// The agent is configured with a tool that is not among the given tools.
+    /// The agent's configuration names a tool that is neither a tool of the parent nor another agent.
     #[error("the agent `{agent}` is to have the tool `{tool}`, which is not among the tools given")]
     UnknownTool {
         /// Name of the agent.
@@ -25,11 +25,11 @@ pub enum SubAgentError {
     /// The agents are nested too deeply.
     #[error("the agent `{agent}` would run at depth {depth}, and may at {max_depth} at the most")]
     DepthExceeded {
-        /// Name of the innermost agent, which was not started.
+        /// Name of the agent that was not started, because it would exceed the maximum depth.
         agent: String,
         /// The nesting depth of this agent, which is its number of outer agents. At least one.
         depth: usize,
-        /// The maximum depth.
+        /// The maximum nesting depth of an agent.
         max_depth: usize,
     },
     /// The tool of an agent could not be registered, for example because another tool has the same name.

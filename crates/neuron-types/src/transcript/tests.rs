@@ -268,8 +268,8 @@ proptest! {
     }
 }
 
-/// Regression test. A result without its call was removed, and only the pin stayed in the message. Providers reject
-/// such a message as empty.
+/// Regression test: `repair` must remove a pinned message whose only content is a tool result without its call.
+/// Providers reject a message that contains nothing but the pin as empty.
 #[test]
 fn empty_message_with_a_pin_is_removed() {
     let question = Message::user("go");

@@ -368,7 +368,7 @@ async fn signal_of_another_type_is_an_error() {
     assert!(matches!(error, DurableError::SignalTimeout));
 }
 
-/// The context of an engine may exist only for one invocation. Therefore the box must be able to borrow it.
+/// `Durability` must accept a context that borrows data, because an engine's context may exist only for one invocation.
 #[tokio::test]
 async fn durability_may_borrow_an_engine() {
     struct Borrowing<'e>(&'e Plain, &'e mut u32);

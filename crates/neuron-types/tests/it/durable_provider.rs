@@ -10,8 +10,8 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// A durable context whose response contains the timeout of an attempt in seconds. With a function, it returns the
-/// error of the function instead.
+/// A durable context that responds with the text of the request, followed by the attempt timeout in seconds. If the
+/// field has a function, every model call returns the function's error instead.
 struct Engine(Option<fn() -> DurableError>);
 
 impl DurableContext for Engine {

@@ -73,8 +73,8 @@ impl Provider for Direct {
     }
 }
 
-/// Checks that every method of `wrapper` calls the method of `direct` with the same name once, with the request at the
-/// same address.
+/// Checks that every method of `wrapper` calls the method of `direct` with the same name once. A borrowed request must
+/// not be copied, which is checked by its address.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let here = request.messages.as_ptr().addr();

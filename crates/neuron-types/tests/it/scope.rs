@@ -79,7 +79,7 @@ impl Drop for Scope {
     }
 }
 
-/// Creates scopes with the names `a`, `b`, … and these modes.
+/// Creates scopes with the names `a`, `b`, … and these modes, which write their calls to `log`.
 pub(super) fn open<const N: usize>(modes: [PollMode; N], log: &Log) -> Scopes {
     let names = ["a", "b", "c"];
     let hooks: Vec<_> =
