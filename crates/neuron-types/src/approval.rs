@@ -43,7 +43,7 @@ pub struct PendingApproval {
     pub version: u32,
     /// Id of the run.
     pub run_id: String,
-    /// Number of the run within its agent, from zero.
+    /// Index of this run among the runs of its agent, from zero.
     #[serde(default)]
     pub run_number: usize,
     /// Number of the current turn, from zero.
@@ -52,7 +52,7 @@ pub struct PendingApproval {
     /// Number of model calls that returned a response.
     #[serde(default)]
     pub turns: usize,
-    /// Number of model calls, including failed calls.
+    /// Number of model calls that the run has made so far, including failed calls.
     #[serde(default)]
     pub requests: usize,
     /// Number of tool calls that were started.
@@ -72,8 +72,8 @@ pub struct PendingApproval {
     pub messages: Vec<Message>,
     /// The pending calls, in the order of the response that made them.
     pub calls: Vec<PendingCall>,
-    /// The effects of tool calls with [effect keys](crate::Tool::effect_key). Empty if no durable engine runs the
-    /// tools.
+    /// The keys and results of the tool calls that have an [effect key](crate::Tool::effect_key). Empty if no durable
+    /// engine runs the tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<KnownEffect>,
 }

@@ -51,7 +51,7 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// ```
 #[derive(Clone)]
 pub struct Budget {
-    /// The limits and counters of this budget, followed by those of its parents, without duplicates.
+    /// The limits and counters, first of this budget and then of its parents. No account occurs twice.
     accounts: Arc<[Arc<Account>]>,
 }
 
@@ -165,7 +165,7 @@ impl Budget {
         self.accounts.iter().for_each(|account| account.exchange(Amount::default(), spent));
     }
 
-    /// Reserves an amount in all accounts. On an error, nothing is reserved.
+    /// Reserves an amount in this budget and in its parents. On an error, nothing is reserved.
     fn take(&self, amount: Amount) -> Result<Reservation, LoopError> {
         let mut reservation =
             Reservation { budget: self.clone(), accounts: 0, amount, is_started: false };
@@ -177,7 +177,7 @@ impl Budget {
         Ok(reservation)
     }
 
-    /// Returns the counters of the budget's own account.
+    /// Returns the counters of this budget, without those of its parents.
     fn balance(&self) -> Balance {
         self.accounts.first().map(|account| *account.lock()).unwrap_or_default()
     }
@@ -232,7 +232,7 @@ impl Account {
 #[must_use = "what is reserved is given back when this is dropped"]
 pub struct Reservation {
     budget: Budget,
-    /// Number of the budget's accounts in which the amount is reserved. These are the first accounts of the list.
+    /// Number of elements of the budget's `accounts` in which the amount is reserved, counted from the first element.
     accounts: usize,
     /// The reserved amount that was not yet used.
     amount: Amount,

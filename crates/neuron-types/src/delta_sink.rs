@@ -58,7 +58,7 @@ struct Slot {
     senders: Vec<Waker>,
     /// Waker of the waiting reader.
     reader: Option<Waker>,
-    /// Set by [`DeltaSlot::close`].
+    /// Set after [`DeltaSlot::close`]. Later events are then discarded.
     is_closed: bool,
 }
 

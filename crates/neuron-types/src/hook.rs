@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum HookEvent<'a> {
-    /// A turn starts. Turns count from zero.
+    /// A turn starts, which consists of one model call and its tool calls.
     LoopIteration {
         /// Number of the turn, from zero.
         turn: usize,
@@ -110,7 +110,7 @@ pub enum HookAction {
     /// Ignored for [`HookEvent::LlmError`], [`HookEvent::ToolError`], [`HookEvent::RunEnd`] and
     /// [`HookEvent::SessionEnd`].
     Terminate {
-        /// The text of the error.
+        /// The text of the [`LoopError::HookTerminated`].
         reason: String,
     },
 }

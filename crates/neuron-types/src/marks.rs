@@ -4,10 +4,11 @@ use serde_json::{Map, Value};
 
 use crate::{ContentBlock, Message};
 
-/// The `provider` of marker blocks. No provider has this name, so no provider sends a marker block.
+/// The `provider` of marker blocks, which store data about a message. No provider has this name, so no provider sends a
+/// marker block.
 const NEURON: &str = "neuron";
 
-/// The value of `type` in the marker block of a pinned message.
+/// The value of `type` in the block that marks a message as pinned.
 const PIN: &str = "pin";
 
 impl Message {

@@ -30,7 +30,8 @@ use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
 pub struct OutputSchema {
     /// Name of the schema, which contains only characters that all providers accept.
     name: String,
-    /// The JSON Schema, which describes the wrapping object if there is one.
+    /// The JSON Schema of the output. If the output type is not an object, the schema of the object `{"value": …}` that
+    /// contains the output.
     schema: Value,
     /// Validates an output. If the output type is not an object, also returns the value inside the wrapping object.
     check: fn(Value) -> Result<Value, JsonMismatch>,
@@ -136,7 +137,7 @@ struct Wrapped<T> {
     _value: T,
 }
 
-/// Validates an output with a wrapping object and returns the inner value.
+/// Validates an output of the form `{"value": …}` and returns the inner value.
 fn unwrap<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     read_json::<Wrapped<T>>(value.clone())?;
     Ok(value.get("value").cloned().unwrap_or_default())
@@ -283,7 +284,7 @@ mod tests {
         OutputSchema::of::<T>().schema
     }
 
-    /// Asserts that every object is closed and requires all its fields.
+    /// Asserts that every object in the schema allows no additional fields and requires all its fields.
     #[track_caller]
     fn check_strict(schema: &Value) {
         match schema {

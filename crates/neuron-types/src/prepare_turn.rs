@@ -16,9 +16,10 @@ pub struct TurnSetup<'a> {
     pub settings: RequestSettings,
     /// The system prompt. An empty prompt is not sent.
     pub system_prompt: SystemPrompt,
-    /// All tools of the request, including the output tool.
+    /// All tools of the request, including the tool `output_tool`.
     tools: &'a [ToolDefinition],
-    /// Name of the output tool of a typed run. The callback can neither see nor remove this tool.
+    /// Name of the tool whose arguments are the output of a typed run. The callback can neither see nor remove this
+    /// tool.
     output_tool: Option<&'a str>,
     /// A flag for each element of `tools`, set if the model is offered the tool.
     offered: Vec<bool>,

@@ -75,7 +75,7 @@ pub struct RequestRef<'a> {
     /// the response. Providers with automatic caching ignore this field. The field is not serialised.
     #[serde(skip)]
     pub cache: Option<CacheControl>,
-    /// The key of the conversation, for consumers that cache data about earlier messages.
+    /// The key that identifies the conversation, for code that caches data about earlier messages across requests.
     ///
     /// The key is set by [`with_history`](Self::with_history) and returned by [`history_key`](Self::history_key). The
     /// field is not serialised.

@@ -70,8 +70,10 @@ impl ModelLayer for Retry {
     }
 }
 
-/// Returns `true` if the call may be retried after this error. This includes a stream that broke within the response,
-/// because the reader discards its deltas after a reset.
+/// Returns `true` if the call may be retried after this error.
+///
+/// If the response is streamed, this includes a stream that broke within the response. The reader discards the received
+/// deltas after a [`StreamEvent::Reset`].
 fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
     error.is_retryable()
         || (next.sink().is_some() && matches!(error, ProviderError::StreamError(_)))

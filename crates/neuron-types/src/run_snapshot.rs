@@ -70,7 +70,7 @@ pub struct RunSnapshot {
     pub failing_turns: BTreeMap<String, usize>,
 }
 
-/// The effect of a tool call that has an [effect key](crate::Tool::effect_key).
+/// The key and the result of a tool call that has an [effect key](crate::Tool::effect_key).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KnownEffect {
     /// Name of the tool.

@@ -66,8 +66,8 @@ pub fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
 
 /// Checks that JSON is nested at most [`DEEPEST`] levels deep.
 ///
-/// [`write`](fn@write) and [`to_string`] make this check themselves. A caller that writes JSON in pieces must make it
-/// for the whole text.
+/// [`write`](fn@write) and [`to_string`] make this check themselves. A caller that writes JSON in pieces must check the
+/// whole text.
 ///
 /// # Errors
 ///

@@ -7,7 +7,7 @@ use crate::{
 
 /// The error of an agent's run.
 ///
-/// The agent's history stays valid, and its next run continues from it.
+/// The conversation of the agent stays valid. The agent's next run continues from that conversation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoopError {

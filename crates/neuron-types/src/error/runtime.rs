@@ -70,7 +70,8 @@ pub enum SandboxError {
     /// The tool itself returned an error. The caller of the tool receives this error unchanged.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// The tool failed inside the sandbox.
+    /// The sandbox could not run the tool to its end. The text describes the failure. An error that the tool itself
+    /// returned is [`Tool`](Self::Tool).
     #[error("execution failed in the sandbox: {0}")]
     ExecutionFailed(String),
     /// The tool exceeded a limit. The tool and all processes that it started were stopped.

@@ -63,8 +63,8 @@ fn listed(names: &[String]) -> String {
 
 /// Converts into the error of the tool call inside which the agent ran.
 ///
-/// A pending approval, a cancellation and a termination by a hook keep their meaning. Any other error becomes
-/// [`ToolError::ExecutionFailed`].
+/// A pending approval, a cancellation and a termination by a hook become the `ToolError` variant of the same name. Any
+/// other error becomes [`ToolError::ExecutionFailed`].
 impl From<SubAgentError> for ToolError {
     fn from(error: SubAgentError) -> Self {
         match error {

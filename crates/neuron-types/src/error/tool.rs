@@ -39,8 +39,8 @@ pub enum ToolError {
 
 /// Converts the error of a nested agent's run into the error of the tool call inside which the agent ran.
 ///
-/// A pending approval, a cancellation and a termination by a hook keep their meaning. Any other error becomes
-/// [`ToolError::ExecutionFailed`].
+/// A pending approval, a cancellation and a termination by a hook become the `ToolError` variant of the same name. Any
+/// other error becomes [`ToolError::ExecutionFailed`].
 impl From<LoopError> for ToolError {
     fn from(error: LoopError) -> Self {
         match error {

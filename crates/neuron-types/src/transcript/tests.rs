@@ -268,8 +268,8 @@ proptest! {
     }
 }
 
-/// Regression test: `repair` must remove a pinned message whose only content is a tool result without its call.
-/// Providers reject a message that contains nothing but the pin as empty.
+/// A pinned message must be removed if its only content is a tool result without its call. Otherwise only the pin stays
+/// in the message, and providers reject the message as empty.
 #[test]
 fn empty_message_with_a_pin_is_removed() {
     let question = Message::user("go");

@@ -67,7 +67,7 @@ impl DeltaSink for Log {
 #[derive(Default)]
 struct Plain {
     log: Log,
-    /// The value that the next signal has.
+    /// The value that `wait_for_signal` parses as the value of any signal except `late` and `broken`.
     signal: Value,
     replaying: bool,
 }

@@ -1,4 +1,5 @@
-//! Tests of provider errors in a stream. `StreamError` must keep their class, text and sources, even with clones.
+//! Tests of provider errors in a stream. `StreamError` must keep their variant, text and sources, even if it was
+//! cloned.
 
 use std::error::Error;
 use std::time::Duration;
