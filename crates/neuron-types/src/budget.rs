@@ -177,7 +177,7 @@ impl Budget {
         Ok(reservation)
     }
 
-    /// Returns the counters of this budget, without those of its parents.
+    /// Returns the counters of this budget, but not the counters of a parent.
     fn balance(&self) -> Balance {
         self.accounts.first().map(|account| *account.lock()).unwrap_or_default()
     }

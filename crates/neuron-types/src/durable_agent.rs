@@ -93,8 +93,8 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
     /// therefore calls this method in that process.
     ///
     /// The default adds nothing. Implement this method if the agent has hooks or a policy, and other agents among its
-    /// tools. Otherwise the inner agents run without the policy. An implementation calls the same method of the inner
-    /// `neuron_loop::Agent`.
+    /// tools. Without an implementation, the inner agents run without the policy. A wrapper of a `neuron_loop::Agent`
+    /// calls the same method of that agent.
     fn extend_context(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }

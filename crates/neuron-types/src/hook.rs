@@ -55,12 +55,12 @@ pub enum HookEvent<'a> {
         /// Estimated tokens after the compaction.
         new_tokens: usize,
     },
-    /// A run of a session starts.
+    /// A run starts. Sent before [`RunStart`](Self::RunStart), even if the run has no session.
     SessionStart {
         /// Id of the session, from [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,
     },
-    /// A run of a session ended.
+    /// A run ended. Sent after [`RunEnd`](Self::RunEnd), even if the run has no session.
     SessionEnd {
         /// Id of the session, from [`ToolContext::session_id`](crate::ToolContext::session_id).
         session_id: &'a str,

@@ -165,15 +165,16 @@ pub struct ProviderInfo<'a> {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForcedCalls {
-    /// The provider supports forced calls. This is the default.
+    /// The provider supports [`ToolChoice::Specific`](crate::ToolChoice::Specific). This is the default.
     #[default]
     Accepted,
-    /// The provider supports forced calls only while the model's reasoning is off.
+    /// The provider supports [`ToolChoice::Specific`](crate::ToolChoice::Specific) only while the model's reasoning is
+    /// off.
     NotWhileThinking {
         /// Prefixes of the names of models whose reasoning is on by default.
         thinking_models: &'static [&'static str],
     },
-    /// The provider does not support forced calls.
+    /// The provider does not support [`ToolChoice::Specific`](crate::ToolChoice::Specific).
     Refused,
 }
 

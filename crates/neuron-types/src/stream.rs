@@ -261,9 +261,9 @@ impl Stream for Channel {
 /// usage. At the end of the stream, call [`finish`](Self::finish) if `take` did not return [`Progress::Done`].
 #[derive(Debug, Default)]
 pub struct ResponseEnd {
-    /// The last [`StreamEvent::MessageComplete`].
+    /// The message of the last [`StreamEvent::MessageComplete`]. `None` if no such event has arrived.
     message: Option<Message>,
-    /// The last [`StreamEvent::Usage`].
+    /// The tokens of the last [`StreamEvent::Usage`]. Zero if no such event has arrived.
     usage: TokenUsage,
 }
 

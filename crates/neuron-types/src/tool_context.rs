@@ -56,8 +56,8 @@ pub struct ToolContext {
     pub turn: Option<usize>,
     /// Counts the tokens that the tool call uses. An agent that runs with this context adds its usage automatically.
     pub usage: UsageMeter,
-    /// Values of any type, by type, for example a [`Budget`](crate::Budget). Middleware and callers pass data to tools
-    /// with them.
+    /// Values that middleware and callers pass to tools, for example a [`Budget`](crate::Budget). The type of a value
+    /// is its key.
     pub extensions: Extensions,
 }
 

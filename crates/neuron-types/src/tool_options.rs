@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::ToolDefinition;
 use crate::output_schema::enforceable;
 
-/// The keyword of the input schema under which the options are stored.
+/// The keyword of the input schema under which a tool's vendor-specific options are stored.
 ///
 /// Options in the schema are kept wherever a definition is copied or serialised. Providers remove the keyword before
 /// they send the schema.
@@ -121,7 +121,7 @@ impl ToolDefinition {
         fields.filter(move |(name, _)| !written.contains(&name.as_str()))
     }
 
-    /// Returns the input schema without the options that this module adds. Providers send this schema.
+    /// Returns the input schema without the vendor-specific options that are stored in it. Providers send this schema.
     #[must_use]
     pub fn plain_schema(&self) -> Cow<'_, Value> {
         match &self.input_schema {

@@ -7,7 +7,7 @@ pub enum PermissionRuleError {
     /// A rule is invalid.
     #[error("permission rule `{rule}`: {reason}")]
     InvalidRule {
-        /// The rule's name or text.
+        /// Name of the rule. For a rule without a name, its effect and tools, for example `deny bash`.
         rule: String,
         /// The reason why the rule is invalid.
         reason: String,

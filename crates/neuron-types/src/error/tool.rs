@@ -9,7 +9,8 @@ pub enum ToolError {
     /// No tool has this name.
     #[error("tool not found: {0}")]
     NotFound(String),
-    /// The arguments are invalid, and other arguments would not help either. See [`ModelRetry`](Self::ModelRetry).
+    /// The arguments are invalid, and the call counts as failed. To let the model retry with other arguments without a
+    /// failure, return [`ModelRetry`](Self::ModelRetry).
     #[error("invalid input: {0}")]
     InvalidInput(String),
     /// The tool ran and failed.

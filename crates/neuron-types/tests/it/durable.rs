@@ -78,7 +78,7 @@ impl Plain {
     }
 }
 
-/// Implements the required methods, for `Plain` and `Full`.
+/// Implements the required methods of `DurableContext` for `Plain` and `Full`, with the log and the signal of `$plain`.
 macro_rules! required_methods {
     ($self:ident => $plain:expr) => {
         async fn execute_llm_call(

@@ -88,7 +88,7 @@ pub(super) fn open<const N: usize>(modes: [PollMode; N], log: &Log) -> Scopes {
     Scopes::open(&hooks, &Operation::new(HookScope::default(), kind))
 }
 
-/// A future that is ready at its second poll.
+/// A future that is ready at its second poll. Each poll writes `work` to `log`.
 pub(super) async fn two_polls(log: Log) -> u8 {
     let mut polls = 0;
     poll_fn(|cx| {
