@@ -25,7 +25,8 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// - A call that the provider refused counts as a request without tokens.
 /// - The usage of a cancelled, dropped or broken call is unknown. Its estimate counts, or the usage that the provider
 ///   has reported so far if that is more.
-/// - A tool call counts when it starts. The calls of a batch are reserved together before the first of them starts.
+/// - A tool call counts when it starts. The calls of one response are reserved together before the first of them
+///   starts.
 /// - The usage of a compaction counts when the compaction is complete.
 ///
 /// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process. If

@@ -66,7 +66,7 @@ pub struct RetryPolicy {
     pub non_retryable_errors: Vec<String>,
 }
 
-/// A tool call of a batch, with its context and with the properties that its tool declares, such as its effect.
+/// A tool call that [`DurableContext::execute_tools`] runs, with its context and the properties of its tool.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ToolInvocation {
@@ -314,7 +314,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         }
     }
 
-    /// Runs the tool calls of one batch and returns one result for each call, in the same order.
+    /// Runs a batch of tool calls from one response and returns one result for each call, in the same order.
     ///
     /// The default runs the calls one after another. An engine can override this method to run them concurrently, in a
     /// way that is safe for its replay. A context that runs the tools in this process polls each tool inside its

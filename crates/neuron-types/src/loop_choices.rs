@@ -42,7 +42,7 @@ pub enum OnLimit {
     Finalize,
 }
 
-/// The way in which a typed run requests its output from the model. Set by
+/// The way in which a typed run, whose result is a value of a Rust type, requests its output from the model. Set by
 /// [`LoopConfig::output_mode`](crate::LoopConfig).
 ///
 /// In every mode, the loop checks the output by deserialising it into the output type. If the output does not match,

@@ -1,4 +1,4 @@
-//! The JSON Schema of a typed run's output, the ways to request such an output, and its validation.
+//! The JSON Schema of a model's typed output, the ways to request such an output, and the validation of the output.
 
 use schemars::{JsonSchema, SchemaGenerator};
 use serde::Deserialize;

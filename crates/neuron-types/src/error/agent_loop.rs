@@ -26,10 +26,11 @@ pub enum LoopError {
     /// The run reached a usage limit. The text names the limit.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
-    /// A typed run ended without a valid output. All retries were used, the model refused, or the response was cut off.
+    /// A run that must return an output of a given type ended without a valid output. All retries were used, the model
+    /// refused, or the response was cut off.
     #[error("invalid output (attempt {attempts}): {reason}")]
     InvalidOutput {
-        /// The model's last output, either a text or the arguments of the output tool.
+        /// The model's last output, either a text or the arguments of the tool with which the model returns the output.
         raw: String,
         /// The reason why the output is invalid, and the position of the fault in the output.
         reason: String,
