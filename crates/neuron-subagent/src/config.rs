@@ -81,7 +81,9 @@ impl Default for SubAgentConfig {
 }
 
 impl SubAgentConfig {
-    /// Returns the settings of the loop, including the settings that have their own fields.
+    /// Returns `settings` with this agent's name and without an approval signal.
+    ///
+    /// If the fields `system_prompt`, `model` or `max_turns` are set, they replace the same values in `settings`.
     pub(crate) fn loop_config(&self, name: &str) -> LoopConfig {
         let mut settings = self.settings.clone();
         name.clone_into(&mut settings.name);

@@ -274,8 +274,9 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs an agent with a context that is already the agent's own. `agent_tool` returns the tool of another agent by
-    /// name, or `None`.
+    /// Runs the agent `name` in the context `ctx`, which [`child_context`] has already derived for this agent.
+    ///
+    /// `agent_tool` returns the tool for the sub-agent with the given name, or `None` if no such tool is available.
     pub(crate) async fn run<P: Provider>(
         &self,
         name: &str,
@@ -336,8 +337,11 @@ impl SubAgentManager {
         tools.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// Returns the tools that an agent names. They are tools of `parent_tools` with their middleware, and agents that
-    /// may run at depth `below`.
+    /// Returns the tools that `config` lists for the agent `name`. `agent_tool` supplies the listed sub-agents that are
+    /// not in `parent_tools`.
+    ///
+    /// A sub-agent is left out if `below`, the depth at which it would run, exceeds its maximum depth. Tools from
+    /// `parent_tools` keep their middleware.
     fn tools_of(
         &self,
         name: &str,
@@ -396,7 +400,7 @@ fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolCon
 
 /// The executor of an agent's model calls and tool calls.
 pub(crate) enum Steps<'a, P> {
-    /// This provider, with tools that run in this process.
+    /// Calls this provider, and runs the tools in this process without a journal.
     Here(&'a P),
     /// A durable engine.
     In(Durability<'a>),
