@@ -91,7 +91,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         (server, provider)
     }
 
-    /// Creates a case of this part.
+    /// Creates a [`Case`] with this name, for the panic messages of the current part of the suite.
     pub(super) fn case(&self, name: impl std::fmt::Display) -> Case {
         Case::new("provider", self.part, name)
     }
@@ -131,8 +131,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.both_of(case, request, steady(reply).into()).await
     }
 
-    /// Requests a whole response and a stream like [`both`](Self::both). Accepts any [`ServerReply`], and sends it
-    /// unchanged.
+    /// Requests a whole response and a stream, for both of which the server sends `reply` unchanged. Checks that they
+    /// have the same meaning, and returns the whole response.
     pub(super) async fn both_of(
         &self,
         case: &Case,

@@ -1,4 +1,5 @@
-//! Checks the errors for the vendor's own errors, redirects, broken connections, and endless bodies.
+//! Checks the errors that a provider returns for the vendor's error responses, redirects, broken connections, and
+//! endless bodies.
 
 use std::iter::once;
 use std::time::Duration;

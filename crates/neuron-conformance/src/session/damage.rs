@@ -33,7 +33,7 @@ use crate::case::Case;
 use crate::damaged_files::Files;
 use crate::random::Random;
 
-/// The result of all trials.
+/// The numbers of loads in all trials. A trial damages one file and then loads every session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of loads that returned exactly the stored session.

@@ -149,8 +149,9 @@ async fn write(
     storage.update(&session, &revision).await
 }
 
-/// Returns the numbers that each task wrote to a session, in order. Checks that `event_count` equals the number of
-/// counted messages.
+/// Returns the message numbers that each task wrote to a session, in order, with the task's number as the key.
+///
+/// Checks that `event_count` equals the number of messages that end with `/counted`.
 #[track_caller]
 fn written_to(case: &Case, session: &Session) -> HashMap<usize, Vec<usize>> {
     let mut found: HashMap<usize, Vec<usize>> = HashMap::new();
