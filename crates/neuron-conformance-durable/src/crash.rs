@@ -243,8 +243,9 @@ async fn check<E: DurableEngine>(
     tally
 }
 
-/// Replaces the unknown outcomes in a result by the expected tool results. Also returns the number of effects with an
-/// unknown outcome. Calls of one tool with equal arguments count as one effect.
+/// Replaces each [`outcome_unknown`] result of an interrupted tool call in `result` by the tool result in `expected`.
+///
+/// Also returns the number of replaced results. Calls of one tool with equal arguments count once.
 fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentResult, usize) {
     let (mut known, mut unknown) = (result.clone(), BTreeSet::new());
     for (message, expected) in known.messages.iter_mut().zip(&expected.messages) {

@@ -14,7 +14,7 @@ use crate::observed::WITH_CHANGED_CODE;
 use crate::scenario::Kind;
 use crate::trial::{Trial, done, outcome, same};
 
-/// Verdict of a part that needs runs which survive their end.
+/// Verdict of a part that does not apply, because the engine keeps no journal of its runs.
 const NO_JOURNAL: Verdict = Verdict::NotApplicable("runs are not kept");
 
 /// Checks that a run has the same result and effects as a run without an engine, and that its replay has no effects.

@@ -165,8 +165,8 @@ impl Scenario {
         Self { is_changed: true, ..*self }
     }
 
-    /// Returns the scenario that has the same result without an engine. Without an engine, no run continues as new or
-    /// is streamed.
+    /// Returns the scenario to compare with in a run without an engine. It has the same result, but does not continue
+    /// as new and is not streamed.
     pub(crate) fn plain(&self) -> Self {
         Self::of(match self.kind {
             K::Continues => K::Long(6),

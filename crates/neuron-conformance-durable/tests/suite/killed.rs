@@ -133,7 +133,8 @@ impl DurableEngine for Client {
     }
 }
 
-/// Runs the agents of all requests, in a separate process.
+/// Runs the scenario for each run that a [`Client`] requests with a file in the directory `place`, and never returns.
+/// The crash test kills this worker process.
 async fn work(
     place: String,
     scenario: Scenario,

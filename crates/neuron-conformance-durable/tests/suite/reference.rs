@@ -241,7 +241,8 @@ impl JournalContext {
         format!("{kind}/{}", *number - 1)
     }
 
-    /// Writes the current time to the journal, unless the journal has it already.
+    /// Writes the current time to the journal under `key`. On replay, reads the recorded time instead. Then sets `now`
+    /// to this time.
     fn stamp(&self, key: &str) {
         let at = match self.journal.find(key, "") {
             Ok(Found::Ended(at)) => at.as_i64().unwrap(),
