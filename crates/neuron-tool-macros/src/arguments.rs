@@ -159,9 +159,10 @@ fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
 /// The places where a type may use the lifetime `'static`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Static {
-    /// As a parameter of a type, such as `Cow<'static, str>`, which can be deserialised from JSON.
+    /// Allowed only as a parameter of a type, such as `Cow<'static, str>`. This applies to arguments, which must be
+    /// owned.
     Lifetime,
-    /// As a parameter of a type and in a reference, such as `&'static str`.
+    /// Allowed as a parameter of a type, and also in a reference such as `&'static str`. This applies to results.
     Reference,
 }
 
