@@ -100,7 +100,7 @@ async fn tell_where_it_is(runs: &SqliteRuns) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// Deletes the run from the journal, and deletes the bank's statement.
+/// Deletes the run from the journal, and deletes the file that simulates the bank statement.
 async fn forget(runs: &SqliteRuns, folder: &Path) -> Result<(), Box<dyn Error>> {
     match runs.delete(RUN).await {
         Ok(()) | Err(JournalError::NotFound { .. }) => {}
@@ -205,12 +205,13 @@ async fn list_charges(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("charged so far: {}", charges(&ctx.cwd)))
 }
 
-/// Returns the path of the file that plays the bank's statement.
+/// Returns the path of the file that simulates the bank statement.
 fn statement(folder: &Path) -> PathBuf {
     folder.join("durable_agent.statement.txt")
 }
 
-/// Returns all charges in the bank's statement.
+/// Returns all charges in the file that simulates the bank statement, separated by commas. Returns `nothing` if there
+/// are none.
 fn charges(folder: &Path) -> String {
     let text = std::fs::read_to_string(statement(folder)).unwrap_or_default();
     let charges: Vec<_> = text.lines().collect();

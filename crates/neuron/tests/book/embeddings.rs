@@ -35,7 +35,7 @@ impl EmbeddingProvider for MyEmbeddingProvider {
     }
 }
 
-/// The trait as the chapter prints it.
+/// Implements the trait with the signature that the chapter prints.
 struct Async;
 
 impl EmbeddingProvider for Async {

@@ -111,7 +111,8 @@ async fn configuration() {
     assert_eq!(spans[0].parent_span_id, spans[1].span_context.span_id());
 }
 
-/// Checks the table of spans and their key attributes. The book's names are a mode of the hook.
+/// Checks the chapter's table of spans and their attributes. The hook uses these names with
+/// `SemanticConventions::Book`.
 #[tokio::test]
 async fn what_gets_traced() {
     // The limit is so low that the conversation is compacted.
