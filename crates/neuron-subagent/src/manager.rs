@@ -317,7 +317,8 @@ impl SubAgentManager {
         })
     }
 
-    /// Adds the hooks and permissions of an agent to the context of a call of one of its tools.
+    /// Adds the hooks and the permission policy of the agent `name` to `ctx`, the context of a tool call that this
+    /// agent makes.
     pub(crate) fn extend_context(&self, name: &str, ctx: &mut ToolContext) {
         if let Some(config) = self.configs.get(name) {
             agent(name, config, ToolRegistry::new(), ctx).extend_context(ctx);
@@ -381,7 +382,7 @@ fn unknown_tool(agent: &str, tool: &str) -> SubAgentError {
     SubAgentError::UnknownTool { agent: agent.to_owned(), tool: tool.to_owned() }
 }
 
-/// Builds an agent from its configuration. Its provider is set for each run.
+/// Builds an agent from its configuration, with a placeholder provider. Each run sets the real provider.
 fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolContext) -> Agent {
     let settings = config.loop_config(name);
     let mut builder = Agent::builder(NoProvider)
@@ -406,7 +407,7 @@ pub(crate) enum Steps<'a, P> {
     In(Durability<'a>),
 }
 
-/// A placeholder for the provider, which is set for each run. It always fails.
+/// A placeholder provider that always fails. Each run sets its real provider.
 struct NoProvider;
 
 impl Provider for NoProvider {

@@ -186,7 +186,7 @@ pub(crate) fn asks(agents: &[&str]) -> Reply {
         .usage(usage(10, 1))
 }
 
-/// Starts building an agent `main` without the production defaults.
+/// Starts building an agent `main` with `LoopConfig::default()` instead of the production defaults of the builder.
 pub(crate) fn main_agent(scripts: &Scripts, tools: ToolRegistry) -> AgentBuilder {
     Agent::builder(scripts.clone())
         .context(SlidingWindowStrategy::new(100, 1_000_000))
@@ -277,7 +277,7 @@ pub(crate) async fn run_from(
     }
 }
 
-/// Returns the results of the last tools. Errors start with `!`.
+/// Returns the tool results of the last message that has any, each as `ID: TEXT`. The text of an error starts with `!`.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     assert_eq!(transcript::validate(messages), Ok(()));
@@ -304,7 +304,7 @@ impl PermissionPolicy for AsksAbout {
     }
 }
 
-/// Makes an agent wait for approvals.
+/// Configures an agent to pause its run if a tool call needs an approval.
 pub(crate) fn pausing(builder: AgentBuilder) -> AgentBuilder {
     builder.config(|config| config.pause_for_approval = true)
 }
