@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// A part's provider and the loopback server that it calls.
+/// The provider under test, and the loopback server that it calls, for one part of the suite.
 pub(super) struct TestContext<'h, H: ProviderHarness> {
     pub(super) harness: &'h H,
     part: &'static str,
@@ -120,8 +120,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Ok(case.soon(handle.receiver.collect()).await)
     }
 
-    /// Requests a whole response and a stream of the same reply, and checks that both have the same meaning. Returns
-    /// the whole response.
+    /// Requests a whole response and a stream of the same reply. Checks that both have the same id, content and usage,
+    /// as [`meaning`](Self::meaning) extracts them. Returns the whole response.
     pub(super) async fn both(
         &self,
         case: &Case,
