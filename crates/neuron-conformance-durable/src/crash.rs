@@ -98,7 +98,8 @@ impl Default for CrashPlan {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashTally {
-    /// Number of boundaries of an undisturbed run.
+    /// Number of boundaries in an undisturbed run. A boundary is a point in the code at which a test can kill the
+    /// process.
     pub boundaries: usize,
     /// Number of runs with kills.
     pub rounds: usize,
@@ -270,7 +271,7 @@ struct Rounds<'t> {
     test: &'t str,
     place: &'t str,
     scenario: Scenario,
-    /// Start of the ids of the runs.
+    /// Prefix of the ids of all runs of this test.
     prefix: String,
     logs: TempDir,
 }
@@ -282,7 +283,8 @@ impl<'t> Rounds<'t> {
         Self { test, place, scenario, prefix: format!("crash-{:016x}", unique()), logs }
     }
 
-    /// Creates a round with a new run. `seed` is added to the name of the case.
+    /// Creates a round, which is a new run in which processes are killed. `seed` is appended to the name in panic
+    /// messages.
     fn round(&self, name: &str, seed: &str) -> Round<'t> {
         let run_id = format!("{}-{name}", self.prefix);
         let log = EffectLog::new(self.logs.path().join(&run_id));
@@ -293,7 +295,8 @@ impl<'t> Rounds<'t> {
         Round { test: self.test, task, case }
     }
 
-    /// Returns all rounds of a plan, each with the moments of its kills.
+    /// Returns all rounds of a plan. A round is a new run, with the moments at which its successive processes are
+    /// killed.
     fn all(
         &self,
         plan: CrashPlan,
@@ -339,7 +342,7 @@ impl Drop for Rounds<'_> {
     }
 }
 
-/// A run whose processes are killed.
+/// A run of the scenario during which one or more processes are killed.
 struct Round<'t> {
     test: &'t str,
     task: Task,
@@ -408,17 +411,18 @@ impl Task {
 /// The moment of a kill.
 #[derive(Debug, Clone, Copy)]
 enum KillAt {
-    /// At the boundary with this number. The first boundary has number 1.
+    /// When the process reaches the boundary with this number. A boundary is a call of [`boundary`](crate::boundary()).
+    /// The first has number 1.
     Boundary(u64),
     /// After this delay from the first message of the process.
     After(Duration),
     Never,
 }
 
-/// The end of a child process.
+/// A child process that has ended or was killed.
 struct Process {
     end: End,
-    /// Number of boundaries that the process passed.
+    /// Number of boundaries that the process passed. A boundary is a point at which a test can kill it.
     boundaries: usize,
     /// Name of the last boundary that the process passed.
     last_boundary: String,

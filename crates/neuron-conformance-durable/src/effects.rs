@@ -23,7 +23,7 @@ pub struct EffectLog {
     path: PathBuf,
 }
 
-/// A line of a log.
+/// A line of an [`EffectLog`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
     /// Id of the operating system process that appended this line.
@@ -51,7 +51,7 @@ pub enum EffectKind {
         /// Idempotency key of the call, the same in each attempt.
         key: String,
     },
-    /// A tool call had its effect, and is about to return.
+    /// A tool call has done its work, and is about to return its result.
     ToolEnded {
         /// Name of the tool.
         tool: String,

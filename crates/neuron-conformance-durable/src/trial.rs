@@ -62,7 +62,8 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         actual
     }
 
-    /// Runs the ended run once more, and replays it. Checks that both have the result `first` and no effects.
+    /// Calls the engine again with the id of the ended run, and then replays the run. Checks that both calls have the
+    /// result `first` and no effects.
     pub(crate) async fn replayed(&self, first: &Outcome) {
         effects::check_keys(&self.case, &self.log);
         let before = done(&self.log);
