@@ -139,7 +139,8 @@ fn ungroup(ty: &Type) -> &Type {
     }
 }
 
-/// Reports an error for the type of an argument that is not owned or has no name, or for a wrong form of the context.
+/// Reports an error if the type of an argument is borrowed or cannot be named, such as `impl Trait`. Also reports a
+/// context that is not `&ToolContext`.
 fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
     let referred = match ungroup(ty) {
         Type::Reference(reference) => &reference.elem,
@@ -166,8 +167,10 @@ pub(crate) enum Static {
     Reference,
 }
 
-/// Finds a part of a type that cannot be used in an associated type without generics, such as a lifetime. Returns its
-/// first token, and its description for an error. Returns `None` if the type can be used.
+/// Finds a part of a type that cannot occur in an associated type of an `impl` without generics, such as a lifetime.
+///
+/// Returns the first token of this part, and a description for an error message. Returns `None` if there is no such
+/// part.
 pub(crate) fn unnameable(
     tokens: TokenStream,
     allowed: Static,
