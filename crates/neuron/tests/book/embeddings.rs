@@ -1,4 +1,4 @@
-//! The chapter on embeddings, with the trait, its types, a custom provider, and errors.
+//! Tests the chapter of neuron's book on embeddings, with the trait, its types, a custom provider, and errors.
 
 use std::collections::HashMap;
 use std::future::Future;

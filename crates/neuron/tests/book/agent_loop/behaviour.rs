@@ -1,5 +1,5 @@
-//! Checks the statements of the chapter on the agent loop about the order of a turn, tool calls, cancellation, limits,
-//! compaction, hooks and errors.
+//! Tests the statements in the chapter of neuron's book on the agent loop. They concern the order of a turn, tool
+//! calls, cancellation, limits, compaction, hooks and errors.
 
 use std::sync::{Arc, Mutex};
 

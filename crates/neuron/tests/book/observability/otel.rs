@@ -1,5 +1,5 @@
-//! The section "neuron-otel – OpenTelemetry instrumentation" of the book. Checks each snippet, and the names that the
-//! chapter lists.
+//! Tests the section "neuron-otel – OpenTelemetry instrumentation" of neuron's book. Checks each snippet, and the
+//! listed names of spans and attributes.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;

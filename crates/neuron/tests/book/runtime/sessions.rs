@@ -1,4 +1,4 @@
-//! The section "Sessions" of the book.
+//! Tests the code and the statements of the section "Sessions" of neuron's book.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
