@@ -120,8 +120,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Ok(case.soon(handle.receiver.collect()).await)
     }
 
-    /// Requests a whole response and a stream of the same reply. Checks that both have the same id, content and usage,
-    /// as [`meaning`](Self::meaning) extracts them. Returns the whole response.
+    /// Requests a whole response and a stream of the same reply, and checks that their [`Meaning`] is equal. This is
+    /// the part of a response that the suite compares. Returns the whole response.
     pub(super) async fn both(
         &self,
         case: &Case,
@@ -131,8 +131,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.both_of(case, request, steady(reply).into()).await
     }
 
-    /// Requests a whole response and a stream, for both of which the server sends `reply` unchanged. Checks that they
-    /// have the same meaning, and returns the whole response.
+    /// Requests a whole response and a stream, for both of which the server sends `reply` unchanged. Checks that their
+    /// [`Meaning`] is equal, and returns the whole response.
     pub(super) async fn both_of(
         &self,
         case: &Case,

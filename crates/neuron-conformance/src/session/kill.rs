@@ -135,9 +135,8 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
 
 /// Checks a storage whose process is killed during one of its writes.
 ///
-/// `version` returns the session that must be stored after a number of writes. The `event_count` of this session is the
-/// number of the last write. `compare` checks that a loaded session equals its version. `write` performs the write with
-/// a number.
+/// `version(id, n)` returns the session that must be stored after write `n`, and its `event_count` is `n`. `compare`
+/// checks that a loaded session equals such a version. `write(storage, id, n)` performs write `n`.
 async fn check<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),

@@ -122,9 +122,10 @@ where
     tally
 }
 
-/// Adds a message to a session. `way` selects `append`, `append` with a state, or `update`.
+/// Adds a message to a session. The text of the message contains the number of the task and of its write.
 ///
-/// The last two ways also increment `event_count` in the state. Their messages end with `/counted`.
+/// If `way` is 0, the message is added with `append`. If it is 1, with `append` and a state. For any other value, with
+/// `update`. A write with a state or with `update` also increments `event_count`, and its message ends with `/counted`.
 async fn write(
     storage: &impl VersionedSessionStorage,
     case: &Case,
