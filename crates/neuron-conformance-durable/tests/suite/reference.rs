@@ -233,7 +233,7 @@ impl JournalContext {
         join_all(calls).await
     }
 
-    /// Returns the key of the next step of a kind.
+    /// Returns the journal key of the next step of a kind, such as `tools/0`, and increments the number of this kind.
     fn next_key(&self, kind: &'static str) -> String {
         let mut steps = self.steps.lock().unwrap();
         let number = steps.entry(kind).or_default();
