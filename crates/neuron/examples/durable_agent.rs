@@ -218,21 +218,21 @@ fn charges(folder: &Path) -> String {
     if charges.is_empty() { "nothing".into() } else { charges.join(", ") }
 }
 
-/// The steps that this process executed. Steps that were replayed from the journal are not included.
+/// The model calls and tool calls that this process executed, and did not replay from the journal.
 static DONE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn done() -> BTreeSet<String> {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Records a step as executed, and sleeps as long as a request to a real service would take. `how_long` is in units of
-/// 600 ms.
+/// Records the call `what` as executed, and sleeps as long as a request to a real service would take. `how_long` is in
+/// units of 600 ms.
 async fn ask_the_world(what: &str, how_long: u32) {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
     tokio::time::sleep(Duration::from_millis(600) * how_long).await;
 }
 
-/// A hook that prints each step, and marks it as new or as replayed from the journal.
+/// A hook that prints each model response and tool result, and marks it as new or as replayed from the journal.
 struct Steps;
 
 impl Steps {

@@ -29,7 +29,7 @@ impl Log {
     }
 }
 
-/// A strategy that compacts once, and keeps only the last message.
+/// A strategy that compacts once, and then keeps only the first message.
 struct Once(Log, Mutex<bool>);
 
 impl ContextStrategy for Once {
