@@ -50,11 +50,12 @@ pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
 
 /// Returns the indices of the messages that no strategy may drop. System messages are not included.
 ///
-/// - Pinned messages, with the messages of the matching tool calls or results. If the next assistant message continues
-///   a pinned assistant message, it is included too. Otherwise the paused response would look like a final response.
+/// - Pinned messages, with the messages of the matching tool calls or results. If a pinned assistant message is a
+///   response that the provider paused, the next assistant message, which continues the response, is included too.
+///   Without this continuation, the paused response would look final.
 /// - The user message that started the run.
-/// - The newest user message, if it was added during the run. The tool results before it and their calls are included,
-///   because they show that the run had started.
+/// - The newest user message. If it was added during the run, the last tool results before it and their calls are
+///   included too. They show that the run had already started.
 pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTreeSet<usize> {
     let mut protected = goal(messages);
     // Set while the last exchange is a protected assistant message, which the next assistant message continues.
