@@ -94,18 +94,18 @@ impl Default for CrashPlan {
     }
 }
 
-/// The counts of a crash test.
+/// Numbers of rounds, killed processes and unknown outcomes in a crash test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashTally {
     /// Number of boundaries in an undisturbed run. A boundary is a point in the code at which a test can kill the
     /// process.
     pub boundaries: usize,
-    /// Number of runs with kills.
+    /// Number of rounds. In each round, a new run is executed and one or more of its processes are killed.
     pub rounds: usize,
     /// Number of killed processes.
     pub kills: usize,
-    /// Number of tool calls with an unknown outcome.
+    /// Number of tool calls that a kill interrupted and that have the result [`outcome_unknown`].
     pub unknown_outcomes: usize,
 }
 
@@ -360,14 +360,15 @@ impl Round<'_> {
         self.case.ok(watch.await)
     }
 
-    /// Runs the scenario to its end, in this process or by workers.
+    /// Runs the scenario to its end, in this process or in worker processes of the engine, and returns its result.
     async fn run(&self, engine: &impl DurableEngine) -> AgentResult {
         let scenario = self.task.scenario();
         let run = run_with_signals(engine, &self.task.run_id, &scenario, &self.task.log);
         self.case.ok(self.case.soon(run).await)
     }
 
-    /// Checks that a call for the ended run returns the same result again, without effects.
+    /// Checks that another call of [`DurableEngine::run`] for the ended run returns the same result, without a model or
+    /// tool call.
     async fn check_run_again(&self, engine: &impl DurableEngine, result: &AgentResult) {
         let before = self.task.log.effects().len();
         let scenario = self.task.scenario();

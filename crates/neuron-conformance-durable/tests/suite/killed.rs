@@ -57,7 +57,8 @@ async fn repeated_keyed_effects_are_detected() {
     .await;
 }
 
-/// Defines a test for each mutation of the engine. The crash test must fail with this text in its message.
+/// Defines one test per line. A line has the test's name, the mutation that breaks the engine, and a part of the panic
+/// message with which the crash test must fail.
 macro_rules! caught {
     ($($name:ident: $mutation:ident: $says:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]

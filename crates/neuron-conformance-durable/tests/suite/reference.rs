@@ -151,7 +151,7 @@ impl Journal {
         self.lines.lock().unwrap().insert(key.into(), line);
     }
 
-    /// Returns the recorded state of a step. Fails if the recorded step has another input.
+    /// Returns the recorded state of the step `key`. Fails if the input of the recorded step differs from `digest`.
     fn find(&self, key: &str, digest: &str) -> Result<Found, DurableError> {
         let lines = self.lines.lock().unwrap();
         let Some(line) = lines.get(key) else { return Ok(Found::Nothing) };
