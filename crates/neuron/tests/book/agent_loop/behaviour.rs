@@ -171,7 +171,7 @@ async fn cancellation_is_checked_before_turn_and_usage_limits() {
     assert!(log.take().is_empty(), "no turn began");
 }
 
-/// Checks the messages of the chapter's flow diagram.
+/// Checks that a tool call adds the two messages that the chapter's flow diagram shows.
 #[tokio::test]
 async fn tool_call_adds_two_messages_to_the_history() {
     let call = Reply::tool_call("call_1", "search", json!({ "query": "Tokyo" }));
