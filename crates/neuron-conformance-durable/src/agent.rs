@@ -24,7 +24,7 @@ pub(crate) const SUMMARY_INSTRUCTIONS: &str = "Summarize the scenario.";
 /// Number of tokens of a prompt above which the conversation is compacted.
 pub(crate) const COMPACTS_ABOVE: usize = 100_000;
 
-/// Name of the signal with the decisions.
+/// Name of the signal that contains the approval decisions of a person.
 pub(crate) const APPROVAL: &str = "approval";
 
 /// The agent of a [`Scenario`]. It is a [`DurableAgent`] for your engine to host. Any process can build it.
@@ -85,7 +85,7 @@ impl ScenarioAgent {
         Ok(result.with_messages(&conversation))
     }
 
-    /// Reads the run as a stream, and logs if the deltas of each response add up to its text.
+    /// Reads the run as a stream. Logs how many responses had deltas that add up to the response's text.
     async fn read_stream(&self, run: Run<'_>) -> Result<RunResult, LoopError> {
         let mut events = run.stream();
         let (mut whole, mut silent, mut wrong) = (0, 0, 0);
@@ -208,7 +208,7 @@ fn described(error: &LoopError) -> String {
     format!("{error} ({cause})")
 }
 
-/// Returns the result of an agent that calls no model. The parts become its response.
+/// Returns the result of an agent that calls no model. Its response is `told`, joined with `; `.
 fn result_of(told: Vec<String>) -> AgentResult {
     let response = told.join("; ");
     AgentResult {

@@ -17,7 +17,7 @@ pub(crate) const PASSES: &str = "passes ";
 /// Start of the message with which a child process reports the boundary at which it stops.
 pub(crate) const STOPS: &str = "stops ";
 
-/// Sets the number of the boundary at which this process stops.
+/// Sets the number of the boundary at which this process stops and waits until it is killed.
 pub(crate) fn stop_at(number: u64) {
     let _ = STOP.set(number);
 }

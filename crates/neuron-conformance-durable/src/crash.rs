@@ -94,17 +94,18 @@ impl Default for CrashPlan {
     }
 }
 
-/// The counts of a crash test.
+/// Numbers of rounds, killed processes and unknown outcomes in a crash test.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashTally {
-    /// Number of boundaries of an undisturbed run.
+    /// Number of boundaries in an undisturbed run. A boundary is a point in the code at which a test can kill the
+    /// process.
     pub boundaries: usize,
-    /// Number of runs with kills.
+    /// Number of rounds. In each round, a new run is executed and one or more of its processes are killed.
     pub rounds: usize,
     /// Number of killed processes.
     pub kills: usize,
-    /// Number of tool calls with an unknown outcome.
+    /// Number of tool calls that a kill interrupted and that have the result [`outcome_unknown`].
     pub unknown_outcomes: usize,
 }
 
@@ -243,8 +244,9 @@ async fn check<E: DurableEngine>(
     tally
 }
 
-/// Replaces the unknown outcomes in a result by the expected tool results. Also returns the number of effects with an
-/// unknown outcome. Calls of one tool with equal arguments count as one effect.
+/// Replaces each [`outcome_unknown`] result of an interrupted tool call in `result` by the tool result in `expected`.
+///
+/// Also returns the number of replaced results. Calls of one tool with equal arguments count once.
 fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentResult, usize) {
     let (mut known, mut unknown) = (result.clone(), BTreeSet::new());
     for (message, expected) in known.messages.iter_mut().zip(&expected.messages) {
@@ -269,7 +271,7 @@ struct Rounds<'t> {
     test: &'t str,
     place: &'t str,
     scenario: Scenario,
-    /// Start of the ids of the runs.
+    /// Prefix of the ids of all runs of this test.
     prefix: String,
     logs: TempDir,
 }
@@ -281,7 +283,8 @@ impl<'t> Rounds<'t> {
         Self { test, place, scenario, prefix: format!("crash-{:016x}", unique()), logs }
     }
 
-    /// Creates a round with a new run. `seed` is added to the name of the case.
+    /// Creates a round, which is a new run in which processes are killed. `seed` is appended to the name in panic
+    /// messages.
     fn round(&self, name: &str, seed: &str) -> Round<'t> {
         let run_id = format!("{}-{name}", self.prefix);
         let log = EffectLog::new(self.logs.path().join(&run_id));
@@ -292,7 +295,8 @@ impl<'t> Rounds<'t> {
         Round { test: self.test, task, case }
     }
 
-    /// Returns all rounds of a plan, each with the moments of its kills.
+    /// Returns all rounds of a plan. A round is a new run, with the moments at which its successive processes are
+    /// killed.
     fn all(
         &self,
         plan: CrashPlan,
@@ -338,7 +342,7 @@ impl Drop for Rounds<'_> {
     }
 }
 
-/// A run whose processes are killed.
+/// A run of the scenario during which one or more processes are killed.
 struct Round<'t> {
     test: &'t str,
     task: Task,
@@ -356,14 +360,15 @@ impl Round<'_> {
         self.case.ok(watch.await)
     }
 
-    /// Runs the scenario to its end, in this process or by workers.
+    /// Runs the scenario to its end, in this process or in worker processes of the engine, and returns its result.
     async fn run(&self, engine: &impl DurableEngine) -> AgentResult {
         let scenario = self.task.scenario();
         let run = run_with_signals(engine, &self.task.run_id, &scenario, &self.task.log);
         self.case.ok(self.case.soon(run).await)
     }
 
-    /// Checks that a call for the ended run returns the same result again, without effects.
+    /// Checks that another call of [`DurableEngine::run`] for the ended run returns the same result, without a model or
+    /// tool call.
     async fn check_run_again(&self, engine: &impl DurableEngine, result: &AgentResult) {
         let before = self.task.log.effects().len();
         let scenario = self.task.scenario();
@@ -407,17 +412,18 @@ impl Task {
 /// The moment of a kill.
 #[derive(Debug, Clone, Copy)]
 enum KillAt {
-    /// At the boundary with this number. The first boundary has number 1.
+    /// When the process reaches the boundary with this number. A boundary is a call of [`boundary`](crate::boundary()).
+    /// The first has number 1.
     Boundary(u64),
     /// After this delay from the first message of the process.
     After(Duration),
     Never,
 }
 
-/// The end of a child process.
+/// A child process that has ended or was killed.
 struct Process {
     end: End,
-    /// Number of boundaries that the process passed.
+    /// Number of boundaries that the process passed. A boundary is a point at which a test can kill it.
     boundaries: usize,
     /// Name of the last boundary that the process passed.
     last_boundary: String,

@@ -23,10 +23,10 @@ pub struct EffectLog {
     path: PathBuf,
 }
 
-/// A line of a log.
+/// A line of an [`EffectLog`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effect {
-    /// Id of the process.
+    /// Id of the operating system process that appended this line.
     pub process: u32,
     /// The effect or event.
     pub kind: EffectKind,
@@ -51,7 +51,7 @@ pub enum EffectKind {
         /// Idempotency key of the call, the same in each attempt.
         key: String,
     },
-    /// A tool call had its effect, and is about to return.
+    /// A tool call has done its work, and is about to return its result.
     ToolEnded {
         /// Name of the tool.
         tool: String,
@@ -66,7 +66,8 @@ pub enum EffectKind {
         /// first.
         inside: Vec<String>,
     },
-    /// The scope of a call was entered for the first time in this attempt of the agent.
+    /// A tool call was polled inside its [scope](neuron_types::ToolInvocation::scope) for the first time. Logged once
+    /// in each execution of the agent.
     ScopeEntered {
         /// Id of the call.
         call_id: String,
@@ -252,8 +253,8 @@ pub(crate) fn check(case: &Case, log: &EffectLog, model_calls: usize, kills: usi
     }
 }
 
-/// Checks that each call had one idempotency key, and that no other call had the same key. Returns the tool and the
-/// number of starts of each call.
+/// Checks that each call had one idempotency key, and that no other call had the same key. Returns a map from the id of
+/// each call to its tool name and its number of starts.
 pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (String, usize)> {
     let (mut calls, mut keys, mut owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for effect in log.effects() {
@@ -268,13 +269,14 @@ pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (Stri
     calls
 }
 
-/// Checks that replays read the same times as the execution that got furthest.
+/// Checks that a replay reads the same times from the engine's clock as the earlier execution of the run.
 ///
-/// A replay may read another time in two places:
+/// The agent reads the clock before each step, which is one journaled operation. A replay may read another time before
+/// these steps:
 ///
-/// - before the last step, as long as no other step followed it;
-/// - before a step whose model call is repeated. Some engines have one time per task, and not per step. Such an engine
-///   repeats an interrupted task at a later time, with its model call and the step after it.
+/// - The last step that the earlier execution reached, because this step may not have been recorded.
+/// - A step whose model call is executed again. Some engines have one time per task, which consists of several steps.
+///   If such a task is interrupted, all its steps are executed again at a later time.
 pub(crate) fn check_clock(case: &Case, log: &EffectLog) {
     // The times in the order in which they were first read.
     let mut times: Vec<(String, String)> = Vec::new();

@@ -14,7 +14,7 @@
 //! | part | checks that |
 //! |---|---|
 //! | [`replaying`] | a run has the same messages, usage and turns as without an engine, and is replayed without effects |
-//! | [`tool_errors`] | results of failed, denied and unknown calls are replayed, and so is a failure that ends the run |
+//! | [`tool_errors`] | results of failed, denied and unknown calls, and a failure that ends the run, are the same on replay |
 //! | [`model_errors`] | an error of the model is the same on replay, with its `retry_after` |
 //! | [`retries`] | calls are retried as the options say, and no others |
 //! | [`parallel_tools`] | results are in the order of the calls |
@@ -22,14 +22,14 @@
 //! | [`approvals`] | a denial, a signal that is not a decision, and a missing decision are replayed |
 //! | [`limits`] | limits end a run and its replay in the same way |
 //! | [`streams`] | a streamed run has the same result, and its deltas add up to its responses |
-//! | [`signals`] | signals are received before the wait, in time and too late, and in order for each name |
+//! | [`signals`] | signals that arrive before or during the wait are received in order for each name, and later signals are not |
 //! | [`clock`] | the clock does not go back, and a replay reads the same times |
 //! | [`changed_code`] | changed code is detected before it has an effect, and the original code resumes the run |
 //! | [`record_limit`] | a result that is too long for a record is an error, and the call is not repeated |
 //! | [`growth`] | the journal grows with the new messages, not with the square of the turns |
 //! | [`continuing`] | a run that continues as new keeps its state and its limits |
 //! | [`recorded_values`] | a replay has the values that were recorded |
-//! | [`effect_keys`] | calls with the same key are one effect |
+//! | [`effect_keys`] | several calls with the same effect key have only one effect |
 //! | [`sub_agents`] | the steps of agents inside tool calls are journaled, and their hooks, permissions and approvals hold |
 //! | [`cancelling`] | a waiting run can be cancelled, and has no further effects |
 //!

@@ -56,7 +56,11 @@ impl ScenarioProvider {
         Ok(CompletionResponse { id: step, model, message, usage, stop_reason })
     }
 
-    /// Returns a message of the script, or its scripted error. Fails if the script has no such response.
+    /// Returns the scripted response with this number, or its scripted error. `agent` is the nested agent, or `None`
+    /// for the outer agent.
+    ///
+    /// Fails if the script has no such response. `step` is the name of the call in the log, from which the number of
+    /// attempts is counted.
     fn message(
         &self,
         agent: Option<&Member>,

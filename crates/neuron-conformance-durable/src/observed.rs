@@ -30,7 +30,7 @@ pub(crate) struct Observed<'d> {
     waits: Mutex<BTreeMap<String, usize>>,
     /// Number of turns of the run before this execution. It distinguishes the steps of different executions in the log.
     execution: usize,
-    /// Number of calls of the context in this execution.
+    /// Number of calls of the durable context since this execution of the agent began.
     steps: AtomicUsize,
     model_calls: AtomicUsize,
     /// Number of model calls after which the run continues as new. `None` if the scenario does not continue as new.
@@ -61,7 +61,8 @@ impl<'d> Observed<'d> {
         }
     }
 
-    /// Logs the engine's time, and then awaits a call of the engine.
+    /// Logs the time of the engine's clock, and then awaits `call`, a call of the engine. `name` describes the call in
+    /// the log.
     async fn step<T>(&self, name: &str, call: impl Future<Output = T>) -> T {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         let (execution, suffix) = (self.execution, self.suffix);
@@ -70,13 +71,13 @@ impl<'d> Observed<'d> {
         between_boundaries(name, call).await
     }
 
-    /// Counts a model call, and then awaits it as a step.
+    /// Counts a model call, and then awaits it like any other call of the engine (see [`step`](Self::step)).
     async fn model_call<T>(&self, name: &str, call: impl Future<Output = T>) -> T {
         self.model_calls.fetch_add(1, Ordering::SeqCst);
         self.step(name, call).await
     }
 
-    /// Logs a wait for a signal, and then awaits it as a step.
+    /// Logs a wait for a signal, and then awaits it like any other call of the engine (see [`step`](Self::step)).
     async fn wait<T>(&self, signal: &str, call: impl Future<Output = T>) -> T {
         let logged = async {
             let number = {

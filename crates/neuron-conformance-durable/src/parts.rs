@@ -14,10 +14,11 @@ use crate::observed::WITH_CHANGED_CODE;
 use crate::scenario::Kind;
 use crate::trial::{Trial, done, outcome, same};
 
-/// Verdict of a part that needs runs which survive their end.
+/// Verdict of a part that does not apply, because the engine keeps no journal of its runs.
 const NO_JOURNAL: Verdict = Verdict::NotApplicable("runs are not kept");
 
-/// Checks that a run has the same result and effects as a run without an engine, and that its replay has no effects.
+/// Checks that a run has the same result, model calls and tool calls as a run without an engine. Its replay must make
+/// no model call and no tool call.
 ///
 /// The compared result has the messages, the turns and the usage, which includes tokens of tools. The scenario also has
 /// a compaction by a model.
@@ -188,8 +189,8 @@ pub async fn effect_keys(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that agents inside tool calls have the same result and effects as without an engine, and that their replay
-/// has no effects.
+/// Checks that agents inside tool calls have the same result, model calls and tool calls as without an engine. Their
+/// replay must make no such calls.
 ///
 /// A nested agent needs an approval, for which the parent run waits. The permission policy of the parent run denies
 /// another call of a nested agent.
@@ -405,7 +406,8 @@ pub async fn cancelling(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that each scenario has the same result and effects as without an engine, even if its run fails.
+/// Checks that each scenario has the same result, model calls and tool calls as without an engine, even if its run
+/// fails.
 async fn all_like_local(engine: &impl DurableEngine, part: &str, kinds: &[Kind]) -> Verdict {
     for kind in kinds {
         let _ = Trial::new(engine, part, *kind).like_local().await;

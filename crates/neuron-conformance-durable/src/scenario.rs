@@ -43,9 +43,9 @@ pub(crate) enum Kind {
     ModelFails,
     /// The first attempts at a model call and at two tool calls fail.
     Retries,
-    /// A person denies a call, after a signal that is not a decision.
+    /// A person denies a tool call. Before the denial, the run receives a signal whose value is not a valid decision.
     Denied,
-    /// A call has no decision before the deadline.
+    /// A tool call needs an approval, but no decision arrives before the deadline.
     NotDecided,
     /// The run reaches the limit of turns.
     MaxTurns,
@@ -76,7 +76,8 @@ pub(crate) enum Kind {
     Records,
     /// The run waits for a decision until it is cancelled.
     Cancelled,
-    /// The model repeats calls with the same effect keys. The run continues as new after every second turn.
+    /// The model repeats calls with the same effect key, which must have only one effect. The run continues as new
+    /// after every second turn.
     EffectKeys,
     /// The outer agent calls an agent, which calls another agent. Both nested agents have twelve turns.
     Team,
@@ -165,8 +166,8 @@ impl Scenario {
         Self { is_changed: true, ..*self }
     }
 
-    /// Returns the scenario that has the same result without an engine. Without an engine, no run continues as new or
-    /// is streamed.
+    /// Returns the scenario to compare with in a run without an engine. It has the same result, but does not continue
+    /// as new and is not streamed.
     pub(crate) fn plain(&self) -> Self {
         Self::of(match self.kind {
             K::Continues => K::Long(6),

@@ -9,17 +9,19 @@ use crate::agent::COMPACTS_ABOVE;
 use crate::scenario::Kind;
 use crate::tools::HUGE;
 
-/// Start of the mark with the number of a response. Each response and each summary has a mark, from which the model
-/// derives its position in the script.
+/// Start of a mark such as `[answer 3]`, which is a part of the text of each scripted response and each summary.
+///
+/// The scripted model keeps no state. From the highest number of these marks in the conversation it derives its next
+/// response.
 const MARK: &str = "[answer ";
 
-/// Returns the highest response number in a text. Returns `None` if the text has no mark.
+/// Returns the highest N of all marks `[answer N]` in a text. Returns `None` if the text has no such mark.
 pub(crate) fn newest_response(text: &str) -> Option<usize> {
     let number = |rest: &str| rest.split(']').next()?.parse().ok();
     text.split(MARK).skip(1).filter_map(number).max()
 }
 
-/// Returns the mark with the number of a response.
+/// Returns the text `[answer N]` for the response with the number N. It marks the response in the conversation.
 pub(crate) fn marked(number: usize) -> String {
     format!("{MARK}{number}]")
 }
@@ -63,7 +65,7 @@ fn turns(kind: Kind) -> Option<usize> {
     }
 }
 
-/// Returns the scripted responses of a scenario, each with its tool calls.
+/// Returns the scripted model responses of a scenario. Each line has a text and its tool calls, separated by ` | `.
 fn lines(kind: Kind) -> &'static [&'static str] {
     const DONE: &str = "All is done.";
     match kind {

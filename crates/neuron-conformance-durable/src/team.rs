@@ -15,7 +15,7 @@ use crate::script::parse;
 pub(crate) enum Member {
     /// The agent that the outer agent calls. It calls the clerk as a tool.
     Planner,
-    /// The agent that the planner calls, and in one scenario the outer agent.
+    /// The agent that the planner calls as a tool. In one scenario, the outer agent calls this agent too.
     Clerk,
 }
 

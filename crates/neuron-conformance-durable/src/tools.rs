@@ -39,11 +39,11 @@ const TOOLS: [(&str, ToolEffect); 15] = [
     (PAUSE, ToolEffect::Pure),
 ];
 
-/// Name of the tool whose effects have keys. Only one scenario has it, because stored histories contain the tools of
-/// the other scenarios.
+/// Name of the only tool with effect keys. Only one scenario has this tool. Stored histories contain the tools of the
+/// other scenarios, so these scenarios must not get another tool.
 const SETTLE: &str = "settle";
 
-/// Name of the tool that waits until the early signals of the scenario are sent.
+/// Name of the tool that waits until the suite has sent the signals that must arrive before the agent waits for them.
 pub(crate) const PAUSE: &str = "pause";
 
 /// Returns the effect that decides if an interrupted call of the tool may run again. A nested agent counts as pure,
@@ -187,7 +187,7 @@ impl ObservabilityHook for CallScopes {
     }
 }
 
-/// The scope of a tool call.
+/// A scope that the agent loop enters around each poll of one tool call. It logs its first entry.
 struct Scope {
     call_id: String,
     log: EffectLog,
@@ -205,7 +205,7 @@ impl OperationScope for Scope {
     }
 }
 
-/// Leaves a scope when it is dropped, even if the poll panics.
+/// A guard that removes the innermost call from [`INSIDE`] when it is dropped, even if the poll panics.
 struct Left;
 
 impl Drop for Left {

@@ -42,7 +42,7 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         outcome(&self.case, self.case.soon(run).await, &self.log)
     }
 
-    /// Returns the expected result and effects, taken from a run without an engine.
+    /// Returns the expected result, and the expected model calls and tool calls, from a run without an engine.
     pub(crate) async fn expected(&self) -> (Outcome, Vec<EffectKind>) {
         let log = EffectLog::new(self.directory.path().join("expected"));
         let (local, plain) = (LocalEngine::default(), self.scenario.plain());
@@ -51,8 +51,8 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         (outcome(&self.case, result, &log), done(&log))
     }
 
-    /// Runs the scenario, and checks that a run without an engine has the same result and effects. Then checks the
-    /// replay. Returns the result of the run.
+    /// Runs the scenario, and checks that a run without an engine has the same result, model calls and tool calls. Then
+    /// checks the replay. Returns the result of the run.
     pub(crate) async fn like_local(&self) -> Outcome {
         let (expected, effects) = self.expected().await;
         let actual = self.run().await;
@@ -62,7 +62,8 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         actual
     }
 
-    /// Runs the ended run once more, and replays it. Checks that both have the result `first` and no effects.
+    /// Calls the engine again with the id of the ended run, and then replays the run. Both must have the result
+    /// `first`, and must make no model call and no tool call.
     pub(crate) async fn replayed(&self, first: &Outcome) {
         effects::check_keys(&self.case, &self.log);
         let before = done(&self.log);

@@ -58,22 +58,23 @@ impl<'a> CalibratedEstimate<'a> {
         Self { counter, overhead, factor }
     }
 
-    /// Returns the number of tokens that the request would have with these messages.
+    /// Returns the estimated number of tokens of the whole request if it had these messages instead of its own.
     pub(crate) fn tokens<'m>(&self, messages: impl IntoIterator<Item = &'m Message>) -> usize {
         self.with(messages.into_iter().map(|message| self.estimate(message)))
     }
 
-    /// Returns the uncorrected estimate of a message, as input of [`with`](Self::with).
+    /// Returns the uncorrected estimate of a message in tokens, for a call of [`with`](Self::with).
     pub(crate) fn estimate(&self, message: &Message) -> usize {
         self.counter.estimate_message(message)
     }
 
-    /// Returns the number of tokens that the request would have with messages of these uncorrected estimates.
+    /// Returns the estimated number of tokens of the whole request with other messages. `estimates` has the uncorrected
+    /// estimate of each such message, in tokens.
     pub(crate) fn with(&self, estimates: impl Iterator<Item = usize>) -> usize {
         self.scaled(self.overhead.saturating_add(total(estimates)))
     }
 
-    /// Corrects an estimate with the ratio of actual to estimated tokens.
+    /// Multiplies an estimate in tokens by the ratio of actual to estimated tokens of the known request.
     pub(crate) fn scaled(&self, estimate: usize) -> usize {
         (estimate as f64 * self.factor).round() as usize
     }

@@ -50,11 +50,12 @@ pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
 
 /// Returns the indices of the messages that no strategy may drop. System messages are not included.
 ///
-/// - Pinned messages, with the messages of the matching tool calls or results. If the next assistant message continues
-///   a pinned assistant message, it is included too. Otherwise the paused response would look like a final response.
+/// - Pinned messages, with the messages of the matching tool calls or results. If a pinned assistant message is a
+///   response that the provider paused, the next assistant message, which continues the response, is included too.
+///   Without this continuation, the paused response would look final.
 /// - The user message that started the run.
-/// - The newest user message, if it was added during the run. The tool results before it and their calls are included,
-///   because they show that the run had started.
+/// - The newest user message. If it was added during the run, the last tool results before it and their calls are
+///   included too. They show that the run had already started.
 pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTreeSet<usize> {
     let mut protected = goal(messages);
     // Set while the last exchange is a protected assistant message, which the next assistant message continues.
@@ -76,12 +77,11 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
     protected
 }
 
-/// Returns the indices of the messages that show the goal of the run.
+/// Returns the indices of the messages that show the goal of the run, which a compaction must keep.
 ///
-/// The first user message after the last final response started the run if tool results follow it. The result then
-/// contains this message, the last tool results before the newest user message with their calls, and the newest user
-/// message. Without such results, the first message may be a message that never got a response. The result then
-/// contains only the newest user message.
+/// The newest user message is always included. Only messages between the last final response and the newest user
+/// message are also considered. If these have a user message that tool results follow, the first such user message
+/// started the run. It is then included, together with the last of these tool results and the message with their calls.
 fn goal(messages: &[Message]) -> BTreeSet<usize> {
     let Some(newest) = messages.iter().rposition(is_plain_user) else {
         return BTreeSet::new();
@@ -121,7 +121,8 @@ fn last_final_response(messages: &[Message]) -> Option<usize> {
     None
 }
 
-/// Extends the selection `keep` to a valid history with the same protected messages.
+/// Extends the selection `keep`, one flag per message, so that the kept messages form a valid history. The kept history
+/// must still show which message started the run.
 ///
 /// - The history must start with a user message. If the first kept message is a pinned response, the user message
 ///   before it is kept too.
@@ -154,7 +155,7 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     }
 }
 
-/// Repairs an invalid history, because otherwise an old fault would block every compaction.
+/// Repairs an invalid history, such as a tool call without a result. Otherwise every later compaction would fail.
 ///
 /// Calls at the end without results are kept, because they may be pending. A conversation that starts with an assistant
 /// message still starts with this message.

@@ -1,10 +1,12 @@
-//! The low-water mark of a compaction. With a mark well below the budget, one compaction frees space for many turns.
+//! The low-water mark of a compaction, which is the size in tokens that a request should not exceed afterwards. With a
+//! mark well below the budget, one compaction frees space for many turns.
 
 use neuron_types::Message;
 
 use crate::calibrated_estimate::CalibratedEstimate;
 
-/// Returns one flag per message, set if the message is kept. The kept messages have at most `mark` tokens if possible.
+/// Returns one flag per message, set if the message is kept. A request with the kept messages has at most `mark` tokens
+/// if possible.
 ///
 /// `choose(messages, n)` returns the flags for keeping the newest `n` messages. It may keep further messages that
 /// cannot be dropped. This function calls `choose` with the largest `n` up to `most` for which the kept messages fit

@@ -80,14 +80,20 @@ impl SystemInjector {
         self.rules.push(Rule { trigger, content });
     }
 
-    /// Returns the texts of the reminders that are due, in the order of the rules. Custom triggers receive a default
-    /// [`SessionState`]. For another state, call [`check_in`](Self::check_in).
+    /// Returns the texts of the reminders that are due, in the order of the rules.
+    ///
+    /// `turn` is the number of model calls that returned a response. `token_count` is the size of the conversation in
+    /// tokens. Custom triggers receive a default [`SessionState`]. For another state, call
+    /// [`check_in`](Self::check_in).
     #[must_use]
     pub fn check(&self, turn: usize, token_count: usize) -> Vec<String> {
         self.check_in(turn, token_count, &SessionState::default())
     }
 
     /// Returns the texts of the reminders that are due, in the order of the rules. Custom triggers receive `state`.
+    ///
+    /// `turn` is the number of model calls that returned a response. `token_count` is the size of the conversation in
+    /// tokens.
     #[must_use]
     pub fn check_in(&self, turn: usize, token_count: usize, state: &SessionState) -> Vec<String> {
         let due = self.rules.iter().filter(|rule| rule.trigger.is_due(turn, token_count, state));

@@ -98,7 +98,8 @@ impl ToolResultClearingStrategy {
         self.at_least == 0 || size.scaled(self.freed(messages)) >= self.at_least
     }
 
-    /// Estimates the number of tokens that clearing the old results would free, without correction.
+    /// Estimates the number of tokens that clearing the old results would free. The estimate is not corrected with the
+    /// actual token count of the request.
     fn freed(&self, messages: &[Message]) -> usize {
         let old = self.old_results(messages);
         let after = self.counter.estimate_text(CLEARED).saturating_mul(old.len());

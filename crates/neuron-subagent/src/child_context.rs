@@ -8,7 +8,10 @@ pub(crate) fn depth_below(ctx: &ToolContext) -> usize {
     AgentPath::of(ctx).len().saturating_add(1)
 }
 
-/// Returns the context for a run of the agent `name`. `place` distinguishes agents that run concurrently in one call.
+/// Returns the context for a run of the agent `name`, derived from the caller's context `ctx`.
+///
+/// `place` is the index of the agent if several agents run concurrently in one call. It becomes a part of the
+/// idempotency key. `None` means a single agent.
 pub(crate) fn child_context(ctx: &ToolContext, name: &str, place: Option<usize>) -> ToolContext {
     let mut child = ctx.clone();
     AgentPath::enter(&mut child, name);

@@ -55,9 +55,11 @@ pub struct SubAgentConfig {
     pub hooks: Vec<BoxedHook>,
     /// Set if the hooks of the parent run, including guardrails, also receive the agent's events. Default: `true`.
     pub inherits_hooks: bool,
-    /// Effect of running the agent twice. It matters for hosts that cannot journal the steps of an agent and therefore
-    /// repeat the whole call. A durable engine resumes an interrupted call instead. Default:
+    /// Effect of running the agent a second time for the same call, if the first run was interrupted. Default:
     /// [`ToolEffect::AtMostOnce`].
+    ///
+    /// The effect matters only for hosts that cannot journal the agent's model and tool calls. They repeat the whole
+    /// call. A durable engine resumes the interrupted run instead.
     pub effect: ToolEffect,
 }
 
@@ -81,7 +83,9 @@ impl Default for SubAgentConfig {
 }
 
 impl SubAgentConfig {
-    /// Returns the settings of the loop, including the settings that have their own fields.
+    /// Returns `settings` with this agent's name and without an approval signal.
+    ///
+    /// If the fields `system_prompt`, `model` or `max_turns` are set, they replace the same values in `settings`.
     pub(crate) fn loop_config(&self, name: &str) -> LoopConfig {
         let mut settings = self.settings.clone();
         name.clone_into(&mut settings.name);

@@ -274,8 +274,9 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs an agent with a context that is already the agent's own. `agent_tool` returns the tool of another agent by
-    /// name, or `None`.
+    /// Runs the agent `name` in the context `ctx`, which [`child_context`] has already derived for this agent.
+    ///
+    /// `agent_tool` returns the tool for the sub-agent with the given name, or `None` if no such tool is available.
     pub(crate) async fn run<P: Provider>(
         &self,
         name: &str,
@@ -316,7 +317,8 @@ impl SubAgentManager {
         })
     }
 
-    /// Adds the hooks and permissions of an agent to the context of a call of one of its tools.
+    /// Adds the hooks and the permission policy of the agent `name` to `ctx`, the context of a tool call that this
+    /// agent makes.
     pub(crate) fn extend_context(&self, name: &str, ctx: &mut ToolContext) {
         if let Some(config) = self.configs.get(name) {
             agent(name, config, ToolRegistry::new(), ctx).extend_context(ctx);
@@ -336,8 +338,11 @@ impl SubAgentManager {
         tools.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// Returns the tools that an agent names. They are tools of `parent_tools` with their middleware, and agents that
-    /// may run at depth `below`.
+    /// Returns the tools that `config` lists for the agent `name`. `agent_tool` supplies the listed sub-agents that are
+    /// not in `parent_tools`.
+    ///
+    /// A sub-agent is left out if `below`, the depth at which it would run, exceeds its maximum depth. Tools from
+    /// `parent_tools` keep their middleware.
     fn tools_of(
         &self,
         name: &str,
@@ -377,7 +382,7 @@ fn unknown_tool(agent: &str, tool: &str) -> SubAgentError {
     SubAgentError::UnknownTool { agent: agent.to_owned(), tool: tool.to_owned() }
 }
 
-/// Builds an agent from its configuration. Its provider is set for each run.
+/// Builds an agent from its configuration, with a placeholder provider. Each run sets the real provider.
 fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolContext) -> Agent {
     let settings = config.loop_config(name);
     let mut builder = Agent::builder(NoProvider)
@@ -396,13 +401,13 @@ fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolCon
 
 /// The executor of an agent's model calls and tool calls.
 pub(crate) enum Steps<'a, P> {
-    /// This provider, with tools that run in this process.
+    /// Calls this provider, and runs the tools in this process without a journal.
     Here(&'a P),
     /// A durable engine.
     In(Durability<'a>),
 }
 
-/// A placeholder for the provider, which is set for each run. It always fails.
+/// A placeholder provider that always fails. Each run sets its real provider.
 struct NoProvider;
 
 impl Provider for NoProvider {

@@ -35,9 +35,11 @@ impl<P: Provider + 'static> Team<P> {
         }
     }
 
-    /// Returns the effect of running an agent again from its start. It is the strongest of the configured effect and
-    /// the effects of the agent's tools. `path` has the names of the agents around it. An agent in its own path adds no
-    /// effect.
+    /// Returns the effect of running the agent `name` again from its start. This is the most restrictive of the
+    /// configured effect and the effects of the agent's tools.
+    ///
+    /// `path` has the names of the agents that call this agent, outermost first. An agent that is already in `path`
+    /// counts as pure, which ends the recursion.
     fn effect_of(&self, name: &str, path: &[&str]) -> ToolEffect {
         let Some(config) = self.agents.get(name).filter(|_| !path.contains(&name)) else {
             return ToolEffect::Pure;
@@ -185,7 +187,7 @@ impl<P: Provider + 'static> ToolDyn for SubAgentTool<P> {
         Box::pin(self.call(&self.name, input, ctx, Steps::Here(&self.team.provider)))
     }
 
-    /// Returns the configured effect, or a stronger effect that a tool of the agent declares.
+    /// Returns the configured effect, or the effect of one of the agent's tools if that is more restrictive.
     fn effect(&self) -> ToolEffect {
         self.team.effect_of(&self.name, &[])
     }

@@ -139,7 +139,8 @@ fn ungroup(ty: &Type) -> &Type {
     }
 }
 
-/// Reports an error for the type of an argument that is not owned or has no name, or for a wrong form of the context.
+/// Reports an error if the type of an argument is borrowed or cannot be named, such as `impl Trait`. Also reports a
+/// context that is not `&ToolContext`.
 fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
     let referred = match ungroup(ty) {
         Type::Reference(reference) => &reference.elem,
@@ -159,14 +160,17 @@ fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
 /// The places where a type may use the lifetime `'static`.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Static {
-    /// As a parameter of a type, such as `Cow<'static, str>`, which can be deserialised from JSON.
+    /// Allowed only as a parameter of a type, such as `Cow<'static, str>`. This applies to arguments, which must be
+    /// owned.
     Lifetime,
-    /// As a parameter of a type and in a reference, such as `&'static str`.
+    /// Allowed as a parameter of a type, and also in a reference such as `&'static str`. This applies to results.
     Reference,
 }
 
-/// Finds a part of a type that cannot be used in an associated type without generics, such as a lifetime. Returns its
-/// first token, and its description for an error. Returns `None` if the type can be used.
+/// Finds a part of a type that cannot occur in an associated type of an `impl` without generics, such as a lifetime.
+///
+/// Returns the first token of this part, and a description for an error message. Returns `None` if there is no such
+/// part.
 pub(crate) fn unnameable(
     tokens: TokenStream,
     allowed: Static,

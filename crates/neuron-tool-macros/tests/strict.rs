@@ -48,7 +48,8 @@ impl RunTool for Repeat {
     }
 }
 
-/// Regression test. Tools could not be defined in a crate that forbids `missing_docs`.
+/// Checks that the schemas have only the author's doc comments as descriptions. For the lint `missing_docs`, the macros
+/// generate empty doc comments, which must not appear.
 #[test]
 fn schema_contains_only_doc_comments_of_the_author() {
     let mut registry = ToolRegistry::new();

@@ -43,13 +43,13 @@ mod tests;
 pub struct RetryTransient {
     /// Maximum number of retries of a call.
     max_retries: u32,
-    /// Bound of the delay before the first retry.
+    /// Upper bound of the random delay before the first retry. The bound doubles with each further retry.
     base_delay: Duration,
-    /// Maximum bound of a delay.
+    /// Maximum delay before a retry, if the provider requests no delay.
     max_delay: Duration,
     /// Maximum delay that a provider may request.
     max_retry_after: Duration,
-    /// Set if delays are random, up to the bound.
+    /// `true` if each delay is random between zero and its upper bound. `false` if each delay equals the bound.
     jitter: bool,
     /// Number of retries of the current call so far. tower clones the policy for each call.
     retries: u32,
@@ -83,7 +83,7 @@ impl RetryTransient {
         self
     }
 
-    /// Sets the maximum bound of a delay. Default: 8 s.
+    /// Sets the maximum delay before a retry, for errors that request no delay. Default: 8 s.
     #[must_use]
     pub fn max_delay(mut self, delay: Duration) -> Self {
         self.max_delay = delay;

@@ -100,7 +100,7 @@ async fn tell_where_it_is(runs: &SqliteRuns) -> Result<(), JournalError> {
     Ok(())
 }
 
-/// Deletes the run from the journal, and deletes the bank's statement.
+/// Deletes the run from the journal, and deletes the file that simulates the bank statement.
 async fn forget(runs: &SqliteRuns, folder: &Path) -> Result<(), Box<dyn Error>> {
     match runs.delete(RUN).await {
         Ok(()) | Err(JournalError::NotFound { .. }) => {}
@@ -205,33 +205,34 @@ async fn list_charges(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("charged so far: {}", charges(&ctx.cwd)))
 }
 
-/// Returns the path of the file that plays the bank's statement.
+/// Returns the path of the file that simulates the bank statement.
 fn statement(folder: &Path) -> PathBuf {
     folder.join("durable_agent.statement.txt")
 }
 
-/// Returns all charges in the bank's statement.
+/// Returns all charges in the file that simulates the bank statement, separated by commas. Returns `nothing` if there
+/// are none.
 fn charges(folder: &Path) -> String {
     let text = std::fs::read_to_string(statement(folder)).unwrap_or_default();
     let charges: Vec<_> = text.lines().collect();
     if charges.is_empty() { "nothing".into() } else { charges.join(", ") }
 }
 
-/// The steps that this process executed. Steps that were replayed from the journal are not included.
+/// The model calls and tool calls that this process executed, and did not replay from the journal.
 static DONE: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
 fn done() -> BTreeSet<String> {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Records a step as executed, and sleeps as long as a request to a real service would take. `how_long` is in units of
-/// 600 ms.
+/// Records the call `what` as executed, and sleeps as long as a request to a real service would take. `how_long` is in
+/// units of 600 ms.
 async fn ask_the_world(what: &str, how_long: u32) {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
     tokio::time::sleep(Duration::from_millis(600) * how_long).await;
 }
 
-/// A hook that prints each step, and marks it as new or as replayed from the journal.
+/// A hook that prints each model response and tool result, and marks it as new or as replayed from the journal.
 struct Steps;
 
 impl Steps {

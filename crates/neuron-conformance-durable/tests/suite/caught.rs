@@ -15,7 +15,8 @@ async fn caught<T: Send + 'static>(part: impl Future<Output = T> + Send + 'stati
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// Defines a test for each mutation of the engine. The part must fail with this text in its message.
+/// Defines one test per line. A line has the test's name, the mutation that breaks the engine, the part that must fail,
+/// and a part of the panic message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test]

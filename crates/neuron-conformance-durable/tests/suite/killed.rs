@@ -57,7 +57,8 @@ async fn repeated_keyed_effects_are_detected() {
     .await;
 }
 
-/// Defines a test for each mutation of the engine. The crash test must fail with this text in its message.
+/// Defines one test per line. A line has the test's name, the mutation that breaks the engine, and a part of the panic
+/// message with which the crash test must fail.
 macro_rules! caught {
     ($($name:ident: $mutation:ident: $says:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +134,8 @@ impl DurableEngine for Client {
     }
 }
 
-/// Runs the agents of all requests, in a separate process.
+/// Runs the scenario for each run that a [`Client`] requests with a file in the directory `place`, and never returns.
+/// The crash test kills this worker process.
 async fn work(
     place: String,
     scenario: Scenario,

@@ -9,7 +9,7 @@ use neuron_conformance_durable::{LocalEngine, Verdict, check_durable_engine};
 
 use crate::reference::Reference;
 
-/// All parts apply to this engine.
+/// Checks that a correct engine passes the suite, and that no part is reported as not applicable.
 #[tokio::test]
 async fn correct_engine_passes_all_parts() {
     let directory = tempfile::tempdir().unwrap();
@@ -31,7 +31,7 @@ async fn correct_engine_passes_all_parts_on_several_threads() {
     assert!(report.not_applicable().is_empty(), "{report}");
 }
 
-/// Some parts do not apply to a context without a journal.
+/// Checks which parts the suite reports as not applicable for an engine without a journal.
 #[tokio::test]
 async fn engine_without_a_journal_reports_not_applicable_parts() {
     let report = check_durable_engine(&LocalEngine::default()).await;

@@ -151,7 +151,7 @@ impl Journal {
         self.lines.lock().unwrap().insert(key.into(), line);
     }
 
-    /// Returns the recorded state of a step. Fails if the recorded step has another input.
+    /// Returns the recorded state of the step `key`. Fails if the input of the recorded step differs from `digest`.
     fn find(&self, key: &str, digest: &str) -> Result<Found, DurableError> {
         let lines = self.lines.lock().unwrap();
         let Some(line) = lines.get(key) else { return Ok(Found::Nothing) };
@@ -233,7 +233,7 @@ impl JournalContext {
         join_all(calls).await
     }
 
-    /// Returns the key of the next step of a kind.
+    /// Returns the journal key of the next step of a kind, such as `tools/0`, and increments the number of this kind.
     fn next_key(&self, kind: &'static str) -> String {
         let mut steps = self.steps.lock().unwrap();
         let number = steps.entry(kind).or_default();
@@ -241,7 +241,8 @@ impl JournalContext {
         format!("{kind}/{}", *number - 1)
     }
 
-    /// Writes the current time to the journal, unless the journal has it already.
+    /// Writes the current time to the journal under `key`. On replay, reads the recorded time instead. Then sets `now`
+    /// to this time.
     fn stamp(&self, key: &str) {
         let at = match self.journal.find(key, "") {
             Ok(Found::Ended(at)) => at.as_i64().unwrap(),

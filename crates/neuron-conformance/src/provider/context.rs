@@ -51,7 +51,7 @@ impl Way {
     }
 }
 
-/// A part's provider and the loopback server that it calls.
+/// The provider under test, and the loopback server that it calls, for one part of the suite.
 pub(super) struct TestContext<'h, H: ProviderHarness> {
     pub(super) harness: &'h H,
     part: &'static str,
@@ -91,7 +91,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         (server, provider)
     }
 
-    /// Creates a case of this part.
+    /// Creates a [`Case`] with this name, for the panic messages of the current part of the suite.
     pub(super) fn case(&self, name: impl std::fmt::Display) -> Case {
         Case::new("provider", self.part, name)
     }
@@ -120,8 +120,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Ok(case.soon(handle.receiver.collect()).await)
     }
 
-    /// Requests a whole response and a stream of the same reply, and checks that both have the same meaning. Returns
-    /// the whole response.
+    /// Requests a whole response and a stream of the same reply, and checks that their [`Meaning`] is equal. This is
+    /// the part of a response that the suite compares. Returns the whole response.
     pub(super) async fn both(
         &self,
         case: &Case,
@@ -131,8 +131,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.both_of(case, request, steady(reply).into()).await
     }
 
-    /// Requests a whole response and a stream like [`both`](Self::both). Accepts any [`ServerReply`], and sends it
-    /// unchanged.
+    /// Requests a whole response and a stream, for both of which the server sends `reply` unchanged. Checks that their
+    /// [`Meaning`] is equal, and returns the whole response.
     pub(super) async fn both_of(
         &self,
         case: &Case,

@@ -1,4 +1,5 @@
-//! Checks the errors for the vendor's own errors, redirects, broken connections, and endless bodies.
+//! Checks the errors that a provider returns for the vendor's error responses, redirects, broken connections, and
+//! endless bodies.
 
 use std::iter::once;
 use std::time::Duration;
@@ -265,7 +266,8 @@ async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Streams a reply that breaks with `error` after some text, and returns the end of the stream.
+    /// Streams a reply that breaks with `error` after some text. Returns the error that the provider reports, and
+    /// whether deltas preceded it.
     pub(super) async fn broken(&self, case: &Case, error: ProviderError) -> Broken {
         // Deltas have one character, so several of the first 12 events are text for every vendor.
         const EVENTS: usize = 12;

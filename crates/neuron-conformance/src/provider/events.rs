@@ -49,7 +49,7 @@ pub(super) async fn first_text(case: &Case, handle: &mut StreamHandle) {
     }
 }
 
-/// The error at the end of a broken stream.
+/// The error with which a broken stream ended, and whether deltas preceded it.
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) error: ProviderError,
@@ -57,7 +57,8 @@ pub(super) struct Broken {
     pub(super) was_shown: bool,
 }
 
-/// Checks the events of a broken stream, which must be deltas followed by an error. Returns the end of the stream.
+/// Checks the events of a broken stream, which must be deltas followed by an error. Returns this error, and whether
+/// there were deltas.
 pub(super) fn check_broken(case: &Case, mut events: Vec<StreamEvent>) -> Broken {
     let error: StreamError = match events.pop() {
         Some(StreamEvent::Error(error)) => error,

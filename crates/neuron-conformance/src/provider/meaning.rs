@@ -52,8 +52,10 @@ pub(super) fn thinking(message: &Message) -> String {
     thoughts(message).map(|(thinking, _)| thinking).collect()
 }
 
-/// Returns the signature of the last reasoning block. Returns `None` if it has none, or only in a raw block that is not
-/// portable.
+/// Returns the vendor's signature of the last reasoning block in the message. Returns `None` if there is no reasoning
+/// block, or if this block has no signature.
+///
+/// Raw blocks without a portable form are ignored.
 pub(super) fn signature(message: &Message) -> Option<&str> {
     let last = thoughts(message).last();
     last.map(|(_, signature)| signature).filter(|signature| !signature.is_empty())

@@ -14,7 +14,8 @@ use super::sample;
 use crate::case::Case;
 use crate::random::unique;
 
-/// A run of a part. Tracks the sessions that the storage must contain.
+/// A call of a part of the session suite, with the storage under test. Tracks the sessions that the storage must
+/// contain.
 ///
 /// The methods that write also check the written session and the list of sessions.
 pub(super) struct TestContext<'s, S> {

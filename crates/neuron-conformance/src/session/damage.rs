@@ -33,7 +33,7 @@ use crate::case::Case;
 use crate::damaged_files::Files;
 use crate::random::Random;
 
-/// The result of all trials.
+/// The numbers of loads in all trials. A trial damages one file and then loads every session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Number of loads that returned exactly the stored session.
@@ -119,7 +119,11 @@ async fn write_more(case: &Case, storage: &impl SessionStorage, stored: &mut Sto
     }
 }
 
-/// Loads every session. Panics if a load returns another session, or if a session is missing without an error.
+/// Loads every session. Panics if a load returns a session that differs from the stored session, or if it returns
+/// `NotFound`.
+///
+/// `NotFound` is accepted for an id for which `lost` returns `true`, because the trial removed the file of this
+/// session.
 async fn check_loads(
     case: &Case,
     storage: &impl SessionStorage,
@@ -145,6 +149,8 @@ async fn check_loads(
 
 /// Checks that the list has every session, with its correct summary or marked as damaged. A list that fails is
 /// accepted.
+///
+/// A session may be missing if `lost` returns `true` for its id, because the trial removed its file.
 async fn check_list(
     case: &Case,
     storage: &impl SessionStorage,

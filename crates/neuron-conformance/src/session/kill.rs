@@ -57,14 +57,14 @@ const MESSAGES: usize = 500;
 /// Time limit for the first report of a child process.
 const HANGING: Duration = Duration::from_secs(60);
 
-/// The result of all rounds of a check.
+/// Counts of all rounds of a check. In each round, one process that writes to the storage is killed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Killed {
     /// Number of killed processes.
     pub rounds: u64,
-    /// Number of rounds after which the last write that returned was stored.
+    /// Number of rounds in which the interrupted write was not stored. The storage then had the last completed write.
     pub old: u64,
-    /// Number of rounds after which the write that had begun was stored.
+    /// Number of rounds in which the interrupted write was stored, although its call had not returned.
     pub new: u64,
     /// Number of writes that returned, in all rounds.
     pub writes: u64,
@@ -135,9 +135,8 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
 
 /// Checks a storage whose process is killed during one of its writes.
 ///
-/// `version` returns the session that must be stored after a number of writes. The `event_count` of this session is the
-/// number of the last write. `compare` checks that a loaded session equals its version. `write` performs the write with
-/// a number.
+/// `version(id, n)` returns the session that must be stored after write `n`, and its `event_count` is `n`. `compare`
+/// checks that a loaded session equals such a version. `write(storage, id, n)` performs write `n`.
 async fn check<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),

@@ -122,9 +122,10 @@ where
     tally
 }
 
-/// Adds a message to a session. `way` selects `append`, `append` with a state, or `update`.
+/// Adds a message to a session. The text of the message contains the number of the task and of its write.
 ///
-/// The last two ways also increment `event_count` in the state. Their messages end with `/counted`.
+/// If `way` is 0, the message is added with `append`. If it is 1, with `append` and a state. For any other value, with
+/// `update`. A write with a state or with `update` also increments `event_count`, and its message ends with `/counted`.
 async fn write(
     storage: &impl VersionedSessionStorage,
     case: &Case,
@@ -149,8 +150,9 @@ async fn write(
     storage.update(&session, &revision).await
 }
 
-/// Returns the numbers that each task wrote to a session, in order. Checks that `event_count` equals the number of
-/// counted messages.
+/// Returns the message numbers that each task wrote to a session, in order, with the task's number as the key.
+///
+/// Checks that `event_count` equals the number of messages that end with `/counted`.
 #[track_caller]
 fn written_to(case: &Case, session: &Session) -> HashMap<usize, Vec<usize>> {
     let mut found: HashMap<usize, Vec<usize>> = HashMap::new();

@@ -8,13 +8,13 @@
 //! | part | checks that |
 //! |---|---|
 //! | [`round_trips`] | a session is loaded exactly as it was saved, to the last bit |
-//! | [`sizes`] | the same for sessions without messages, with ten thousand, with megabytes in one, and deeply nested |
+//! | [`sizes`] | the same as [`round_trips`], for sessions without messages, with ten thousand messages, with a message of megabytes, and with deeply nested arguments |
 //! | [`missing`] | a missing session has its own error |
 //! | [`rewriting`] | the last write replaces all earlier writes |
 //! | [`ids`] | ids are accepted unchanged, or rejected by all methods |
-//! | [`listing`] | sessions are listed in the order of their ids, with the right numbers |
+//! | [`listing`] | sessions are listed in the order of their ids, with the right numbers of messages |
 //! | [`dropping`] | a dropped write is stored completely or not at all, and never after a later write |
-//! | [`writers`] | one of several concurrent writers wins, and no session is torn |
+//! | [`writers`] | one of several concurrent writers wins, and no session is a mixture of several writes |
 //! | [`creating`] | an id can be created once |
 //! | [`updating`] | an update without the newest revision writes nothing |
 //! | [`appending`] | messages are added in order, and only with the newest revision |

@@ -91,7 +91,10 @@ caught! { (start_paused = true)
     streaming_catches_buffered_streams: BuffersStreams by streaming: "the first text: ";
 }
 
-/// Checks that the suite fails in its child process. The panic message contains the output of the child process.
+/// Checks that the suite detects a provider that uses the environment's proxy for a loopback address.
+///
+/// The check runs in a child process with the variable `http_proxy`. The panic message contains the output of this
+/// process.
 #[tokio::test]
 async fn environment_catches_a_proxy_for_loopback() {
     let test = concat!(module_path!(), "::environment_catches_a_proxy_for_loopback");
@@ -108,7 +111,8 @@ async fn environment_catches_a_panic_outside_of_a_runtime() {
     caught(part, "it panics").await;
 }
 
-/// Checks that the provider without a mutation passes this part, which must run from a test with its own path.
+/// Checks that a correct provider passes the part `environment`. This part runs its calling test again in a child
+/// process, so it needs the path of this test.
 #[tokio::test]
 async fn environment() {
     let test = concat!(module_path!(), "::environment");

@@ -5,18 +5,18 @@ use std::path::{Path, PathBuf};
 use neuron_conformance::session::damage::check_damage;
 use neuron_types::{Session, SessionStorage, SessionSummary, StorageError};
 
-/// The result of loading a damaged session.
+/// Selects the result of the test storage for a session whose file is damaged.
 #[derive(Clone, Copy)]
 enum Damaged {
-    /// The part of the session that can still be read.
+    /// Returns the session from the damaged file without a check, if it can still be parsed.
     Read,
-    /// The session before its last save.
+    /// Returns the session before its last save, from the second file.
     Older,
-    /// `NotFound`, as if the session did not exist.
+    /// Returns the error `NotFound`, as if the session did not exist.
     Missing,
 }
 
-/// A storage with two files per session, the current version and the version before.
+/// A storage with two files per session, one for the last save and one for the save before it.
 struct Files(PathBuf, Damaged);
 
 impl Files {
@@ -24,7 +24,7 @@ impl Files {
         self.0.join(format!("{id}.session"))
     }
 
-    /// Reads a session from a file, which has the length of the JSON before the JSON.
+    /// Reads a session from a file. Its first line has the length and the byte sum of the JSON that follows.
     fn read(&self, path: &Path) -> Option<Session> {
         let text = String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned();
         let (length, json) = text.split_once('\n')?;

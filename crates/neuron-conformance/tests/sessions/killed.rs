@@ -15,7 +15,7 @@ enum Writing {
     Atomic,
     /// Overwrites the session's file.
     InPlace,
-    /// Writes after the save has returned.
+    /// Incorrectly returns from the save first, and writes the file ten seconds later.
     Later,
 }
 

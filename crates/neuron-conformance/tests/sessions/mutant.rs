@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The name of the way in which the storage is broken. A misspelt name has no effect, so its test fails.
 pub(crate) type Mutation = &'static str;
 
-/// The mutation of a correct storage.
+/// The mutation that changes nothing, so that the storage is correct.
 pub(crate) const CORRECT: Mutation = "";
 
 /// An in-memory storage. Clones share the sessions.
@@ -365,7 +365,10 @@ impl Mutant {
         }
     }
 
-    /// Compares the revision and writes the session under one lock.
+    /// Changes a stored session with `write` if its revision equals `expected`, and returns the new revision. If
+    /// `ignores` is `true`, the revision is not compared.
+    ///
+    /// The comparison and the write use one lock, unless a mutation requires otherwise.
     fn change(
         &self,
         id: &str,

@@ -26,8 +26,7 @@ fn first_user_message_of_the_run_is_protected() {
     check_protected("sSu", "..u");
 }
 
-/// Regression test. A user message that was added during a run was taken for the start of the run. The message that
-/// really started the run was dropped.
+/// Checks that the message that started the run is kept, even if a user message was added later during the run.
 #[test]
 fn message_during_a_run_does_not_replace_its_goal() {
     check_protected("uaucrucr", "..ucru..");
@@ -71,8 +70,8 @@ fn kept_response_keeps_its_question() {
     check_complete("suauau", "s....u", "s....u");
 }
 
-/// Regression test. The response before the run was dropped. Then a message of an earlier run looked like the start of
-/// the current run.
+/// Checks that the last response before the run is kept if earlier messages are kept. Otherwise a message of an earlier
+/// run would look like the start of the current run.
 #[test]
 fn response_before_the_run_is_kept_with_earlier_messages() {
     check_complete("UauCrau", "U..Cr.u", "U..Crau");
@@ -97,8 +96,8 @@ fn old_faults_are_repaired_and_pending_calls_are_kept() {
     assert!(both[2].content.iter().all(is_result), "{both:#?}");
 }
 
-/// Regression test. A response that the provider paused was taken for the final response of an earlier run. After
-/// another user message, the message that started the run was dropped.
+/// Checks that a response that the provider paused does not count as the end of a run. The next assistant message
+/// continues such a response.
 #[test]
 fn paused_turn_does_not_end_the_run() {
     check_protected("uacru", "u.cru");

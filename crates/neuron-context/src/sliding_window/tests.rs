@@ -57,7 +57,7 @@ fn result_starts_with_the_user() {
     check("ucrauau", 5, "....uau");
 }
 
-/// Regression test. A summary inside the window was dropped.
+/// Checks that a summary inside the window is kept, even as the first message.
 #[test]
 fn result_may_start_with_a_summary() {
     check("uauzaua", 4, "...zaua");

@@ -1,4 +1,4 @@
-//! Property test of the messages that are kept. The tests of summaries are in `tests/`.
+//! Property test of the messages that a summarization keeps unchanged. The tests of the summaries are in `tests/`.
 
 use proptest::prelude::*;
 

@@ -119,7 +119,7 @@ fn invalid_ratio_is_refused() {
     assert_eq!(TokenCounter::try_with_ratio(f32::MIN_POSITIVE).unwrap().estimate_text(""), 0);
 }
 
-/// Regression test. The estimates of single texts saturated, but their sum overflowed.
+/// Checks that the sum of estimates that are already `usize::MAX` saturates and does not overflow.
 #[test]
 fn tiny_ratio_saturates() {
     let counter = TokenCounter::try_with_ratio(f32::MIN_POSITIVE).unwrap();

@@ -33,8 +33,8 @@ fn newest_results_are_kept() {
     check("", 0, "");
 }
 
-/// Regression test. With three parallel calls and two results to keep, the third result was cleared before the model
-/// had seen it.
+/// Checks that results that the model has not seen yet are never cleared, even if there are more of them than results
+/// to keep.
 #[test]
 fn unseen_results_are_kept() {
     check("ucrcr", 0, "u0 cxcy -- cxcy r4r4");
@@ -128,16 +128,16 @@ fn clearing_is_due_above_its_limit() {
     assert!(strategy.should_compact(&[], 101));
 }
 
-/// Regression test. If a user message or a reminder followed the results, they were taken for results that the model
-/// had seen.
+/// Checks that tool results that the model has not answered yet are kept, even if another message follows them. This
+/// message may be from the user or a reminder.
 #[test]
 fn results_before_an_unanswered_message_are_kept() {
     check("ucrcru", 0, "u0 cxcy -- cxcy r4r4 u5");
     check("ucrcrsu", 1, "u0 cxcy -- cxcy r4r4 s5 u6");
 }
 
-/// Regression test. The tokens of the system prompt counted as tokens that clearing frees. Therefore a compaction was
-/// due that then cleared nothing.
+/// Checks that a compaction is due only if clearing frees the minimum number of tokens. The tokens of the system prompt
+/// must not count as freed.
 #[tokio::test]
 async fn compaction_is_due_only_if_it_frees_the_minimum() {
     let system = Some("x".repeat(40_000).into());

@@ -60,8 +60,8 @@ async fn strategies_are_applied_until_the_budget_is_met() {
     check(composite(&[], 0), "u0 a1 u2 a3 u4 a5", 0).await;
 }
 
-/// Regression test. An earlier strategy could shorten the result of a later strategy, but it was applied only in the
-/// next compaction.
+/// Checks that one compaction repeats its strategies until none of them shortens the conversation further. A second
+/// compaction must change nothing.
 #[tokio::test]
 async fn strategies_repeat_until_none_has_an_effect() {
     let hows: [How; 2] = [without_first_answer; 2];

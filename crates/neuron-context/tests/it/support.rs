@@ -50,7 +50,8 @@ pub(crate) fn result(id: &str, text: impl Into<String>) -> ContentBlock {
     }
 }
 
-/// Formats a history for comparisons. Calls become `c`, and all other messages and results become their text.
+/// Formats a history for comparisons, with a space between messages. A tool call becomes `c` and its id, a cleared
+/// result `-`, and the prefix of a summary `=`. All other content becomes its text.
 pub(crate) fn short(messages: &[Message]) -> String {
     let message = |message: &Message| {
         let block = |block: &ContentBlock| match block {
@@ -64,7 +65,7 @@ pub(crate) fn short(messages: &[Message]) -> String {
     messages.iter().map(message).collect::<Vec<_>>().join(" ")
 }
 
-/// A strategy that applies a function to every history, and reports a number of used tokens.
+/// A strategy whose compaction applies the function `how`, and reports that it used `tokens` tokens.
 pub(crate) struct Scripted {
     pub(crate) how: fn(Vec<Message>) -> Result<Vec<Message>, ContextError>,
     pub(crate) tokens: usize,

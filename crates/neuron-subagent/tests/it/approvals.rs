@@ -1,4 +1,5 @@
-//! Decisions on the calls of an agent, and the way of its pause through the parent runs.
+//! Tests of approvals for a sub-agent's tool calls. The parent runs pause with the sub-agent, and continue after the
+//! decisions.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The hooks of a run receive the events of the agents inside it, and may end both.
+//! Tests that the hooks of a parent run receive the events of its sub-agents, and can end the sub-agent and the parent
+//! run.
 
 use std::sync::Arc;
 
@@ -11,7 +12,8 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Logs each event with its agent. Ends a run in which an agent calls a tool.
+/// A hook that logs each event with its agent. `ends` makes it return another action at events whose log line starts
+/// with the given text.
 #[derive(Clone, Default)]
 struct Watch {
     log: Log,

@@ -1,5 +1,5 @@
-//! Runs with agents inside that are cancelled or dropped at any point. The history stays valid, all tokens count once,
-//! and the run can continue.
+//! Tests of runs that call sub-agents and are cancelled or dropped at any point. The history must stay valid, all
+//! tokens must count once, and a new run must be able to continue the conversation.
 
 use std::pin::pin;
 
@@ -27,7 +27,8 @@ fn built(scripts: &Scripts, log: &Log, parallel: bool, budget: &Budget) -> Chat 
     Chat::new(builder.config(|config| config.parallel_tool_execution = parallel))
 }
 
-/// Checks the usage. Every response used 10 input and 1 output tokens, and each reported response must count.
+/// Checks that conversation, context and budget have counted each response. Every scripted response has 10 input tokens
+/// and 1 output token. `at` names the case in panic messages.
 #[track_caller]
 fn check(agent: &Chat, ctx: &ToolContext, budget: &Budget, at: &str) {
     assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");
@@ -91,7 +92,7 @@ fn interrupted_at_any_point_counts_everything_once() {
     }
 }
 
-/// A dropped resumed run has used its decisions, and no call runs twice.
+/// Checks that no tool call begins twice if a run is dropped after it was resumed with approval decisions.
 #[test]
 fn interrupted_after_an_approval_runs_no_call_twice() {
     for parallel in [false, true] {

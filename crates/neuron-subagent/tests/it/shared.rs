@@ -76,8 +76,7 @@ async fn token_limits_of_a_run_include_agent_tokens() {
     }
 }
 
-/// Regression test. Before the fix, the estimate counted the model's text but not the tool results, which are most of
-/// an agent's tokens.
+/// Checks that the estimate of a sub-agent's tokens includes its tool results, if the vendor reports no usage.
 #[tokio::test]
 async fn agent_tokens_are_estimated_without_reported_usage() {
     let long = "long ".repeat(2_000);

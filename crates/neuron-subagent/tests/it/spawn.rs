@@ -109,7 +109,7 @@ async fn name_of_an_existing_tool_is_rejected_and_the_registry_unchanged() {
     assert_eq!(tools.names().collect::<Vec<_>>(), ["act", "other"]);
 }
 
-/// Regression test. Before the fix, only the vendor rejected the name, at the first request.
+/// Checks that `add_to` rejects an agent whose name no vendor would accept for a tool.
 #[test]
 fn invalid_tool_name_is_rejected() {
     for name in ["", "two words", "naïve", "a.b", &"x".repeat(65)] {
@@ -123,7 +123,7 @@ fn invalid_tool_name_is_rejected() {
     }
 }
 
-/// Also from code, agents that an agent may call are tools that it is given.
+/// Checks that `spawn` fails if an agent's own sub-agent is not among the given tools, and succeeds if it is.
 #[tokio::test]
 async fn spawned_agent_calls_the_agents_it_is_given() {
     let scripts =

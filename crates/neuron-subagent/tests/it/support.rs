@@ -1,4 +1,4 @@
-//! A provider with a script for each agent, tools that log, and the three ways to run.
+//! A provider with a script for each agent, tools that log, and runs as a future, as a stream or step by step.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -94,7 +94,8 @@ impl Future for Yields {
     }
 }
 
-/// A tool that logs its agent's run and its key, and acts as its arguments say.
+/// A tool that logs its name and the idempotency key of the call. Its arguments make it sleep, hang, fail or return a
+/// text.
 pub(crate) struct Act {
     pub(crate) name: &'static str,
     pub(crate) log: Log,
@@ -176,7 +177,8 @@ pub(crate) fn calls<const N: usize>(calls: [(&str, &str, Value); N]) -> Reply {
     Reply::tool_calls(calls).usage(usage(10, 1))
 }
 
-/// Returns a response that gives each of these agents the task `go`. The ids are `c0`, `c1`, ….
+/// Returns a model response that calls each of these agents with the prompt `go`. The ids of the calls are `c0`, `c1`,
+/// ….
 pub(crate) fn asks(agents: &[&str]) -> Reply {
     let task = || json!({ "prompt": "go" });
     let names = agents.iter().enumerate();
@@ -184,7 +186,7 @@ pub(crate) fn asks(agents: &[&str]) -> Reply {
         .usage(usage(10, 1))
 }
 
-/// Starts building an agent `main` without the production defaults.
+/// Starts building an agent `main` with `LoopConfig::default()` instead of the production defaults of the builder.
 pub(crate) fn main_agent(scripts: &Scripts, tools: ToolRegistry) -> AgentBuilder {
     Agent::builder(scripts.clone())
         .context(SlidingWindowStrategy::new(100, 1_000_000))
@@ -237,7 +239,7 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs in one of the three ways, with the message `start`.
+/// Runs the agent with the user message `start`, as a future, as a stream or step by step.
 pub(crate) async fn run(
     way: Way,
     agent: &mut Chat,
@@ -246,7 +248,7 @@ pub(crate) async fn run(
     run_from(way, agent, "start", ctx).await
 }
 
-/// Runs in one of the three ways from this start.
+/// Runs the agent from `start`. `way` selects a run as a future, as a stream or step by step.
 pub(crate) async fn run_from(
     way: Way,
     agent: &mut Chat,
@@ -275,7 +277,7 @@ pub(crate) async fn run_from(
     }
 }
 
-/// Returns the results of the last tools. Errors start with `!`.
+/// Returns the tool results of the last message that has any, each as `ID: TEXT`. The text of an error starts with `!`.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     assert_eq!(transcript::validate(messages), Ok(()));
@@ -302,12 +304,12 @@ impl PermissionPolicy for AsksAbout {
     }
 }
 
-/// Makes an agent wait for approvals.
+/// Configures an agent to pause its run if a tool call needs an approval.
 pub(crate) fn pausing(builder: AgentBuilder) -> AgentBuilder {
     builder.config(|config| config.pause_for_approval = true)
 }
 
-/// Polls a number of times, whether woken or not.
+/// Polls a future up to `times` times without waiting for its waker. Returns `None` if the future is still pending.
 pub(crate) fn poll_times<F: Future>(mut future: Pin<&mut F>, times: usize) -> Option<F::Output> {
     let mut cx = Context::from_waker(Waker::noop());
     (0..times).find_map(|_| match future.as_mut().poll(&mut cx) {

@@ -197,8 +197,7 @@ async fn agents_call_each_other_up_to_their_maximum_depth() {
     assert_eq!(scripts.of("main").requests()[0].tools.len(), 5);
 }
 
-/// Regression test. Before the fix, each agent used 300 KB of the stack in a build without optimisation, and seven
-/// agents ended the process.
+/// Checks that ten nested agents do not overflow the stack of a test thread in a build without optimisation.
 #[tokio::test]
 async fn ten_nested_agents_fit_on_the_stack() {
     for way in WAYS {
@@ -213,7 +212,7 @@ async fn ten_nested_agents_fit_on_the_stack() {
     }
 }
 
-/// An agent of another manager in the registry also respects its maximum depth.
+/// Checks that an agent cannot run below its maximum depth, even if its caller belongs to another `SubAgentManager`.
 #[tokio::test]
 async fn agent_beyond_the_maximum_depth_is_an_error_result() {
     let scripts = Scripts::new([
@@ -293,7 +292,7 @@ async fn cancelled_run_ends_with_its_agents() {
     }
 }
 
-/// The agents of a typed run work as in any other run.
+/// Checks that the model can call sub-agents in a run with a typed output, and that their tokens are counted.
 #[tokio::test]
 async fn typed_run_can_give_tasks_to_agents() {
     #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]

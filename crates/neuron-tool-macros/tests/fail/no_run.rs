@@ -1,4 +1,4 @@
-//! A struct without `RunTool`.
+//! Must not compile, because a struct that derives `Tool` does not implement `RunTool`.
 
 #![allow(unused)]
 

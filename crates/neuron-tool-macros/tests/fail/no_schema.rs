@@ -1,4 +1,4 @@
-//! A struct without a schema.
+//! Must not compile, because a struct that derives `Tool` does not implement `JsonSchema`.
 
 #![allow(unused)]
 

@@ -1,4 +1,4 @@
-//! A future that is not `Send`.
+//! Must not compile, because the future of a tool function is not `Send`.
 
 #![allow(unused)]
 

@@ -1,4 +1,4 @@
-//! Unknown, invalid and duplicate options.
+//! Must not compile, because macro options are unknown, invalid or given twice.
 
 #![allow(unused)]
 

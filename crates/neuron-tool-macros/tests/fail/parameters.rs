@@ -1,4 +1,4 @@
-//! Invalid parameters.
+//! Must not compile, because a tool function cannot have these parameters.
 
 #![allow(unused)]
 

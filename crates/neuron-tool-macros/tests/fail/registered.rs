@@ -1,4 +1,4 @@
-//! The function registered instead of its tool.
+//! Must not compile, because the function is registered instead of its generated tool.
 
 #![allow(unused)]
 

@@ -1,4 +1,4 @@
-//! Invalid signatures.
+//! Must not compile, because a tool function cannot have these signatures.
 
 #![allow(unused)]
 

@@ -1,4 +1,4 @@
-//! Types that cannot be the arguments of a tool.
+//! Must not compile, because these types cannot be the arguments of a tool.
 
 #![allow(unused)]
 

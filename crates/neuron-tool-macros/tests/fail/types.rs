@@ -1,4 +1,4 @@
-//! Types with missing implementations. The compiler's errors must point at the user's types.
+//! Must not compile, because types lack a required trait. The compiler's errors must point at the user's types.
 
 #![allow(unused)]
 

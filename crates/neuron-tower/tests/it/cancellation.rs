@@ -82,7 +82,8 @@ async fn call_dropped_in_queue_keeps_no_permit() {
     }
 }
 
-/// The semaphore assigns the permit to a waiting call and wakes it. The call is dropped before it is polled again.
+/// Checks that a waiting call that is dropped after it received a permit, but before its next poll, releases the
+/// permit. The next waiting call must then get it.
 #[tokio::test(start_paused = true)]
 async fn call_dropped_after_wakeup_passes_permit_on() {
     let inner = ScriptedProvider::default();

@@ -104,7 +104,8 @@ impl CallRecorder {
         self.state.begun.lock().unwrap().iter().map(|at| (*at - start).as_secs()).collect()
     }
 
-    /// Returns the addresses of the messages of the calls. The addresses differ if a request was copied.
+    /// Returns the memory address of the message list in each call. The addresses of two attempts differ if the request
+    /// was copied.
     pub(crate) fn histories(&self) -> Vec<usize> {
         self.state.histories.lock().unwrap().clone()
     }

@@ -1,5 +1,5 @@
-//! The snippets of the chapter on the agent loop. `agent_loop/behaviour.rs` checks its statements about the loop's
-//! behaviour.
+//! Tests the snippets in the chapter of neuron's book on the agent loop. `agent_loop/behaviour.rs` tests the chapter's
+//! statements about the behaviour.
 
 mod behaviour;
 

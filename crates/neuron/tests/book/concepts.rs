@@ -1,4 +1,4 @@
-//! The chapter on core concepts. Implements the five traits with the signatures that the chapter prints.
+//! Tests the chapter of neuron's book on core concepts. Implements the five traits with the printed signatures.
 
 use std::future::Future;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The chapter on context management, with the trait, the strategies, the counter, injection, persistent context, and
-//! server-side compaction.
+//! Tests the chapter of neuron's book on context management. Covers the trait, the strategies, the token counter,
+//! reminders, system prompts, and server-side compaction.
 
 use std::future::Future;
 

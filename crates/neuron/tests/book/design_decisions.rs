@@ -1,4 +1,5 @@
-//! The chapter on design decisions and the design document. Checks the fields and variants of the types.
+//! Checks that the types have the fields and variants that neuron's book (its chapter on design decisions) and its
+//! design document state.
 //!
 //! The tests destructure structs without `..` and match enums without `_`. They stop compiling if a field or a variant
 //! is added.

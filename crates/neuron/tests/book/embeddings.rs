@@ -1,4 +1,4 @@
-//! The chapter on embeddings, with the trait, its types, a custom provider, and errors.
+//! Tests the chapter of neuron's book on embeddings, with the trait, its types, a custom provider, and errors.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -35,7 +35,7 @@ impl EmbeddingProvider for MyEmbeddingProvider {
     }
 }
 
-/// The trait as the chapter prints it.
+/// Implements the trait with the signature that the chapter prints.
 struct Async;
 
 impl EmbeddingProvider for Async {

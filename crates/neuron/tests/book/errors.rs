@@ -1,4 +1,4 @@
-//! The chapter on error handling. Checks every enum as the chapter prints it, `is_retryable`, `From` and `?`.
+//! Tests the chapter of neuron's book on error handling. Checks every printed enum, `is_retryable`, `From` and `?`.
 
 use std::error::Error;
 use std::time::Duration;

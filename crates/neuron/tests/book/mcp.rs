@@ -1,4 +1,4 @@
-//! The chapter on MCP integration, with clients, the bridge, and a server.
+//! Tests the chapter of neuron's book on MCP, with clients, the bridge, and a server.
 //!
 //! Snippets that start `npx` servers are in functions that are only compiled. The tests check the chapter's statements
 //! with a server of this file.

@@ -1,5 +1,5 @@
-//! The chapter on observability. Implements the hook trait with the printed signature. `observability/otel.rs` has the
-//! section on `OtelHook`.
+//! Tests the chapter of neuron's book on observability. Implements the hook trait with the printed signature.
+//! `observability/otel.rs` has the section on `OtelHook`.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

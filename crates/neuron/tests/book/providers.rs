@@ -1,4 +1,5 @@
-//! The chapter on providers, with the trait, the settings of each provider, a custom provider, errors, and streams.
+//! Tests the chapter of neuron's book on providers. Covers the trait, the settings of each provider, a custom provider,
+//! errors, and streams.
 
 use std::future::Future;
 use std::time::Duration;
@@ -105,7 +106,7 @@ fn ollama_is_built_as_printed() {
 }
 
 mod as_printed {
-    //! The section "Implementing a custom provider" of the book.
+    //! Tests the code and the statements of the section "Implementing a custom provider" of neuron's book.
 
     #![expect(unreachable_pub, unused_imports, reason = "as printed")]
 

@@ -1,4 +1,4 @@
-//! The chapter "Quickstart". Contains the program exactly as the book prints it, and a test that runs its parts against
+//! Tests the chapter "Quickstart" of neuron's book. Contains the program exactly as printed, and runs its parts against
 //! a server in this process.
 
 #![expect(dead_code, unused_imports, reason = "the program talks to Anthropic, so it is only compiled")]

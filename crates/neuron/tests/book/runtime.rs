@@ -1,4 +1,4 @@
-//! The chapter on the runtime. Each section has a module.
+//! Tests the chapter of neuron's book on the runtime. Each section of the chapter has a module.
 
 mod durability;
 mod guardrails;

@@ -1,5 +1,5 @@
-//! The chapter on testing agents, with the mock provider and the chapter's own tests. These tests keep the names that
-//! the chapter prints.
+//! Tests the chapter of neuron's book on testing agents, with its mock provider. Tests that the chapter prints have the
+//! printed names.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -281,7 +281,7 @@ async fn mock_without_streaming_ends_the_stream_with_an_error() {
 }
 
 mod http {
-    //! The section "HTTP-Level Integration Tests with wiremock" of the book.
+    //! Tests the code and the statements of the section "HTTP-Level Integration Tests with wiremock" of neuron's book.
 
     use neuron_provider_openai::OpenAi;
     use neuron_types::*;

@@ -1,5 +1,4 @@
-//! The chapter on tools from functions and structs. Contains the programs exactly as printed, and tests of their
-//! behaviour.
+//! Tests the chapter of neuron's book on tools from functions and structs. Contains the programs exactly as printed.
 
 use futures::FutureExt;
 use neuron_tool::{RunTool, Tool};

@@ -1,4 +1,4 @@
-//! The section on built-in middleware of the chapter on tools.
+//! Tests the section on built-in middleware in the chapter of neuron's book on tools.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The chapter on tools, with the traits, the registry, the context, and middleware.
+//! Tests the chapter of neuron's book on tools, with the traits, the registry, the context, and middleware.
 
 use std::collections::HashMap;
 use std::future::Future;

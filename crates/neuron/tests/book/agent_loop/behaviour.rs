@@ -1,5 +1,5 @@
-//! Checks the statements of the chapter on the agent loop about the order of a turn, tool calls, cancellation, limits,
-//! compaction, hooks and errors.
+//! Tests the statements in the chapter of neuron's book on the agent loop. They concern the order of a turn, tool
+//! calls, cancellation, limits, compaction, hooks and errors.
 
 use std::sync::{Arc, Mutex};
 
@@ -29,7 +29,7 @@ impl Log {
     }
 }
 
-/// A strategy that compacts once, and keeps only the last message.
+/// A strategy that compacts once, and then keeps only the first message.
 struct Once(Log, Mutex<bool>);
 
 impl ContextStrategy for Once {
@@ -171,7 +171,7 @@ async fn cancellation_is_checked_before_turn_and_usage_limits() {
     assert!(log.take().is_empty(), "no turn began");
 }
 
-/// Checks the messages of the chapter's flow diagram.
+/// Checks that a tool call adds the two messages that the chapter's flow diagram shows.
 #[tokio::test]
 async fn tool_call_adds_two_messages_to_the_history() {
     let call = Reply::tool_call("call_1", "search", json!({ "query": "Tokyo" }));

@@ -1,5 +1,5 @@
-//! The section "neuron-otel – OpenTelemetry instrumentation" of the book. Checks each snippet, and the names that the
-//! chapter lists.
+//! Tests the section "neuron-otel – OpenTelemetry instrumentation" of neuron's book. Checks each snippet, and the
+//! listed names of spans and attributes.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
@@ -111,7 +111,8 @@ async fn configuration() {
     assert_eq!(spans[0].parent_span_id, spans[1].span_context.span_id());
 }
 
-/// Checks the table of spans and their key attributes. The book's names are a mode of the hook.
+/// Checks the chapter's table of spans and their attributes. The hook uses these names with
+/// `SemanticConventions::Book`.
 #[tokio::test]
 async fn what_gets_traced() {
     // The limit is so low that the conversation is compacted.

@@ -1,4 +1,4 @@
-//! The section "DurableContext" of the book.
+//! Tests the code and the statements of the section "DurableContext" of neuron's book.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The section "Guardrails" of the book.
+//! Tests the code and the statements of the section "Guardrails" of neuron's book.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_testing::{Reply, ScriptedProvider};

@@ -1,4 +1,4 @@
-//! The section "PermissionPolicy" of the book.
+//! Tests the code and the statements of the section "PermissionPolicy" of neuron's book.
 
 use neuron_types::{PermissionDecision, PermissionPolicy};
 use serde_json::json;

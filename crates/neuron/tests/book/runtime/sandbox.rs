@@ -1,4 +1,4 @@
-//! The section "Sandbox" of the book.
+//! Tests the code and the statements of the section "Sandbox" of neuron's book.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The section "Sessions" of the book.
+//! Tests the code and the statements of the section "Sessions" of neuron's book.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -189,7 +189,7 @@ async fn file_session_continues_in_another_storage() {
     assert_eq!(storage().list().await.unwrap()[0].message_count, 2);
 }
 
-/// A folder that does not exist yet, and is gone with the test.
+/// The path of a folder that does not exist yet. Dropping the value deletes the folder.
 struct Folder(PathBuf);
 
 impl Folder {

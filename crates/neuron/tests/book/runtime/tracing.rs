@@ -1,4 +1,4 @@
-//! The section "TracingHook" of the book.
+//! Tests the code and the statements of the section "TracingHook" of neuron's book.
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentLoop;
