@@ -15,7 +15,7 @@ pub(crate) const ENDED: u16 = 410;
 /// Text of the SDK's error if the invocation itself was cancelled.
 const OWN: &str = "cancelled";
 
-/// HTTP status of a tool's handler for a failure of the engine.
+/// HTTP status with which a tool's handler fails if Restate or this crate failed, and not the tool itself.
 pub(crate) const FAILED: u16 = 500;
 
 /// HTTP status of a tool's handler for a call that may have had its effect and must not run again.

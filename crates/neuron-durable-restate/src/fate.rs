@@ -1,4 +1,4 @@
-//! The recorded end of an invocation ([`Fate`]).
+//! Records why an invocation must end: a cancellation, an error, or a difference from the journal ([`Fate`]).
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};

@@ -35,7 +35,7 @@ enum Opening {
     /// First record of a journal that an older release began. The record contains only the time, in milliseconds since
     /// 1970.
     Time(i64),
-    /// The time and the agent's version.
+    /// First record of a journal that the current release began.
     Versioned {
         /// Time at which the invocation began, in milliseconds since 1970.
         at: i64,
@@ -208,8 +208,10 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Sets the journal's clock to the current time, which is stored as a step. Used after a wait, because Restate does
-    /// not store the time at which a wait ended.
+    /// Stores the current time as a step, and sets the journal's clock to the stored time. On replay, reads the time
+    /// from the journal.
+    ///
+    /// Called after each wait, because Restate does not store the time at which a wait ended.
     pub(crate) async fn stamp(&self) -> Result<(), DurableError> {
         let name = format!("time/{}", self.stamps.fetch_add(1, SeqCst));
         let now = async { Ok(Utc::now().timestamp_millis().to_string().into_bytes()) };

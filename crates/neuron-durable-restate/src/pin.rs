@@ -7,7 +7,9 @@ use neuron_runtime::ChangedAgent;
 use neuron_types::DurableError;
 use serde_json::Value;
 
-/// First bytes of a step's record that also pins the run to another version. The version follows as a JSON string.
+/// First bytes of a step's JSON record if the record also pins the run to another version of the agent.
+///
+/// The whole record is `{"agent_version_now":VERSION,"record":RESULT}`.
 const CHANGE: &[u8] = br#"{"agent_version_now":"#;
 /// Bytes between the version and the step's own record in a record that begins with [`CHANGE`].
 const RECORD: &[u8] = br#","record":"#;
@@ -80,7 +82,8 @@ impl Pin {
         self.own.as_deref().filter(|_| may_change && self.differs())
     }
 
-    /// Returns the record of a step. If the record has a version, also [pins](Self::set) the run to that version.
+    /// Returns the result in `json`, the stored record of a step. If the record also has a version, [pins](Self::set)
+    /// the run to that version and removes the version from the returned JSON.
     pub(crate) fn read(&self, json: Bytes) -> Result<Bytes, DurableError> {
         let Some(rest) = json.strip_prefix(CHANGE) else {
             return Ok(json);
@@ -111,7 +114,8 @@ impl Pin {
     }
 }
 
-/// Adds a version to the record of a step, to pin the run to it. Returns the record unchanged without a version.
+/// Adds `version` to the JSON record of a step, so that the record pins the run to this version. Returns `record`
+/// unchanged if `version` is `None`.
 pub(crate) fn with_change(record: Vec<u8>, version: Option<&str>) -> Vec<u8> {
     let Some(version) = version else {
         return record;

@@ -18,15 +18,15 @@ use crate::payload::{Stored, Written};
 
 // The names of the object's handlers.
 
-/// Handler that returns the calls that wait for decisions.
+/// Name of the handler that returns the tool calls of a run that wait for approval.
 pub(crate) const PENDING: &str = "pending";
-/// Handler that stores the current wait of a run.
+/// Name of the handler that stores the signal, approval or time for which a run waits now.
 pub(crate) const SHOW: &str = "show";
 /// Handler that removes the current wait of a run, because the wait has ended.
 pub(crate) const HIDE: &str = "hide";
-/// Handler that stores the version of a run.
+/// Name of the handler that stores the version of the agent to which a run is pinned.
 pub(crate) const PIN: &str = "pin";
-/// Handler that stores the end of a run.
+/// Name of the handler that stores the time and the result or error of a run that has ended.
 pub(crate) const END: &str = "end";
 /// Handler that removes the entry of a run.
 pub(crate) const FORGET: &str = "forget";
@@ -35,7 +35,7 @@ pub(crate) const REFUSAL: &str = "refusal";
 
 // The keys of the object's state.
 
-/// Key of the current wait, a [`Waiting`].
+/// Key of the value that describes the current wait of the run, a [`Waiting`].
 pub(crate) const WAIT: &str = "pending";
 /// Key of the version of the agent to which the run is pinned.
 pub(crate) const VERSION: &str = "agent_version";
@@ -67,7 +67,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Creates a wait for decisions on these calls. Its times are not set.
+    /// Creates a wait for decisions on these calls, which arrive as the signal `signal`. `since` and `deadline` are
+    /// `None`.
     pub(crate) fn approval(signal: &str, pending: &PendingApproval) -> Self {
         Self { pending: Some(pending.without_messages()), ..Self::signal(signal) }
     }
@@ -142,12 +143,12 @@ impl Register {
         Self { object: name(service), run_id: run_id.to_owned() }
     }
 
-    /// Stores the current wait of the run.
+    /// Stores the signal, approval or time for which the run waits now.
     pub(crate) fn show(&self, ctx: &Context<'_>, waiting: Waiting) {
         drop(ctx.request::<_, ()>(self.target(SHOW), Stored(waiting)).send());
     }
 
-    /// Removes the wait of the run.
+    /// Removes the stored wait of the run, because the wait has ended.
     pub(crate) fn hide(&self, ctx: &Context<'_>) {
         drop(ctx.request::<_, ()>(self.target(HIDE), ()).send());
     }
@@ -157,8 +158,8 @@ impl Register {
         drop(ctx.request::<_, ()>(self.target(PIN), Stored(version)).send());
     }
 
-    /// Stores the end of the run. Waits until it is stored, so that signals are rejected before anyone can read the
-    /// outcome.
+    /// Stores that the run has ended. Returns after the register has confirmed the request, so that signals are
+    /// rejected before anyone can read the outcome.
     pub(crate) async fn end(&self, ctx: &Context<'_>, ended: Ended) {
         let registered = ctx.request::<_, ()>(self.target(END), Stored(ended)).call().await;
         if let Err(error) = registered {
@@ -183,8 +184,8 @@ impl Register {
     }
 }
 
-/// Reads a value of the entry. Returns `None` if the value is missing or cannot be parsed. In both cases the run still
-/// accepts signals.
+/// Reads the value under `key` from the register's entry of a run. Returns `None` if the value is missing or cannot be
+/// parsed.
 async fn read<T: DeserializeOwned>(
     ctx: &SharedObjectContext<'_>,
     key: &str,
@@ -219,12 +220,12 @@ pub(crate) async fn handle_refusal(
     })))
 }
 
-/// Stores a value of the entry.
+/// Stores a JSON value under `key` in the register's entry of a run.
 pub(crate) fn handle_set(ctx: &ObjectContext<'_>, key: &str, Written(json): Written) {
     ctx.set(key, Written(json));
 }
 
-/// Handles `hide`. Removes the wait.
+/// Handles `hide`. Removes the stored wait of a run, because the wait has ended.
 pub(crate) fn handle_hide(ctx: &ObjectContext<'_>) {
     ctx.clear(WAIT);
 }

@@ -158,7 +158,7 @@ impl AgentActivities {
         Err(broken(&DurableError::Other(text.into())))
     }
 
-    /// Calls the model with a request that waits in this process.
+    /// Calls the model with a request that the workflow has stored in the memory of this process.
     #[activity(name = "neuron_call_model_here")]
     pub(crate) async fn call_model_here(
         self: Arc<Self>,

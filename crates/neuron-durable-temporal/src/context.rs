@@ -124,8 +124,10 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Restores the [effects](neuron_types::Tool::effect_key) of the previous execution from the start of this
+    /// Restores the tool results that the run recorded under [effect keys](neuron_types::Tool::effect_key) before this
     /// execution.
+    ///
+    /// `start` is the input of this execution, which contains them.
     #[must_use]
     pub fn starting_from(self, start: &Start) -> Self {
         self.effects.restart(start);

@@ -92,8 +92,9 @@ pub(crate) async fn while_held<T>(
 ///
 /// # Errors
 ///
-/// Returns a time if the task belongs to another worker. The time is the timeout of a workflow task, and the caller
-/// delays the next attempt by this time. The SDK cancels the activity before the delay is over.
+/// Returns a delay if the workflow task belongs to another worker. The caller must delay the next attempt of the
+/// activity by this time, which is the timeout of a workflow task. The SDK cancels the activity before the delay is
+/// over.
 pub(crate) async fn check_task(
     ctx: &ActivityContext,
     started: Option<SystemTime>,

@@ -54,7 +54,7 @@ impl OwnWakes {
         *self.lock() = State { polled_by, is_woken: false, outer: Some(outer.clone()) };
     }
 
-    /// Ends the poll. Returns `true` if the polling thread woke the future meanwhile.
+    /// Ends the poll that is in progress. Returns `true` if the polling thread woke the future during that poll.
     fn end(&self) -> bool {
         let mut state = self.lock();
         state.polled_by = None;

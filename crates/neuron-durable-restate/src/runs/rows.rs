@@ -42,7 +42,7 @@ pub(super) struct Entry {
     waiting: Option<Waiting>,
     agent_version: Option<String>,
     ended: Option<Ended>,
-    /// Set if a part of the entry cannot be parsed.
+    /// Error text if a part of the entry cannot be parsed. `None` if all of the entry was parsed.
     unreadable: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if a scheduled call will remove the entry.
+    /// Returns `true` if Restate will remove the entry by a scheduled call, so this client need not remove it.
     pub(super) fn is_removed_later(&self) -> bool {
         self.ended.is_some()
     }

@@ -105,7 +105,8 @@ impl<E: RequestExecutor> Server<E> {
         Ok(runs)
     }
 
-    /// Adds the failures of paused invocations, which the server stores only in its events.
+    /// Adds to the rows of paused invocations the failures that paused them. The server stores these failures only in
+    /// its table of events.
     async fn explain_pauses(&self, rows: &mut [Row]) -> Result<(), RunsError> {
         let paused: Vec<&mut Row> = rows.iter_mut().filter(|row| row.is_paused()).collect();
         if paused.is_empty() {

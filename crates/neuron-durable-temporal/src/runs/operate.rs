@@ -29,7 +29,8 @@ pub(super) const TYPE: &str = "neuron_agent";
 /// Maximum time for the answer of a worker to a single query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum times for one answer and for all answers together, when runs are listed.
+/// Time limits for the queries to workers when runs are listed. The first is for one query, the second for all queries
+/// together.
 const PATIENCE_IN_LIST: (Duration, Duration) = (Duration::from_secs(1), PATIENCE);
 
 /// Number of runs that are read concurrently for a list.

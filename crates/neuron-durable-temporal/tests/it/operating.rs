@@ -53,7 +53,7 @@ fn declared() -> ToolRegistry {
     wires(&Wired::default())
 }
 
-/// The arguments and the idempotency key of each tool call.
+/// Records the arguments and the idempotency key of each tool call.
 type Wired = Arc<Mutex<Vec<(Value, String)>>>;
 
 fn wires(wired: &Wired) -> ToolRegistry {

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
 
-/// The place at which a worker waits for its file and is stopped.
+/// The operation at which a worker is stopped. The worker waits there until the file `go on` exists.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Place {
     Model,
@@ -47,7 +47,7 @@ impl Site {
         log.lines().filter(|line| line.starts_with(run)).map(str::to_owned).collect()
     }
 
-    /// Reports the place. Returns `true` if the worker has to wait there.
+    /// Returns `true` if the worker has to wait at this place, and then also reports the place to the parent process.
     fn reaches(&self, place: Place) -> bool {
         let waits = self.place == Some(place) && !self.may_go_on();
         if waits {
