@@ -60,7 +60,7 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     batches: AtomicUsize,
 }
 
-/// The reason for an invocation: a new run, a continued run, or an agent inside a tool call.
+/// The reason for an invocation. It begins a run, continues a run, or runs an agent inside a tool call.
 pub(crate) enum Beginning {
     /// Begins a run.
     Run,

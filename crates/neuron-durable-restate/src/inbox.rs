@@ -19,7 +19,8 @@ use serde_json::Value;
 use crate::journal::{Journal, longest};
 use crate::payload::Stored;
 
-/// Name of Restate's signal that carries the signals of a run.
+/// Name of the single Restate signal with which all signals of a run are sent. Its value contains the name of the
+/// signal.
 const CARRIER: &str = "neuron.signal";
 
 /// A signal to a run.
@@ -120,7 +121,7 @@ pub(crate) async fn forward_until<'ctx, T: Send + 'static>(
     }
 }
 
-/// An event for which [`forward_until`] waits: the result of its parameter `work`, or a signal.
+/// An event for which [`forward_until`] waits. It is the result of the parameter `work`, or a signal.
 enum Event<T> {
     Done(T),
     Signal(Signal),

@@ -60,7 +60,7 @@ pub(crate) struct Journal<'a, 'ctx> {
     pin: Pin,
     /// Entry of the run in the register. `None` in the invocation of a tool.
     register: Option<Register>,
-    /// Set if an older release began the journal.
+    /// `true` if an older release began the journal.
     is_old: AtomicBool,
 }
 
@@ -145,7 +145,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.ctx
     }
 
-    /// Returns the version to which the run is pinned.
+    /// Returns the pin, which has the version to which the run is pinned and the version of this code.
     pub(crate) fn pin(&self) -> &Pin {
         &self.pin
     }
@@ -253,7 +253,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.replaying.load(SeqCst)
     }
 
-    /// Counts entries of the journal, for the limit after which the run continues as new.
+    /// Adds `entries` to the number of journal entries. The run continues as new after a certain number of entries.
     pub(crate) fn count(&self, entries: usize) {
         self.steps.fetch_add(entries, SeqCst);
     }
@@ -283,12 +283,13 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         compared
     }
 
-    /// Returns the recorded end of the invocation, for use after the journal is dropped.
+    /// Returns the record of the reason for which the invocation must end, for use after the journal is dropped.
     pub(crate) fn fate(&self) -> Fate {
         self.fate.clone()
     }
 
-    /// Converts an error of Restate, and records a cancellation.
+    /// Converts an error of Restate. If the error reports that this invocation was cancelled, also records the
+    /// cancellation.
     pub(crate) fn failed(&self, error: &TerminalError) -> DurableError {
         if failure::is_cancellation(error) {
             self.fate.cancel();

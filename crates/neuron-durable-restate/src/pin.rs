@@ -23,17 +23,18 @@ pub(crate) struct Pin {
     state: Mutex<State>,
 }
 
-/// The part of the pin that records of the journal change.
+/// The part of [`Pin`] that changes when a journal record with another version is read.
 #[derive(Debug, Default)]
 struct State {
     /// Version to which the run is pinned. `None` if the run is not pinned.
     pinned: Option<String>,
-    /// Version that was not written to the register of runs yet. `None` if there is no such version.
+    /// Version to which the run was pinned, until it is written to the register of runs. `None` if there is no such
+    /// version.
     news: Option<String>,
 }
 
 impl Pin {
-    /// Creates the pin of a run that is not pinned yet. `own` is the version of this code.
+    /// Creates the value for a run that is not pinned to a version yet. `own` is the version of this code.
     pub(crate) fn new(own: Option<String>, changed_agent: ChangedAgent) -> Self {
         Self { own, changed_agent, state: Mutex::default() }
     }
@@ -52,7 +53,8 @@ impl Pin {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to the version of a record. Fails if this code may not continue the run.
+    /// Pins the run to `version`, which a journal record contains. Returns an error if code of this version may not
+    /// continue the run.
     pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };
         self.check()

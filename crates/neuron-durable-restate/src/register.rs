@@ -39,7 +39,7 @@ pub(crate) const REFUSAL: &str = "refusal";
 pub(crate) const WAIT: &str = "pending";
 /// Key of the version of the agent to which the run is pinned.
 pub(crate) const VERSION: &str = "agent_version";
-/// Key of the end of the run, an [`Ended`].
+/// Key of the value that describes the end of the run, an [`Ended`].
 pub(crate) const ENDED: &str = "ended";
 
 /// Time for which an entry is kept after the end of its run, one day. It equals Restate's default for ended
@@ -73,12 +73,12 @@ impl Waiting {
         Self { pending: Some(pending.without_messages()), ..Self::signal(signal) }
     }
 
-    /// Creates a wait for a signal. Its times are not set.
+    /// Creates a wait for the signal `name`. `since` and `deadline` are `None`.
     pub(crate) fn signal(name: &str) -> Self {
         Self { signal: Some(name.to_owned()), ..Self::time() }
     }
 
-    /// Creates a wait for a time. Its start and end are not set.
+    /// Creates a wait that only its deadline ends. `since` and `deadline` are `None`.
     pub(crate) fn time() -> Self {
         Self { signal: None, pending: None, since: None, deadline: None }
     }
@@ -90,7 +90,8 @@ impl Waiting {
     }
 }
 
-/// The end of a run, as the register stores it. All fields are the same on replay.
+/// The time and the result or error of a run that has ended, as the register stores them. All fields are the same on
+/// replay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) at: DateTime<Utc>,
@@ -126,12 +127,12 @@ impl Ended {
     }
 }
 
-/// Returns the name of the register's object beside a service.
+/// Returns the name of the Restate object that is the register of a service's runs.
 pub(crate) fn name(service: &str) -> String {
     format!("{service}.waiting")
 }
 
-/// The register's entry of a run.
+/// Access to a run's entry in the register, the Restate object that lists the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Register {
     object: String,
@@ -178,7 +179,7 @@ impl Register {
         request.call().await.map(|Stored(refusal)| refusal)
     }
 
-    /// Returns the address of a handler of this entry.
+    /// Returns the request target of a handler of the register, for the entry of this run.
     fn target(&self, handler: &str) -> RequestTarget {
         RequestTarget::object(self.object.clone(), self.run_id.clone(), handler)
     }

@@ -34,7 +34,7 @@ pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 /// Time that a tool has to end after it was told that it is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Type of the failure of an activity that could not start, or whose result cannot be stored. A retry would not help.
+/// Failure type of an activity that could not start, or whose result cannot be stored. Such an activity is not retried.
 pub(crate) const BROKEN: &str = "NeuronActivity";
 
 /// The input of an activity that calls the model on any worker.

@@ -87,7 +87,8 @@ pub struct TemporalDurableContext<W> {
     /// Names of the nested agents from the outermost to the agent of this run. Empty if the run does not belong to an
     /// agent inside a tool call.
     agents: Vec<String>,
-    /// Set if the records of model calls contain the request. `false` for an execution that an older release started.
+    /// `true` if the records of model calls contain the request. `false` for an execution that an older release
+    /// started.
     ///
     /// That release put a digest of the request into the id of a model's activity, and ran an agent inside a tool call
     /// as one activity.
@@ -134,7 +135,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         self
     }
 
-    /// Sets the version to which the run is pinned. It is passed to the agents inside tool calls.
+    /// Sets the version of the agent to which the run is pinned. The version is passed to the agents inside tool calls.
     pub(crate) fn pinned_to(self, agent_version: AgentVersion) -> Self {
         Self { agent_version, ..self }
     }

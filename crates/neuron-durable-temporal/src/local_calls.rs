@@ -30,7 +30,8 @@ pub(crate) struct LocalCall {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LocalCalls(Arc<Mutex<Table>>);
 
-/// The waiting calls, by the number of their tickets.
+/// The stored requests of model calls, by ticket number. A ticket number is the input of the local activity that makes
+/// the call.
 #[derive(Debug, Default)]
 struct Table {
     /// Number under which the next request will be stored. Numbers are unique in the process, so a run that is evicted

@@ -58,7 +58,8 @@ impl Drop for Hosted {
 pub(crate) struct Begun(BTreeMap<String, usize>);
 
 impl Begun {
-    /// Counts the start of the operation that an output line reports, and returns the text of the line.
+    /// Counts the line if it reports the start of an operation. Returns the line without the process id at its
+    /// beginning.
     pub(crate) fn count<'a>(&mut self, line: &'a str) -> &'a str {
         let (_, what) = line.split_once(": ").unwrap_or_default();
         if let Some(begun) = what.strip_suffix(" begins") {
