@@ -45,8 +45,8 @@ pub(crate) struct ModelRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
-    /// The recorded form of the request, which is stored with the response. `None` if an older release scheduled the
-    /// activity.
+    /// The request in the form that is stored in the history, together with the response. `None` if an older release
+    /// scheduled the activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked: Option<Asked>,
     /// Names of the nested agents from the outermost to the calling agent. Empty for a call of the outer agent.

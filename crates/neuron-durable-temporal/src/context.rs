@@ -140,8 +140,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Self { agent_version, ..self }
     }
 
-    /// Marks the context as the one of an agent inside a tool call. `agents` are the names of the nested agents from
-    /// the outermost to this agent.
+    /// Converts this context to the context of an agent inside the tool call `call`. `agents` are the names of the
+    /// nested agents from the outermost to this agent.
     pub(crate) fn nested(self, agents: Vec<String>, call: &ToolContext) -> Self {
         self.effects.restart_call(call);
         Self { agents, ..self }

@@ -126,7 +126,7 @@ impl<E: RequestExecutor> Server<E> {
         Ok(())
     }
 
-    /// Removes the register entry of a killed run, which could not register its end. An error is only logged.
+    /// Removes the register entry of a killed run. Such a run cannot remove its entry itself. An error is only logged.
     async fn remove_entry(&self, id: &str) {
         let url = format!("{}/services/{}/state", self.admin, register::name(&self.service));
         let body = json!({"object_key": id, "new_state": {}}).to_string();
@@ -177,7 +177,7 @@ impl<E: RequestExecutor> Server<E> {
         answer.read::<Rows<T>>().map(|rows| rows.rows).map_err(engine)
     }
 
-    /// Sends a request, and returns the response whatever its status is.
+    /// Sends a request, and returns the response. A response with an error status is not an error.
     async fn send(
         &self,
         method: Method,

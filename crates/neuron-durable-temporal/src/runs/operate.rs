@@ -37,7 +37,7 @@ const PATIENCE_IN_LIST: (Duration, Duration) = (Duration::from_secs(1), PATIENCE
 const AT_ONCE: usize = 16;
 
 /// Operates the runs of the task queue. The server's list of workflows may be a second behind. If the worker of a run
-/// does not answer, the run is listed without its wait.
+/// does not answer a query, the list has the run without the signal or time for which it waits.
 impl DurableRuns for AgentRuns {
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let query = format!("TaskQueue = {} AND WorkflowType = '{TYPE}'", quoted(&self.task_queue));
