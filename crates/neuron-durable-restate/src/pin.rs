@@ -53,8 +53,8 @@ impl Pin {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to `version`, which a journal record contains. Returns an error if code of this version may not
-    /// continue the run.
+    /// Pins the run to `version`, which a journal record contains. Returns an error if this code has another version
+    /// and may not continue the run.
     pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };
         self.check()

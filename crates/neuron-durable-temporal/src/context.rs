@@ -128,7 +128,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     /// Restores the tool results that the run recorded under [effect keys](neuron_types::Tool::effect_key) before this
     /// execution.
     ///
-    /// `start` is the input of this execution, which contains them.
+    /// `start` is the input of this execution, which contains these results.
     #[must_use]
     pub fn starting_from(self, start: &Start) -> Self {
         self.effects.restart(start);
