@@ -34,7 +34,7 @@ struct PlannedCall {
     digest: String,
     /// The request without the arguments of the call. A replay takes the arguments from the run.
     request: ToolRequest,
-    /// Set if the called tool is an agent. Plans of older releases do not have the field.
+    /// `true` if the called tool is an agent. Plans of older releases do not have the field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_agent: bool,
 }
@@ -92,7 +92,8 @@ impl Batch<'_> {
         results
     }
 
-    /// Returns the requests of the calls and their handlers, as they were when the batch began.
+    /// Returns the handler name and the request of each call. On replay they come from the journal, as they were when
+    /// the batch began.
     async fn requests(
         &self,
         journal: &Journal<'_, '_>,

@@ -60,13 +60,13 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     batches: AtomicUsize,
 }
 
-/// The kind of an invocation.
+/// The reason for an invocation. It begins a run, continues a run, or runs an agent inside a tool call.
 pub(crate) enum Beginning {
     /// Begins a run.
     Run,
     /// Continues a run of an earlier invocation.
     Resume { run_id: String, signals: Vec<Signal>, agent_version: Option<String> },
-    /// Runs an agent inside a tool call.
+    /// The invocation runs an agent that was called as a tool.
     Nested,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct Resume {
     pub(crate) agent_version: Option<String>,
 }
 
-/// The next invocation of a run. `None` until the run continues as new. Clones share it.
+/// The invocation that continues a run. `None` until the run continues as new. Clones share the value.
 #[derive(Clone, Default)]
 pub(crate) struct Continuation<'ctx>(Arc<Mutex<Option<Successor<'ctx>>>>);
 
@@ -89,8 +89,8 @@ impl<'ctx> Continuation<'ctx> {
         Err(DurableError::ContinueAsNew(invocation))
     }
 
-    /// Waits for the outcome of the run, and forwards signals to the next invocation meanwhile. Returns `None` if there
-    /// is no next invocation.
+    /// Waits for the outcome of the run, and forwards signals to the next invocation meanwhile. Returns `None` if the
+    /// run did not continue as new.
     pub(crate) async fn outcome(
         &self,
         ctx: &Context<'ctx>,

@@ -179,7 +179,8 @@ impl Service for RegisteredRuns {
     }
 }
 
-/// Returns the description of a service without handlers. Returns `None` if the name is invalid.
+/// Returns the discovery description of a service or virtual object, with an empty list of handlers. Returns `None` if
+/// the name is invalid.
 fn described(ty: discovery::ServiceType, name: &str) -> Option<discovery::Service> {
     Some(discovery::Service {
         ty,

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 /// Returns the request digest from the record of a model call. Returns an error if the record has none.
 pub(crate) fn of(record: &[u8]) -> Result<String, DurableError> {
-    /// The part of an old record that has the digest.
+    /// The only field of an old model call record that is read, the request digest.
     #[derive(Deserialize)]
     struct Kept {
         digest: String,

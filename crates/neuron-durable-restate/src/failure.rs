@@ -12,10 +12,10 @@ pub(crate) const CANCELLED: u16 = 409;
 /// HTTP status of the response to a signal for a run that has ended.
 pub(crate) const ENDED: u16 = 410;
 
-/// Text of the SDK's error if the invocation itself was cancelled.
+/// Text of the SDK's error if the current invocation, and not a child invocation, was cancelled.
 const OWN: &str = "cancelled";
 
-/// HTTP status of a tool's handler for a failure of the engine.
+/// HTTP status with which a tool's handler fails if Restate or this crate failed, and not the tool itself.
 pub(crate) const FAILED: u16 = 500;
 
 /// HTTP status of a tool's handler for a call that may have had its effect and must not run again.
@@ -26,8 +26,8 @@ pub(crate) fn cancelled() -> TerminalError {
     TerminalError::new_with_code(CANCELLED, OWN)
 }
 
-/// Returns the error with which a tool's handler ends if the invocation of the tool was cancelled. The different text
-/// keeps the parent run from taking it for its own cancellation.
+/// Returns the error with which a tool's handler ends if the invocation of the tool was cancelled. The text differs
+/// from the text for a cancelled run, so the parent run does not consider itself cancelled.
 pub(crate) fn call_cancelled() -> TerminalError {
     TerminalError::new_with_code(CANCELLED, "the call was cancelled")
 }

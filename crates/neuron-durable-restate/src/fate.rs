@@ -1,4 +1,4 @@
-//! The recorded end of an invocation ([`Fate`]).
+//! Records the reason for which an invocation must end, for example a cancellation ([`Fate`]).
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ pub(crate) struct Fate {
     cancelled: Arc<AtomicBool>,
     /// The first difference between the run and its journal.
     differs: Arc<OnceLock<DurableError>>,
-    /// The error of the engine that ended the run of an agent inside a tool call.
+    /// Text of the error of Restate or this crate that ended the run of an agent inside a tool call.
     failed: Arc<OnceLock<String>>,
 }
 
@@ -45,7 +45,7 @@ impl Fate {
         self.failed.get().map(String::as_str)
     }
 
-    /// Returns the difference between the run and its journal as text. Returns `None` if they fit.
+    /// Returns the difference between the run and its journal as text. Returns `None` if no difference was recorded.
     pub(crate) fn differs(&self) -> Option<String> {
         self.differs.get().map(ToString::to_string)
     }

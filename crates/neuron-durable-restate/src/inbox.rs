@@ -19,7 +19,8 @@ use serde_json::Value;
 use crate::journal::{Journal, longest};
 use crate::payload::Stored;
 
-/// Name of Restate's signal that carries the signals of a run.
+/// Name of the single Restate signal with which all signals of a run are sent. Its value contains the name of the
+/// signal.
 const CARRIER: &str = "neuron.signal";
 
 /// A signal to a run.
@@ -79,7 +80,8 @@ impl Inbox {
         self.lock().drain(..).collect()
     }
 
-    /// Puts the signals of [`drain`](Self::drain) back. Used if no new invocation continues the run.
+    /// Puts the signals that [`drain`](Self::drain) removed back into the queue. Called if no new invocation continues
+    /// the run.
     pub(crate) fn put_back(&self, signals: Vec<Signal>) {
         *self.lock() = signals.into();
     }
@@ -119,7 +121,7 @@ pub(crate) async fn forward_until<'ctx, T: Send + 'static>(
     }
 }
 
-/// The result of `work` or a signal.
+/// An event for which [`forward_until`] waits. It is the result of the parameter `work`, or a signal.
 enum Event<T> {
     Done(T),
     Signal(Signal),
@@ -141,7 +143,8 @@ fn next<'ctx>(ctx: &Context<'ctx>) -> Waiting<'ctx, Option<Signal>> {
 /// Result of the first of several futures that ended, with its index.
 type First<T> = Result<Option<(usize, Result<T, TerminalError>)>, TerminalError>;
 
-/// Returns the result of the first future. Fails if there was no future, which does not happen here.
+/// Returns the result of the future that ended first. Returns an error if there was no future, which does not happen in
+/// this module.
 fn ended<T>(first: First<T>) -> Result<T, TerminalError> {
     match first? {
         Some((_, ended)) => ended,

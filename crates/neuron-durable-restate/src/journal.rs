@@ -35,7 +35,7 @@ enum Opening {
     /// First record of a journal that an older release began. The record contains only the time, in milliseconds since
     /// 1970.
     Time(i64),
-    /// The time and the agent's version.
+    /// First record of a journal that the current release began.
     Versioned {
         /// Time at which the invocation began, in milliseconds since 1970.
         at: i64,
@@ -60,7 +60,7 @@ pub(crate) struct Journal<'a, 'ctx> {
     pin: Pin,
     /// Entry of the run in the register. `None` in the invocation of a tool.
     register: Option<Register>,
-    /// Set if an older release began the journal.
+    /// `true` if an older release began the journal.
     is_old: AtomicBool,
 }
 
@@ -145,7 +145,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.ctx
     }
 
-    /// Returns the version to which the run is pinned.
+    /// Returns the pin, which has the version to which the run is pinned and the version of this code.
     pub(crate) fn pin(&self) -> &Pin {
         &self.pin
     }
@@ -208,8 +208,10 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Sets the journal's clock to the current time, which is stored as a step. Used after a wait, because Restate does
-    /// not store the time at which a wait ended.
+    /// Stores the current time as a step, and sets the journal's clock to the stored time. On replay, reads the time
+    /// from the journal.
+    ///
+    /// Called after each wait, because Restate does not store the time at which a wait ended.
     pub(crate) async fn stamp(&self) -> Result<(), DurableError> {
         let name = format!("time/{}", self.stamps.fetch_add(1, SeqCst));
         let now = async { Ok(Utc::now().timestamp_millis().to_string().into_bytes()) };
@@ -251,7 +253,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.replaying.load(SeqCst)
     }
 
-    /// Counts entries of the journal, for the limit after which the run continues as new.
+    /// Adds `entries` to the number of journal entries. The run continues as new after a certain number of entries.
     pub(crate) fn count(&self, entries: usize) {
         self.steps.fetch_add(entries, SeqCst);
     }
@@ -281,12 +283,13 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         compared
     }
 
-    /// Returns the recorded end of the invocation, for use after the journal is dropped.
+    /// Returns the record of the reason for which the invocation must end, for use after the journal is dropped.
     pub(crate) fn fate(&self) -> Fate {
         self.fate.clone()
     }
 
-    /// Converts an error of Restate, and records a cancellation.
+    /// Converts an error of Restate. If the error reports that this invocation was cancelled, also records the
+    /// cancellation.
     pub(crate) fn failed(&self, error: &TerminalError) -> DurableError {
         if failure::is_cancellation(error) {
             self.fate.cancel();

@@ -11,9 +11,9 @@ use restate_sdk::errors::HandlerResult;
 /// Polls `work` until this process pauses for longer than `lease`. Then Restate may have called another process, so
 /// `work` is dropped and an error is returned.
 ///
-/// Restate has no request that returns the holder of an invocation. It gives up a process that does not respond for a
-/// certain time, which is longer than the lease. The length of a pause, by the clock of this process, is therefore
-/// enough to prove that this process still holds the invocation.
+/// Restate has no request that returns the process that holds an invocation. Restate gives up a process that does not
+/// respond for a certain time, which is longer than the lease. The length of a pause, by the clock of this process, is
+/// therefore enough to prove that this process still holds the invocation.
 pub(crate) async fn held<T>(
     lease: Duration,
     work: impl Future<Output = HandlerResult<T>> + Send,

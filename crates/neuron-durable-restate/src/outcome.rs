@@ -105,7 +105,7 @@ impl RunOutcome {
         }
     }
 
-    /// Leaves the conversation out if Restate would reject the outcome.
+    /// Removes the conversation if the JSON of the outcome is longer than [`LIMIT`].
     fn fit(&mut self) {
         let mut json = Vec::new();
         if stored_json::write(&mut json, &self).is_ok() && json.len() <= LIMIT {

@@ -7,7 +7,9 @@ use neuron_runtime::ChangedAgent;
 use neuron_types::DurableError;
 use serde_json::Value;
 
-/// First bytes of a step's record that also pins the run to another version. The version follows as a JSON string.
+/// First bytes of a step's JSON record if the record also pins the run to another version of the agent.
+///
+/// The whole record is `{"agent_version_now":VERSION,"record":RESULT}`.
 const CHANGE: &[u8] = br#"{"agent_version_now":"#;
 /// Bytes between the version and the step's own record in a record that begins with [`CHANGE`].
 const RECORD: &[u8] = br#","record":"#;
@@ -21,17 +23,18 @@ pub(crate) struct Pin {
     state: Mutex<State>,
 }
 
-/// The part of the pin that records of the journal change.
+/// The part of [`Pin`] that changes when a journal record with another version is read.
 #[derive(Debug, Default)]
 struct State {
     /// Version to which the run is pinned. `None` if the run is not pinned.
     pinned: Option<String>,
-    /// Version that was not written to the register of runs yet. `None` if there is no such version.
+    /// Version to which the run was pinned, until it is written to the register of runs. `None` if there is no such
+    /// version.
     news: Option<String>,
 }
 
 impl Pin {
-    /// Creates the pin of a run that is not pinned yet. `own` is the version of this code.
+    /// Creates the value for a run that is not pinned to a version yet. `own` is the version of this code.
     pub(crate) fn new(own: Option<String>, changed_agent: ChangedAgent) -> Self {
         Self { own, changed_agent, state: Mutex::default() }
     }
@@ -50,7 +53,8 @@ impl Pin {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to the version of a record. Fails if this code may not continue the run.
+    /// Pins the run to `version`, which a journal record contains. Returns an error if this code has another version
+    /// and may not continue the run.
     pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };
         self.check()
@@ -80,7 +84,8 @@ impl Pin {
         self.own.as_deref().filter(|_| may_change && self.differs())
     }
 
-    /// Returns the record of a step. If the record has a version, also [pins](Self::set) the run to that version.
+    /// Returns the result in `json`, the stored record of a step. If the record also has a version, [pins](Self::set)
+    /// the run to that version and removes the version from the returned JSON.
     pub(crate) fn read(&self, json: Bytes) -> Result<Bytes, DurableError> {
         let Some(rest) = json.strip_prefix(CHANGE) else {
             return Ok(json);
@@ -111,7 +116,8 @@ impl Pin {
     }
 }
 
-/// Adds a version to the record of a step, to pin the run to it. Returns the record unchanged without a version.
+/// Adds `version` to the JSON record of a step, so that the record pins the run to this version. Returns `record`
+/// unchanged if `version` is `None`.
 pub(crate) fn with_change(record: Vec<u8>, version: Option<&str>) -> Vec<u8> {
     let Some(version) = version else {
         return record;

@@ -18,15 +18,15 @@ use crate::payload::{Stored, Written};
 
 // The names of the object's handlers.
 
-/// Handler that returns the calls that wait for decisions.
+/// Name of the handler that returns the tool calls of a run that wait for approval.
 pub(crate) const PENDING: &str = "pending";
-/// Handler that stores the current wait of a run.
+/// Name of the handler that stores the signal, approval or time for which a run waits now.
 pub(crate) const SHOW: &str = "show";
 /// Handler that removes the current wait of a run, because the wait has ended.
 pub(crate) const HIDE: &str = "hide";
-/// Handler that stores the version of a run.
+/// Name of the handler that stores the version of the agent to which a run is pinned.
 pub(crate) const PIN: &str = "pin";
-/// Handler that stores the end of a run.
+/// Name of the handler that stores the time and the result or error of a run that has ended.
 pub(crate) const END: &str = "end";
 /// Handler that removes the entry of a run.
 pub(crate) const FORGET: &str = "forget";
@@ -35,11 +35,11 @@ pub(crate) const REFUSAL: &str = "refusal";
 
 // The keys of the object's state.
 
-/// Key of the current wait, a [`Waiting`].
+/// Key of the value that describes the current wait of the run, a [`Waiting`].
 pub(crate) const WAIT: &str = "pending";
 /// Key of the version of the agent to which the run is pinned.
 pub(crate) const VERSION: &str = "agent_version";
-/// Key of the end of the run, an [`Ended`].
+/// Key of the value that describes the end of the run, an [`Ended`].
 pub(crate) const ENDED: &str = "ended";
 
 /// Time for which an entry is kept after the end of its run, one day. It equals Restate's default for ended
@@ -67,17 +67,18 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Creates a wait for decisions on these calls. Its times are not set.
+    /// Creates a wait for decisions on these calls, which arrive as the signal `signal`. `since` and `deadline` are
+    /// `None`.
     pub(crate) fn approval(signal: &str, pending: &PendingApproval) -> Self {
         Self { pending: Some(pending.without_messages()), ..Self::signal(signal) }
     }
 
-    /// Creates a wait for a signal. Its times are not set.
+    /// Creates a wait for the signal `name`. `since` and `deadline` are `None`.
     pub(crate) fn signal(name: &str) -> Self {
         Self { signal: Some(name.to_owned()), ..Self::time() }
     }
 
-    /// Creates a wait for a time. Its start and end are not set.
+    /// Creates a wait that only its deadline ends. `since` and `deadline` are `None`.
     pub(crate) fn time() -> Self {
         Self { signal: None, pending: None, since: None, deadline: None }
     }
@@ -89,7 +90,8 @@ impl Waiting {
     }
 }
 
-/// The end of a run, as the register stores it. All fields are the same on replay.
+/// The time and the result or error of a run that has ended, as the register stores them. All fields are the same on
+/// replay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) at: DateTime<Utc>,
@@ -125,12 +127,12 @@ impl Ended {
     }
 }
 
-/// Returns the name of the register's object beside a service.
+/// Returns the name of the Restate object that is the register of a service's runs.
 pub(crate) fn name(service: &str) -> String {
     format!("{service}.waiting")
 }
 
-/// The register's entry of a run.
+/// Access to a run's entry in the register, the Restate object that lists the runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Register {
     object: String,
@@ -142,12 +144,12 @@ impl Register {
         Self { object: name(service), run_id: run_id.to_owned() }
     }
 
-    /// Stores the current wait of the run.
+    /// Stores the signal, approval or time for which the run waits now.
     pub(crate) fn show(&self, ctx: &Context<'_>, waiting: Waiting) {
         drop(ctx.request::<_, ()>(self.target(SHOW), Stored(waiting)).send());
     }
 
-    /// Removes the wait of the run.
+    /// Removes the stored wait of the run, because the wait has ended.
     pub(crate) fn hide(&self, ctx: &Context<'_>) {
         drop(ctx.request::<_, ()>(self.target(HIDE), ()).send());
     }
@@ -157,8 +159,8 @@ impl Register {
         drop(ctx.request::<_, ()>(self.target(PIN), Stored(version)).send());
     }
 
-    /// Stores the end of the run. Waits until it is stored, so that signals are rejected before anyone can read the
-    /// outcome.
+    /// Stores that the run has ended. Returns after the register has confirmed the request, so that signals are
+    /// rejected before anyone can read the outcome.
     pub(crate) async fn end(&self, ctx: &Context<'_>, ended: Ended) {
         let registered = ctx.request::<_, ()>(self.target(END), Stored(ended)).call().await;
         if let Err(error) = registered {
@@ -177,14 +179,14 @@ impl Register {
         request.call().await.map(|Stored(refusal)| refusal)
     }
 
-    /// Returns the address of a handler of this entry.
+    /// Returns the request target of a handler of the register, for the entry of this run.
     fn target(&self, handler: &str) -> RequestTarget {
         RequestTarget::object(self.object.clone(), self.run_id.clone(), handler)
     }
 }
 
-/// Reads a value of the entry. Returns `None` if the value is missing or cannot be parsed. In both cases the run still
-/// accepts signals.
+/// Reads the value under `key` from the register's entry of a run. Returns `None` if the value is missing or cannot be
+/// parsed.
 async fn read<T: DeserializeOwned>(
     ctx: &SharedObjectContext<'_>,
     key: &str,
@@ -219,12 +221,12 @@ pub(crate) async fn handle_refusal(
     })))
 }
 
-/// Stores a value of the entry.
+/// Stores a JSON value under `key` in the register's entry of a run.
 pub(crate) fn handle_set(ctx: &ObjectContext<'_>, key: &str, Written(json): Written) {
     ctx.set(key, Written(json));
 }
 
-/// Handles `hide`. Removes the wait.
+/// Handles `hide`. Removes the stored wait of a run, because the wait has ended.
 pub(crate) fn handle_hide(ctx: &ObjectContext<'_>) {
     ctx.clear(WAIT);
 }

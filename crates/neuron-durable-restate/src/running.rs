@@ -11,7 +11,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(crate) struct RunningTools(Arc<Mutex<HashMap<String, CancellationToken>>>);
 
 impl RunningTools {
-    /// Adds a call to the table until the returned guard is dropped. Dropping the guard also cancels the token.
+    /// Adds a tool call to the table of running calls, under its idempotency key. Returns the call's cancellation token
+    /// and a guard. Dropping the guard removes the call and cancels the token.
     pub(crate) fn enter(&self, key: &str) -> (CancellationToken, Entered) {
         let token = CancellationToken::new();
         self.lock().insert(key.to_owned(), token.clone());
@@ -31,7 +32,7 @@ impl RunningTools {
     }
 }
 
-/// Guard that keeps a running call in the table.
+/// Guard of a tool call in the table of running calls. Dropping the guard removes the call.
 #[derive(Debug)]
 pub(crate) struct Entered {
     tools: RunningTools,

@@ -68,7 +68,8 @@ impl<E: RequestExecutor> AgentRuns<E> {
         found.ok_or_else(|| RunsError::NotFound { id: id.to_owned() })
     }
 
-    /// Returns a run that has not ended. Fails with [`RunsError::Ended`] if the run has ended.
+    /// Requests a run from the server, and returns the run if it has not ended. Fails with [`RunsError::Ended`] if the
+    /// run has ended.
     async fn find_open(&self, id: &str) -> Result<Run, RunsError> {
         let run = self.find(id).await?;
         if !run.has_ended() {

@@ -62,7 +62,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         Ok(true)
     }
 
-    /// Removes the wait from the register, if it was stored.
+    /// Removes the wait from the register of runs. Does nothing if `shown` is `false`, because the wait was not stored.
     fn hide(&self, shown: bool) {
         // If the run differs from the journal, no command is sent. Restate would otherwise report the command instead
         // of the recorded reason.

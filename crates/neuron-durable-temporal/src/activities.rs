@@ -34,7 +34,7 @@ pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 /// Time that a tool has to end after it was told that it is cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Type of the failure of an activity that could not start, or whose result cannot be stored. A retry would not help.
+/// Failure type of an activity that could not start, or whose result cannot be stored. Such an activity is not retried.
 pub(crate) const BROKEN: &str = "NeuronActivity";
 
 /// The input of an activity that calls the model on any worker.
@@ -45,8 +45,8 @@ pub(crate) struct ModelRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
-    /// The recorded form of the request, which is stored with the response. `None` if an older release scheduled the
-    /// activity.
+    /// The request in the form that is stored in the history, together with the response. `None` if an older release
+    /// scheduled the activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked: Option<Asked>,
     /// Names of the nested agents from the outermost to the calling agent. Empty for a call of the outer agent.
@@ -158,7 +158,7 @@ impl AgentActivities {
         Err(broken(&DurableError::Other(text.into())))
     }
 
-    /// Calls the model with a request that waits in this process.
+    /// Calls the model with a request that the workflow has stored in the memory of this process.
     #[activity(name = "neuron_call_model_here")]
     pub(crate) async fn call_model_here(
         self: Arc<Self>,

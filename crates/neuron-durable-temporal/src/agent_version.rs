@@ -41,7 +41,7 @@ impl AgentVersion {
         self.in_memo(&Memo::default())
     }
 
-    /// Copies the memo of an earlier execution, and adds this version. Returns `None` if there is no version.
+    /// Returns a copy of an earlier execution's memo with this version added. Returns `None` if `self` has no version.
     pub(crate) fn in_memo(&self, earlier: &Memo) -> Option<MemoValues> {
         let mut memo = MemoValues::new();
         for (key, value) in &earlier.fields {

@@ -87,7 +87,8 @@ pub struct TemporalDurableContext<W> {
     /// Names of the nested agents from the outermost to the agent of this run. Empty if the run does not belong to an
     /// agent inside a tool call.
     agents: Vec<String>,
-    /// Set if the records of model calls contain the request. `false` for an execution that an older release started.
+    /// `true` if the records of model calls contain the request. `false` for an execution that an older release
+    /// started.
     ///
     /// That release put a digest of the request into the id of a model's activity, and ran an agent inside a tool call
     /// as one activity.
@@ -124,21 +125,23 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Restores the [effects](neuron_types::Tool::effect_key) of the previous execution from the start of this
+    /// Restores the tool results that the run recorded under [effect keys](neuron_types::Tool::effect_key) before this
     /// execution.
+    ///
+    /// `start` is the input of this execution, which contains these results.
     #[must_use]
     pub fn starting_from(self, start: &Start) -> Self {
         self.effects.restart(start);
         self
     }
 
-    /// Sets the version to which the run is pinned. It is passed to the agents inside tool calls.
+    /// Sets the version of the agent to which the run is pinned. The version is passed to the agents inside tool calls.
     pub(crate) fn pinned_to(self, agent_version: AgentVersion) -> Self {
         Self { agent_version, ..self }
     }
 
-    /// Marks the context as the one of an agent inside a tool call. `agents` are the names of the nested agents from
-    /// the outermost to this agent.
+    /// Converts this context to the context of an agent inside the tool call `call`. `agents` are the names of the
+    /// nested agents from the outermost to this agent.
     pub(crate) fn nested(self, agents: Vec<String>, call: &ToolContext) -> Self {
         self.effects.restart_call(call);
         Self { agents, ..self }

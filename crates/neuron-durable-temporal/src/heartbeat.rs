@@ -92,8 +92,9 @@ pub(crate) async fn while_held<T>(
 ///
 /// # Errors
 ///
-/// Returns a time if the task belongs to another worker. The time is the timeout of a workflow task, and the caller
-/// delays the next attempt by this time. The SDK cancels the activity before the delay is over.
+/// Returns a delay if the workflow task belongs to another worker. The caller must delay the next attempt of the
+/// activity by this time, which is the timeout of a workflow task. The SDK cancels the activity before the delay is
+/// over.
 pub(crate) async fn check_task(
     ctx: &ActivityContext,
     started: Option<SystemTime>,
@@ -123,7 +124,7 @@ pub(crate) async fn check_task(
     }
 }
 
-/// The claim of this process to an activity.
+/// Confirms with the server that this process still holds an activity, and stores the time of the last confirmation.
 struct Claim {
     client: Client,
     task_token: Vec<u8>,
@@ -159,9 +160,11 @@ impl Claim {
         }
     }
 
-    /// Handles the response "not found" to a heartbeat. Within the lease it means that the run has ended, and the
-    /// result is `Ok`. The SDK then cancels the activity, and the tool has time to end. After the lease, returns an
-    /// error, because another worker may have the activity.
+    /// Handles the response "not found" to a heartbeat. Returns `Ok` within the heartbeat timeout since the last
+    /// confirmation, because the response then means that the run has ended. The SDK cancels the activity, and the tool
+    /// has time to end.
+    ///
+    /// Returns an error after that time, because another worker may have the activity.
     fn not_found(&self) -> Result<(), DurableError> {
         let proven = *self.proven.lock().unwrap_or_else(PoisonError::into_inner);
         if proven.is_some_and(|proven| proven.age() < self.lease) {

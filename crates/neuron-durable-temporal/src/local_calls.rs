@@ -14,7 +14,7 @@ pub(crate) struct LocalCall {
     /// Cache control of the request, which is not part of [`CompletionRequest`].
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
-    /// The recorded form of the request, which is stored with the response.
+    /// The request in the form that is stored in the history, together with the response.
     pub(crate) asked: Asked,
     /// Names of the agents around the call, as in [`AgentPath`](neuron_types::AgentPath).
     pub(crate) agents: Vec<String>,
@@ -30,17 +30,19 @@ pub(crate) struct LocalCall {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LocalCalls(Arc<Mutex<Table>>);
 
-/// The waiting calls, by the number of their tickets.
+/// The stored requests of model calls, by ticket number. A ticket number is the input of the local activity that makes
+/// the call.
 #[derive(Debug, Default)]
 struct Table {
-    /// Number of the next ticket. Numbers are unique in the process, so a run that is evicted from the cache removes
-    /// only its own calls.
+    /// Number under which the next request will be stored. Numbers are unique in the process, so a run that is evicted
+    /// from the cache removes only its own calls.
     next: u64,
     waiting: HashMap<u64, Arc<LocalCall>>,
 }
 
 impl LocalCalls {
-    /// Stores a call for its activity until the returned ticket is dropped.
+    /// Stores the request of a model call, which its local activity reads by the number of the returned ticket.
+    /// Dropping the ticket removes the request.
     pub(crate) fn leave(&self, call: LocalCall) -> Ticket {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = table.next;
@@ -49,14 +51,15 @@ impl LocalCalls {
         Ticket { calls: self.clone(), number }
     }
 
-    /// Returns the call of a ticket, and keeps it for another attempt. Returns `None` if the ticket was dropped.
+    /// Returns the request that is stored under the ticket number `ticket`. The request stays stored for another
+    /// attempt. Returns `None` if the [`Ticket`] was dropped.
     pub(crate) fn get(&self, ticket: u64) -> Option<Arc<LocalCall>> {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         table.waiting.get(&ticket).cloned()
     }
 }
 
-/// Keeps a call in the table. Dropping the ticket removes the call.
+/// Guard of a stored request of a model call. Dropping the guard removes the request.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     calls: LocalCalls,

@@ -66,13 +66,14 @@ pub struct Mailbox {
     signals: Queues,
     waits: Waits,
     next_state: Option<Value>,
-    /// Set if a local activity returned a result in the current workflow task. The result is not in the history until
-    /// the task ends.
+    /// `true` if a local activity returned a result in the current workflow task. The server receives the result only
+    /// when the task ends.
     has_unkept_answer: bool,
-    /// Set if this worker cannot continue the run, for example because the agent's steps differ from the history. The
-    /// workflow task then fails with this text.
+    /// Reason why this worker cannot continue the run, for example because the agent's steps differ from the history.
+    /// The workflow task then fails with this text. `None` if the worker can continue.
     stalled: Option<String>,
-    /// Set if an error of the engine ended the run of an agent inside a tool call.
+    /// Text of the error of Temporal or this crate that ended the run of an agent inside a tool call. `None` if there
+    /// is no such error.
     failure: Option<String>,
 }
 

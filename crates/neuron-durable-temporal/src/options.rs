@@ -186,7 +186,7 @@ impl TemporalOptions {
     }
 
     /// Returns the maximum size in bytes of a run's result and of the state of a new execution. With a payload store
-    /// there is no limit.
+    /// there is no limit, and the result is `usize::MAX`.
     pub(crate) fn state_limit(&self) -> usize {
         match self.payload_store {
             Some(_) => usize::MAX,

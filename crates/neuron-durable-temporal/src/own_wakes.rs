@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::thread::{self, ThreadId};
 
-/// Polls a future, and polls it again immediately if its own thread woke it during the poll. Other wakes are passed to
-/// the SDK.
+/// Polls a future, and polls it again immediately if the polling thread woke the future during the poll. All other
+/// wakes are passed to the SDK.
 pub(crate) async fn with_own_wakes<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let wakes = Arc::new(OwnWakes::default());
@@ -37,7 +37,7 @@ struct OwnWakes(Mutex<State>);
 struct State {
     /// The thread that is polling the future. `None` between two polls.
     polled_by: Option<ThreadId>,
-    /// Set if that thread woke the future during the current poll.
+    /// `true` if the thread that is polling the future also woke it during the current poll.
     is_woken: bool,
     /// The SDK's waker, for all other wakes.
     outer: Option<Waker>,
@@ -48,13 +48,14 @@ impl OwnWakes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Prepares for a poll by the current thread.
+    /// Stores the current thread as the polling thread, and `outer` as the SDK's waker for all wakes except those by
+    /// this thread during the poll.
     fn begin(&self, outer: &Waker) {
         let polled_by = Some(thread::current().id());
         *self.lock() = State { polled_by, is_woken: false, outer: Some(outer.clone()) };
     }
 
-    /// Ends the poll. Returns `true` if the polling thread woke the future meanwhile.
+    /// Ends the poll that is in progress. Returns `true` if the polling thread woke the future during that poll.
     fn end(&self) -> bool {
         let mut state = self.lock();
         state.polled_by = None;

@@ -69,7 +69,7 @@ pub async fn replay_history(
     })
 }
 
-/// The part of a history that is needed to check that the history has events.
+/// The only field of a history that is parsed to check that the history has events.
 #[derive(serde::Deserialize)]
 struct Events {
     events: Vec<serde::de::IgnoredAny>,

@@ -22,7 +22,7 @@ pub(crate) fn summary(signal: &str) -> Option<String> {
 pub(crate) struct Waits {
     /// The current wait. `None` if the run does not wait.
     pub(crate) now: Option<Wait>,
-    /// The signals whose last wait for decisions ended without a decision, each with the time of that end.
+    /// Names of the signals whose last wait for decisions ended without a decision, each with the end of that wait.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ended: BTreeMap<String, DateTime<Utc>>,
 }

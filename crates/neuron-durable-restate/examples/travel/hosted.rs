@@ -53,12 +53,13 @@ impl Drop for Hosted {
     }
 }
 
-/// Number of starts of each operation.
+/// Number of times that each operation has started, by the operation's name.
 #[derive(Default)]
 pub(crate) struct Begun(BTreeMap<String, usize>);
 
 impl Begun {
-    /// Counts a line, and returns what happened.
+    /// Counts the line if it reports the start of an operation. Returns the line without the process id at its
+    /// beginning.
     pub(crate) fn count<'a>(&mut self, line: &'a str) -> &'a str {
         let (_, what) = line.split_once(": ").unwrap_or_default();
         if let Some(begun) = what.strip_suffix(" begins") {

@@ -42,7 +42,7 @@ pub(super) struct Entry {
     waiting: Option<Waiting>,
     agent_version: Option<String>,
     ended: Option<Ended>,
-    /// Set if a part of the entry cannot be parsed.
+    /// Error text if a part of the entry cannot be parsed. `None` if all of the entry was parsed.
     unreadable: Option<String>,
 }
 
@@ -63,7 +63,7 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if a scheduled call will remove the entry.
+    /// Returns `true` if Restate will remove the entry by a scheduled call, so this client need not remove it.
     pub(super) fn is_removed_later(&self) -> bool {
         self.ended.is_some()
     }
@@ -81,8 +81,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Groups invocations to runs, and returns the runs, the oldest first. `rows` must be ordered by their number in
-    /// the run.
+    /// Groups invocations by run, and returns the runs, the oldest first. In `rows`, the invocations of each run must
+    /// be in the order in which they continue each other. `entry` returns the register entry of a run's id.
     pub(super) fn all(rows: Vec<Row>, mut entry: impl FnMut(&str) -> Entry) -> Vec<Self> {
         let (firsts, others): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| row.handler == RUN);
@@ -163,7 +163,7 @@ impl Run {
         rows.into_iter().find(|row| row.stands_still())
     }
 
-    /// Sets the status, the reason and the usage of a run that has ended.
+    /// Sets the status, the reason and the token usage in the summary of a run that has ended.
     fn end_of(&self, summary: &mut RunSummary, outcome: serde_json::Result<Option<RunOutcome>>) {
         if let Some(failure) = &self.first.completion_failure {
             let is_cancelled = failure.starts_with("[409");

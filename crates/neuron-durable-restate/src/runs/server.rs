@@ -105,7 +105,8 @@ impl<E: RequestExecutor> Server<E> {
         Ok(runs)
     }
 
-    /// Adds the failures of paused invocations, which the server stores only in its events.
+    /// Adds to the rows of paused invocations the failures that paused them. The server stores these failures only in
+    /// its table of events.
     async fn explain_pauses(&self, rows: &mut [Row]) -> Result<(), RunsError> {
         let paused: Vec<&mut Row> = rows.iter_mut().filter(|row| row.is_paused()).collect();
         if paused.is_empty() {
@@ -125,7 +126,7 @@ impl<E: RequestExecutor> Server<E> {
         Ok(())
     }
 
-    /// Removes the register entry of a killed run, which could not register its end. An error is only logged.
+    /// Removes the register entry of a killed run. Such a run cannot remove its entry itself. An error is only logged.
     async fn remove_entry(&self, id: &str) {
         let url = format!("{}/services/{}/state", self.admin, register::name(&self.service));
         let body = json!({"object_key": id, "new_state": {}}).to_string();
@@ -176,7 +177,7 @@ impl<E: RequestExecutor> Server<E> {
         answer.read::<Rows<T>>().map(|rows| rows.rows).map_err(engine)
     }
 
-    /// Sends a request, and returns the response whatever its status is.
+    /// Sends a request, and returns the response. A response with an error status is not an error.
     async fn send(
         &self,
         method: Method,

@@ -132,7 +132,8 @@ async fn killed_workers_resume_runs_of_nested_agents() {
     check_killed_workers(test, plan, 12).await;
 }
 
-/// Kills workers that serve the runs of a plan. Checks that there are at least `kills` kills.
+/// Runs the crash tests of `plan`, which kill processes that serve the agent. Checks that at least `kills` processes
+/// were killed.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
     // A child process uses the server of the test.
     let server = match neuron_conformance::child_process::task() {

@@ -10,7 +10,8 @@ use crate::scene::Scene;
 /// A script of four responses with parallel tools, and a tool that asks for a retry. The run takes about two seconds.
 const SCRIPT: &str = "once:1:150 again:2:150,once:3:150,pure:4:150 fussy:5:50";
 
-/// Checks the result and the effects of a run after `kills` kills.
+/// Checks the result and the effects of a run whose process was killed `kills` times. `context` is added to failure
+/// messages.
 #[track_caller]
 fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
     let context = format!("{context}: {:#?}", scene.effects());

@@ -9,9 +9,9 @@ use crate::model::Effects;
 use crate::proxy::Proxy;
 use crate::scene::Scene;
 
-/// Starts a run, and stops the process when a line is in the log. Resumes the process after another process has ended
-/// the run. Checks that the resumed process has no further effects. Returns the result, or `None` if no server is
-/// available.
+/// Runs `script`, and stops the process with `SIGSTOP` when the tests' log contains `line`. Resumes the process after
+/// another process has ended the run. Checks that the resumed process has no further effects. `model_millis` is the
+/// delay of each model response. Returns the result, or `None` if no server is available.
 async fn stopped_at(line: &str, script: &str, model_millis: u64) -> Option<(Scene, AgentResult)> {
     let server = RestateServer::or_skip_with(&[
         ("RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL", "1s"),

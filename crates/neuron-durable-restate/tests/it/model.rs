@@ -21,7 +21,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// Scripts of the nested agent for the calls `helper:0` and `helper:1`.
+/// Scripts of the nested agent, for the calls `helper:0` and `helper:1`. Each word `tool:number:milliseconds` is one
+/// turn with one tool call.
 const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
 /// The file in which all processes log their effects.
@@ -46,7 +47,7 @@ impl Effects {
     }
 }
 
-/// Settings of the model beside its script.
+/// Settings of the scripted model that are not in its script.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moods {
     /// Delay of each response in milliseconds.
@@ -189,7 +190,8 @@ impl ToolDyn for Effectful {
     }
 }
 
-/// Returns the tools, and a nested agent with this system prompt.
+/// Returns the tools of the tests, which include the nested agent `helper`. The parameter `helper` is the system prompt
+/// of that agent.
 pub(crate) fn tools(effects: &Effects, helper: &str) -> Arc<ToolRegistry> {
     let mut tools = ToolRegistry::new();
     for (name, effect) in [

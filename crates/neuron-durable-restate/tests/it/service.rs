@@ -227,7 +227,7 @@ impl DurableAgent for Agent {
     }
 }
 
-/// Executes the steps in the second line of the script.
+/// Executes the steps `todo`, the second line of the script, before the agent's loop begins.
 async fn before(
     todo: Option<&str>,
     durability: &Durability<'_>,

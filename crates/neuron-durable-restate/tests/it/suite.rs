@@ -212,7 +212,7 @@ impl DurableEngine for Restate {
         u64::try_from(bytes).ok()
     }
 
-    /// Returns `false`, because each tool runs in a handler of its own.
+    /// Returns `false`, because each tool runs in a handler of its own and not inside its scope in the agent's process.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }

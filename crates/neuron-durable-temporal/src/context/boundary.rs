@@ -38,12 +38,13 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         SendWrapper::new(keep_answers(&self.ctx)).await
     }
 
-    /// Records that a local activity returned a result.
+    /// Records that a local activity returned a result, which the server has not received yet.
     pub(super) fn answer_came(&self) {
         self.ctx.state_mut(|state| state.mailbox_mut().set_unkept_answer(true));
     }
 
-    /// Records that the workflow task ended, because the run waited for a timer or an activity.
+    /// Records that the server has all results of local activities. A wait for a timer or an activity ended the
+    /// workflow task, and the worker sent the results.
     pub(super) fn answers_are_kept(&self) {
         self.ctx.state_mut(|state| state.mailbox_mut().set_unkept_answer(false));
     }

@@ -53,7 +53,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         record.into_llm()
     }
 
-    /// Calls the model in a local activity of this worker.
+    /// Calls the model in a local activity of this worker. `id` is the id of the activity, and `asked` is the form of
+    /// the request that is stored in the history.
     async fn call_here(
         &self,
         request: RequestRef<'_>,
@@ -90,7 +91,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         answered.map_err(|error| failed(&error, limit))
     }
 
-    /// Calls the model in an activity that any worker of the queue can run.
+    /// Calls the model in an activity that any worker of the queue can run. `id` is the id of the activity, and `asked`
+    /// is the form of the request that is stored in the history.
     async fn call_anywhere(
         &self,
         request: RequestRef<'_>,

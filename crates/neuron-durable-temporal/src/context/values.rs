@@ -35,7 +35,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 }
 
-/// Converts the error of the activity.
+/// Converts the error of the local activity that records a value.
 fn failed(error: ActivityExecutionError) -> DurableError {
     match &error {
         ActivityExecutionError::Cancelled(_) => DurableError::Cancelled,

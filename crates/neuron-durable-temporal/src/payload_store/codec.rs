@@ -20,8 +20,8 @@ use super::PayloadStore;
 /// Payloads with more bytes than this are moved to the store, 128 KiB.
 const LONG: usize = 128 * 1024;
 
-/// Time for which a worker retries a failing store. If it gave up earlier, a response of the model or a result of a
-/// tool would have to be produced again.
+/// Time for which a worker retries a failing store. After this time the worker gives up, and the model call or tool
+/// call whose result was to be stored is made again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Pause before the first retry. Each further pause is twice as long.
@@ -104,7 +104,8 @@ impl RetryingStore {
         self.tries(|| self.store.get(key)).await
     }
 
-    /// Repeats an operation until it succeeds. Returns the last error when the pauses add up to `patience`.
+    /// Repeats an operation until it succeeds. Returns the last error if the pauses between the attempts already add up
+    /// to `self.patience`.
     async fn tries<T, F>(&self, attempt: impl Fn() -> F) -> Result<T, BoxError>
     where
         F: Future<Output = Result<T, BoxError>>,
@@ -178,7 +179,8 @@ async fn put(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxErr
     Ok(Payload { metadata, data: key.into_bytes(), ..Payload::default() })
 }
 
-/// Reads the payload that a key replaces, and checks its digest.
+/// Reads the original payload from the store, and checks its digest. The data of `payload` is the key of the original
+/// payload.
 async fn get(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxError> {
     let key = std::str::from_utf8(&payload.data)?;
     // The key may become a file name, so a key that is not a hexadecimal digest is rejected.

@@ -22,7 +22,7 @@ pub(super) struct End {
     pub(super) status: RunStatus,
     /// Text of the error. `None` if the run ended with a result or was cancelled.
     pub(super) reason: Option<String>,
-    /// The failure that the run's workflow stored. `None` if the run did not fail by itself.
+    /// The failure that the run's workflow stored. `None` if the run ended with a result, or the server ended the run.
     pub(super) failure: Option<Box<RunFailure>>,
     /// Tokens that the run used. `None` if the run did not end with a result.
     pub(super) usage: Option<TokenUsage>,

@@ -16,12 +16,12 @@ use crate::wait::summary;
 
 /// Number of events in one page of the history.
 const PAGE: i32 = 100;
-/// Maximum number of pages that are read.
+/// Maximum number of history pages that are read to find the timer of a wait.
 const PAGES: usize = 10;
 
 impl AgentRuns {
-    /// Returns the time at which the deadline of a wait for decisions passed, if the run has not handled the deadline
-    /// yet. Returns `None` otherwise. The time is read from the history.
+    /// Returns the time at which the timer of a wait for decisions fired, if the run has not handled the timer yet.
+    /// Returns `None` in any other case. The time is read from the history.
     ///
     /// Without this check a late signal would still be accepted, because a signal takes precedence over a timer that
     /// fired in the same task.

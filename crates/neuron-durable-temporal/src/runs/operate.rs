@@ -29,14 +29,15 @@ pub(super) const TYPE: &str = "neuron_agent";
 /// Maximum time for the answer of a worker to a single query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum times for one answer and for all answers together, when runs are listed.
+/// Time limits for the queries to workers when runs are listed. The first is for one query, the second for all queries
+/// together.
 const PATIENCE_IN_LIST: (Duration, Duration) = (Duration::from_secs(1), PATIENCE);
 
 /// Number of runs that are read concurrently for a list.
 const AT_ONCE: usize = 16;
 
 /// Operates the runs of the task queue. The server's list of workflows may be a second behind. If the worker of a run
-/// does not answer, the run is listed without its wait.
+/// does not answer a query, the list has the run without the signal or time for which it waits.
 impl DurableRuns for AgentRuns {
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let query = format!("TaskQueue = {} AND WorkflowType = '{TYPE}'", quoted(&self.task_queue));

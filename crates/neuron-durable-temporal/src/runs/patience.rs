@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 /// Limits the time for a single query, or for all queries of a list.
 #[derive(Debug)]
 pub(super) struct Patience {
-    /// Maximum time for one answer.
+    /// Maximum time to wait for the answer to one query.
     each: Duration,
-    /// Deadline for all answers together.
+    /// Time after which no query is waited for any more.
     end: Instant,
     /// Set if a worker has answered a query.
     has_answer: AtomicBool,
@@ -18,7 +18,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Creates a limit of `each` for one answer, and of `all` for all answers from now on.
+    /// Creates a time limit of `each` for one query, and of `all` for all queries together, counted from now.
     pub(super) fn new(each: Duration, all: Duration) -> Self {
         let end = Instant::now() + all;
         Self { each, end, has_answer: AtomicBool::new(false), is_silent: AtomicBool::new(false) }
@@ -33,7 +33,7 @@ impl Patience {
         }
     }
 
-    /// Waits for an answer. Returns `None` if there is no answer in time.
+    /// Waits for a worker's answer to a query. Returns `None` if no answer arrives within the time limit.
     pub(super) async fn wait<T>(&self, answer: impl Future<Output = T>) -> Option<T> {
         let answer = tokio::time::timeout(self.left(), answer).await.ok();
         let heard = if answer.is_some() { &self.has_answer } else { &self.is_silent };

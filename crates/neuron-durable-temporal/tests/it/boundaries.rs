@@ -111,7 +111,7 @@ fn calls(file: &Path) -> Vec<String> {
     std::fs::read_to_string(file).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// Returns a model whose responses have this many bytes, and the counter of its calls.
+/// Returns a model whose responses have `bytes` bytes each, and a counter of the calls to the model.
 fn counting(bytes: usize) -> (Model, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();

@@ -31,8 +31,8 @@ fn histories() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
 }
 
-/// Returns a committed history. With `NEURON_WRITE_HISTORIES=1`, a history whose name starts with `asked` is written
-/// again.
+/// Reads a committed history from its file. With `NEURON_WRITE_HISTORIES=1`, a history whose name starts with `asked`
+/// is first replaced by the result of `write`.
 async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     let file = histories().join(format!("{name}.json"));
     let writes = std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1");
@@ -44,7 +44,7 @@ async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     std::fs::read(&file).unwrap()
 }
 
-/// Runs the scenario, and returns the history of the run.
+/// Runs the crash scenario of the public test suite on a server, and returns the history of the run.
 async fn run_scenario(name: &str, options: TemporalOptions) -> Vec<u8> {
     let bench = TestContext::new(name, &options).await.expect("a server, to write histories");
     let directory = tempfile::tempdir().unwrap();

@@ -95,7 +95,8 @@ async fn killed_workers_resume_runs_of_nested_agents() {
     check_killed_workers("crash::killed_workers_resume_runs_of_nested_agents", plan, 6).await;
 }
 
-/// Kills workers that host the runs of a plan. Checks that there are at least `kills` kills.
+/// Runs the crash tests of `plan`, which kill workers that host the agent. Checks that at least `kills` workers were
+/// killed.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
     let place = async || {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap();

@@ -324,7 +324,7 @@ pub(crate) fn context() -> ToolContext {
     }
 }
 
-/// Returns a result with this response, for an agent without a loop.
+/// Returns the result of an agent that calls no model. `response` is the text of the result.
 pub(crate) fn said(response: String) -> Result<AgentResult, LoopError> {
     Ok(AgentResult {
         response,

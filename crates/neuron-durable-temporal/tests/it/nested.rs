@@ -45,7 +45,8 @@ fn model() -> Model {
 
 type Calls = Arc<Mutex<Vec<&'static str>>>;
 
-/// Returns the tools and the cashier with this system prompt. The tool `pay` takes `pause`.
+/// Returns the tools of the tests, including the nested agent `cashier` with the system prompt `prompt`. Each call of
+/// `pay` or `wire` is added to `calls` and lasts for `pause`.
 fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for name in ["pay", "wire"] {
@@ -67,8 +68,8 @@ fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
     tools
 }
 
-/// Runs the agent, and checks that it pays once. The approval may take `timeout`, and the id of the run has at least
-/// `length` bytes.
+/// Runs the agent, and checks that the agent pays once. `timeout` is the maximum time to wait for the approval. The id
+/// of the run has at least `length` bytes.
 async fn check_paid_once(name: &str, length: usize, timeout: Duration) {
     let options = options();
     let Some(bench) = TestContext::new(name, &options).await else { return };

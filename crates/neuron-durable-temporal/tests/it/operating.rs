@@ -53,7 +53,7 @@ fn declared() -> ToolRegistry {
     wires(&Wired::default())
 }
 
-/// The arguments and the idempotency key of each tool call.
+/// Records the arguments and the idempotency key of each tool call.
 type Wired = Arc<Mutex<Vec<(Value, String)>>>;
 
 fn wires(wired: &Wired) -> ToolRegistry {
@@ -156,8 +156,8 @@ async fn operations_on_an_unknown_run_return_not_found() {
     assert_eq!(bench.runs.list().await.unwrap(), []);
 }
 
-/// An agent that misses a signal and decisions at their deadlines. It then waits for another signal, and for the first
-/// signal again.
+/// An agent whose waits for a signal and for decisions both end at their deadlines. The agent then waits for another
+/// signal, and for the first signal again.
 fn misses(
     _: Start,
     context: Durability<'_>,

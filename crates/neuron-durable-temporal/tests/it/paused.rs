@@ -16,7 +16,7 @@ use serde_json::json;
 
 use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
 
-/// The place at which a worker waits for its file and is stopped.
+/// The operation at which a worker is stopped. The worker waits there until the file `go on` exists.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Place {
     Model,
@@ -30,7 +30,7 @@ enum Place {
 struct Site {
     name: String,
     folder: PathBuf,
-    /// The place at which the worker waits. `None` if it never waits.
+    /// The operation at which the worker waits and is stopped. `None` if the worker never waits.
     place: Option<Place>,
 }
 
@@ -47,7 +47,7 @@ impl Site {
         log.lines().filter(|line| line.starts_with(run)).map(str::to_owned).collect()
     }
 
-    /// Reports the place. Returns `true` if the worker has to wait there.
+    /// Returns `true` if the worker has to wait at this place, and then also reports the place to the parent process.
     fn reaches(&self, place: Place) -> bool {
         let waits = self.place == Some(place) && !self.may_go_on();
         if waits {
@@ -107,7 +107,7 @@ fn first_message(request: &CompletionRequest) -> String {
     request.messages.first().unwrap().text()
 }
 
-/// An agent whose `extend_context`, which the activity of a tool calls, is a place.
+/// An agent whose worker may be stopped in `extend_context`, which the activity of a tool calls before the tool.
 struct HandsOn(Agent, Site);
 
 impl DurableAgent for HandsOn {
@@ -134,8 +134,8 @@ fn signal(name: &str, process: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// Stops a worker at a place, lets another worker end the run, and resumes the first worker. Returns the operations
-/// that each worker started, and the response. Returns `None` if no server is available.
+/// Stops a worker at the operation `place`, lets another worker end the run, and resumes the first worker. Returns the
+/// operations that each worker started, and the response. Returns `None` if no server is available.
 async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<String>, String)> {
     if let Some(task) = child_process::task() {
         let (address, queue, site): (String, String, Site) = serde_json::from_str(&task).unwrap();

@@ -13,7 +13,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 use crate::host::{Model, TestContext, options, said};
 
-/// A subscriber that keeps this crate's events at level INFO.
+/// A `tracing` subscriber that stores this crate's events at level INFO as text.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<String>>>);
 

@@ -134,7 +134,7 @@ impl DurableEngine for Temporal {
         u64::try_from(history.len()).ok()
     }
 
-    /// Returns `false`, because each tool runs in an activity.
+    /// Returns `false`, because each tool runs in an activity and not inside its scope in the agent's process.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }
