@@ -67,7 +67,7 @@ struct State {
     has_ended_loops: bool,
     /// Error of an earlier step that could not return it. The next step returns it.
     failure: Option<DurableError>,
-    /// Progress of the replay, for the log.
+    /// Progress of the replay, which is reported as `tracing` events.
     progress: Progress,
 }
 

@@ -108,7 +108,8 @@ fn rows(path: &Path) -> Vec<String> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// Returns the tables and indexes, without the count of commits, which version 1 does not have.
+/// Returns the SQL of the tables and indexes. The table that counts commits is left out, because version 1 does not
+/// have it.
 fn schema(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT sql FROM sqlite_schema

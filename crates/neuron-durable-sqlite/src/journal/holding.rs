@@ -29,8 +29,8 @@ pub(crate) struct Place {
     pub(super) opened: Opened,
 }
 
-/// The opened run and its epoch, which counts how often the run was opened. Only the context with the latest epoch may
-/// write. Nested journals share the [`Opened`] value of the outermost run.
+/// The opened run and its epoch, which is incremented when the run is opened, retried or revived. Only the context with
+/// the latest epoch may write. Nested journals share the [`Opened`] value of the outermost run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) run: i64,

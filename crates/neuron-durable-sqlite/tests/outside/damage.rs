@@ -19,7 +19,7 @@ struct Begun {
     _folder: TempDir,
     path: PathBuf,
     work: Work,
-    /// The database file, which also has the contents of the log.
+    /// The bytes of the database file, after the write-ahead log was moved into it.
     database: Vec<u8>,
     /// The messages of an uninterrupted run.
     messages: Vec<Message>,
@@ -47,7 +47,7 @@ enum WentOn {
 }
 
 impl Begun {
-    /// Writes these bytes as the database, without a log.
+    /// Writes these bytes as the database file, and deletes the write-ahead log and the witness file.
     fn put(&self, bytes: &[u8]) {
         for ending in ["-wal", "-shm", "-witness"] {
             let _ = fs::remove_file(beside(&self.path, ending));
