@@ -112,7 +112,7 @@ pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> rusqlite::Res
     Ok(connection)
 }
 
-/// Opens another connection to a database that [`open`] has checked.
+/// Opens another connection, which can also write, to a database that [`open`] has checked.
 pub(crate) fn open_another(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     // The connection is not opened as read-only, because readers also write to the index of the log.
     connect(path, options, OpenFlags::empty())

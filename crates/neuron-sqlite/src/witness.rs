@@ -1,9 +1,9 @@
 //! The witness of a database ([`Witness`]), which is a small file that detects the loss of commits.
 //!
-//! If the log of a database is missing, cut or changed, SQLite silently ignores its lost part. If the database is
-//! missing, SQLite creates a new one. Therefore every write increments a commit number in the table `neuron_commits`.
-//! After a synced commit, the writer notes this number in the witness. A database with a lower number than its witness
-//! has lost commits.
+//! If the write-ahead log of a database is missing, cut or changed, SQLite silently ignores the lost part of the log.
+//! If the database is missing, SQLite creates a new one. Therefore every write increments a commit number in the table
+//! `neuron_commits`. After a synced commit, the writer notes this number in the witness. A database with a lower number
+//! than its witness has lost commits.
 //!
 //! Without a loss, the number in the witness is at most the number in the database. If the process or the machine stops
 //! between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync by
@@ -198,7 +198,8 @@ fn number(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(select.query_row([], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// Formats a line with a number and its complement, which reveals a damaged digit.
+/// Formats a line of the witness file with a commit number and the complement of that number. The complement reveals a
+/// damaged digit.
 fn line(number: u64) -> String {
     format!("commit {number:020}, complement is {:020}\n", u64::MAX - number)
 }
