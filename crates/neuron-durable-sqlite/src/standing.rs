@@ -38,7 +38,8 @@ pub(crate) enum Wait<'a> {
     Unanswered(&'a StepRow),
 }
 
-/// The record of a wait for a signal. `ok` is empty if the wait ended at its deadline.
+/// The record of a wait for a signal. `ok` contains the received signal, or is empty if the wait ended at its deadline.
+/// `ok` is `None` if the wait failed.
 #[derive(Deserialize)]
 struct Received {
     #[serde(default)]
@@ -56,7 +57,7 @@ pub(crate) fn is_unanswered(step: &StepRow) -> Result<bool> {
 }
 
 impl<'a> Standing<'a> {
-    /// Determines the state of a run from its row and its last step.
+    /// Determines the state of a run from its row and its last step. `last` is `None` if the run has no steps.
     pub(crate) fn of(run: &'a RunRow, last: Option<&'a StepRow>) -> Result<Self> {
         let outcome = outcome(run)?;
         let asks = outcome.as_ref().is_some_and(|outcome| outcome.approval.is_some());

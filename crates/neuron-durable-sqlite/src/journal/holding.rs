@@ -19,7 +19,8 @@ use crate::run_row::status_name;
 /// Time that a cancelled run has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The run of a journal, and the epoch with which this context opened the run.
+/// The run of a journal, and the epoch with which this context opened the run. The epoch is incremented at each
+/// opening, and a context with an old epoch may not write.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// Key of the run's row. In a nested journal, the key of the nested run.

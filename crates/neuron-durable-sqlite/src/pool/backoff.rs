@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use super::due::Due;
 
-/// First pause of a run that failed without a stored end.
+/// First pause before the pool opens a run again that failed without a stored end.
 const FIRST: Duration = Duration::from_secs(1);
-/// First pause of a stalled run, which cannot continue until its agent is corrected.
+/// First pause before the pool opens a stalled run again. Such a run cannot continue until its agent is corrected.
 const STALLED: Duration = Duration::from_secs(60);
-/// Longest pause. Each further failure doubles the pause up to this length.
+/// Longest pause before the pool opens a run again. Each further failure doubles the pause up to this length.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The pauses before a pool opens runs again, by the run's id.

@@ -305,8 +305,9 @@ async fn retry_repeats_the_failed_last_step() {
     assert_eq!(answer.message.text(), "fine");
 }
 
-/// Regression test: `retry` must remove the stored failure of a tool call only if this failure ended the run. If a
-/// limit or a hook ended the run, the failure is the result that the model receives, so the call must not run again.
+/// Regression test. The method `retry` must remove the stored failure of a tool call only if this failure ended the
+/// run. If a limit or a hook ended the run, the failure is the result that the model receives, so the call must not run
+/// again.
 #[tokio::test]
 async fn retry_keeps_the_result_of_a_call_that_did_not_end_the_run() {
     let (_folder, path) = place();

@@ -194,8 +194,8 @@ async fn rows_missing_from_an_index_are_refused() {
     }
 }
 
-/// Regression test. A truncated or changed write-ahead log once looked like an earlier state of the run, and the run
-/// repeated its effects.
+/// Regression test. If the write-ahead log was truncated or changed, opening must fail or return the latest state. An
+/// earlier state was once read, and the run repeated its effects.
 #[tokio::test]
 async fn damaged_log_is_refused_or_has_the_latest_state() {
     let (folder, path) = place();
