@@ -86,7 +86,7 @@ impl Files {
 
     /// Returns an error if the open files were replaced, or if the database has fewer commits than `seen`.
     ///
-    /// `seen` is the number of commits that the witness has counted. `None` skips this comparison.
+    /// `seen` is the number of commits that the witness file has counted. `None` skips this comparison.
     fn check(&self, transaction: &Connection, seen: Option<u64>) -> Result<(), SqliteError> {
         self.check_open()?;
         match (&self.witness, seen) {

@@ -1,4 +1,4 @@
-//! Tests of databases that lost commits, which must be detected by the witness.
+//! Tests of databases that lost commits, which must be detected by the witness, the file that counts commits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -211,7 +211,7 @@ async fn loss_is_detected_while_the_database_is_open() {
     assert!(matches!(error, SqliteError::Lost { .. }), "{error:?}");
 }
 
-/// A power failure may undo a commit without a sync, so the witness must not count it.
+/// A power failure may undo a commit without a sync, so the witness file must not count that commit.
 #[tokio::test]
 async fn commits_without_a_sync_are_not_counted_by_the_witness() {
     let (folder, path) = place();
