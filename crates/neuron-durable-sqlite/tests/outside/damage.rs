@@ -42,7 +42,7 @@ async fn begun() -> Begun {
 enum WentOn {
     /// The run ended with the same messages as an uninterrupted run.
     Well,
-    /// The journal was refused, and no call was made.
+    /// Opening or driving the run returned this error.
     Refused(String),
 }
 
