@@ -87,7 +87,7 @@ fn set_up_writer(
     Ok(connection)
 }
 
-/// Sets if the write-ahead log file is kept when the last connection is closed.
+/// Makes SQLite keep the write-ahead log file when the last connection is closed, if `keeps` is `true`.
 fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps).map(drop)
 }
