@@ -98,7 +98,7 @@ struct Shared<P> {
     options: RunOptions,
     /// Compares the requests of a replay with the recorded requests.
     requests: RequestLog,
-    /// The idempotency keys of the run's tool calls.
+    /// The results of the run's tool calls by effect key. A later call with the same effect key does not run again.
     effects: EffectKeys,
 }
 

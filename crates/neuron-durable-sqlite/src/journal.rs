@@ -32,7 +32,8 @@ pub(crate) use turn::{Kind, Turn};
 #[derive(Debug)]
 pub(crate) struct Journal {
     database: Database,
-    /// Key and id of the run, and the epoch with which this context opened the run.
+    /// Key and id of the run, and its epoch when this context opened the run. Each later opening increments the epoch,
+    /// and this context may then not write any more.
     place: Place,
     notices: Arc<Notices>,
     state: Mutex<State>,
@@ -67,7 +68,7 @@ struct State {
     has_ended_loops: bool,
     /// Error of an earlier step that could not return it. The next step returns it.
     failure: Option<DurableError>,
-    /// Progress of the replay, for the log.
+    /// Progress of the replay, which is reported as `tracing` events.
     progress: Progress,
 }
 
@@ -88,7 +89,7 @@ impl Journal {
     }
 
     /// Begins the replay, and returns the stored start of the run. Stores and returns `start` if the run has none yet.
-    /// A stalled run is set to running.
+    /// A stalled run, which stopped because its agent had changed, is set to running.
     pub(crate) async fn start(&self, start: Start) -> Result<Start, DurableError> {
         let _asking = self.ask()?;
         let json = to_json("the start of the run", &start)?;

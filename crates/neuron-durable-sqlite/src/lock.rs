@@ -134,12 +134,12 @@ impl Locks {
     }
 }
 
-/// The result of renewing a lease.
+/// The result of [`Lock::renew`], which tells if the context has held the run without a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Renewal {
-    /// The lease had not expired, so the context still holds the run.
+    /// Less than half of the lease had passed since the last renewal, so the context still holds the run.
     InTime,
-    /// The lease may have expired before the renewal. Another holder may be taking the run over.
+    /// Half of the lease or more had passed, so the lease may have expired. Another holder may be taking the run over.
     Late,
     /// Another holder has taken the run over, or the lock file was deleted.
     Lost,
@@ -162,7 +162,7 @@ impl Lock {
         self.lease
     }
 
-    /// Renews the lease, and reports if it was still valid.
+    /// Renews the lease, and reports if the lease was still valid before.
     pub(crate) fn renew(&self) -> Renewal {
         let now = Moment::now();
         let was_valid = {
@@ -292,7 +292,7 @@ fn is_at(file: &File, path: &Path) -> bool {
     (held.dev(), held.ino()) == (named.dev(), named.ino())
 }
 
-/// Returns `true`, because the standard library has no file identity on other systems than Unix.
+/// Returns `true` as if `path` led to the file, because the standard library can compare files only on Unix.
 #[cfg(not(unix))]
 fn is_at(_file: &File, _path: &Path) -> bool {
     true

@@ -10,18 +10,20 @@ use tokio::sync::Notify;
 /// opening the run again needs.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
-/// The link between a run and the pool that drives it. Clones share the same link.
+/// The notification by which a waiting run releases its place in the pool that drives it. Clones share the
+/// notification.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Parking(Arc<Notify>);
 
 impl Parking {
-    /// Tells the pool that the run only waits, and never returns. The pool then drops the future of the run.
+    /// Tells the pool that the run only waits for a signal or a time. The returned future never ends, because the pool
+    /// drops it together with the future of the run.
     pub(crate) async fn park(&self) {
         self.0.notify_one();
         pending().await
     }
 
-    /// Waits until the run is parked.
+    /// Waits until the run calls [`park`](Self::park).
     pub(crate) async fn parked(&self) {
         self.0.notified().await;
     }

@@ -34,7 +34,7 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Maximum number of concurrent runs, if no other number is set.
 const AT_ONCE: usize = 8;
 
-/// Sets the options of each run.
+/// A function that sets the options of each run.
 type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + Sync>;
 
 /// Drives the runs of a database, with a limit of concurrent runs. Created by [`SqliteRuns::pool`].
@@ -136,7 +136,7 @@ pub struct RunPool<P, A> {
     token: CancellationToken,
 }
 
-/// A run that has left the pool.
+/// A run that the pool has stopped driving.
 struct Left {
     id: String,
     /// Set if the run ended, was cancelled or waits. If not set, the pool pauses before it opens the run again.
@@ -253,7 +253,7 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         }
     }
 
-    /// Opens and drives one run, until it ends, fails or is parked.
+    /// Opens and drives one run until it ends or fails, or until it waits and releases its place in the pool.
     async fn drive_one(&self, run: Due) -> Left {
         let parking = Parking::default();
         let drive = async {

@@ -78,8 +78,9 @@ impl<'a> RunBuilder<'a> {
     /// has the whole conversation.
     ///
     /// The default is 1,000 steps if [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives the
-    /// run, and only until a loop of the agent has ended. Without a driver there is no limit by default, because the
-    /// program would have to handle [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself.
+    /// run. This default applies only to the first loop of the agent. Without a driver there is no limit by default,
+    /// because the program would have to handle
+    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself.
     ///
     /// The new execution calls the agent with [`Start::Snapshot`] and an empty journal. The snapshot has the state of
     /// the agent's current loop only. If the agent did something before that loop, such as a wait, a recorded value or

@@ -19,17 +19,22 @@ pub(crate) struct RunRow {
     pub(crate) id: String,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
-    /// Time at which the run was created or its status changed last.
+    /// Time at which the run was created, or last ended, stalled, continued as new or was revived, in milliseconds
+    /// since 1970.
+    ///
+    /// Opening or retrying the run does not change this time.
     pub(crate) changed_at: i64,
-    /// Number of times that the run was opened. Only the context that opened the run last may write.
+    /// Number that is incremented when the run is opened, retried or revived. A context may write only while this
+    /// number is the one with which it opened the run.
     pub(crate) epoch: i64,
     /// Number of times that the run continued as new.
     pub(crate) execution: i64,
-    /// Start of the current execution.
+    /// Time at which the current execution began, in milliseconds since 1970.
     pub(crate) started_at: i64,
     /// Number of steps in all previous executions.
     pub(crate) earlier_steps: i64,
-    /// The value that [`RunBuilder::input`](crate::RunBuilder::input) stored with the run, as JSON.
+    /// The value that [`RunBuilder::input`](crate::RunBuilder::input) stored with the run, as JSON. `None` if the run
+    /// was created without an input.
     pub(crate) input: Option<String>,
     /// The start of the current execution, a `Start` as JSON. `None` until the run is started or submitted.
     pub(crate) start: Option<String>,
@@ -152,8 +157,8 @@ impl RunRow {
         }
     }
 
-    /// Sets a run that had ended to running, and removes its outcome. Also increments the epoch, the count of openings,
-    /// so that an earlier context of the run cannot write.
+    /// Sets a run that had ended to running, and removes its outcome. Also increments the epoch, so that a context that
+    /// opened the run earlier cannot write.
     pub(crate) fn reopen(&mut self) {
         self.status = RunStatus::Running;
         self.outcome = None;

@@ -78,7 +78,7 @@ impl SignalRow {
         Ok(signals)
     }
 
-    /// Reads a row and checks its checksum, if it has one.
+    /// Reads a row and checks its checksum. A row that table version 1 stored has no checksum, and is not checked.
     fn read(row: &Row<'_>, (run, id): (i64, &str)) -> Result<Self> {
         let signal =
             Self { key: row.get(0)?, name: row.get(1)?, sent_at: row.get(2)?, value: row.get(3)? };

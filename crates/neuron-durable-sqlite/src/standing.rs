@@ -38,7 +38,8 @@ pub(crate) enum Wait<'a> {
     Unanswered(&'a StepRow),
 }
 
-/// The record of a wait for a signal. `ok` is empty if the wait ended at its deadline.
+/// The record of a wait for a signal. `ok` contains the received signal, or is empty if the wait ended at its deadline.
+/// `ok` is `None` if the wait failed.
 #[derive(Deserialize)]
 struct Received {
     #[serde(default)]
@@ -56,7 +57,7 @@ pub(crate) fn is_unanswered(step: &StepRow) -> Result<bool> {
 }
 
 impl<'a> Standing<'a> {
-    /// Determines the state of a run from its row and its last step.
+    /// Determines the state of a run from its row and its last step. `last` is `None` if the run has no steps.
     pub(crate) fn of(run: &'a RunRow, last: Option<&'a StepRow>) -> Result<Self> {
         let outcome = outcome(run)?;
         let asks = outcome.as_ref().is_some_and(|outcome| outcome.approval.is_some());
@@ -112,7 +113,11 @@ impl<'a> Standing<'a> {
         Ok(Some(waits_for))
     }
 
-    /// Returns the reason why the run does not accept a signal with this name. Returns `None` if the run accepts it.
+    /// Returns the reason why the run does not accept a signal with this name, as text for an error. Returns `None` if
+    /// the run accepts the signal.
+    ///
+    /// A run refuses all signals after its end, and a single signal if the deadline of its wait for that signal has
+    /// passed.
     pub(crate) fn refuses(&self, name: &str) -> Option<String> {
         match self.wait {
             Wait::Over(step) if step.name.as_deref() == Some(name) => {
@@ -164,8 +169,7 @@ impl<'a> Standing<'a> {
     }
 }
 
-/// Parses the calls that require approval, for whose decisions the step waits. Returns `None` if the step does not wait
-/// for an approval.
+/// Parses the tool calls whose approval the step waits for. Returns `None` if the step does not wait for an approval.
 pub(crate) fn pending(id: &str, step: &StepRow) -> Result<Option<PendingApproval>> {
     let pending = step.pending.as_deref();
     let pending = pending.map(|json| stored_json::read::<PendingApproval>(json.as_bytes()));
@@ -191,7 +195,8 @@ mod tests {
     use super::*;
     use crate::waits::received;
 
-    /// The first release stored such a run as waiting.
+    /// Checks that a run whose wait for decisions ended without decisions is listed as failed. The first release stored
+    /// such a run as waiting.
     #[test]
     fn unanswered_run_stored_as_waiting_is_listed_as_failed() {
         let mut run = RunRow::new("r".into(), None, 0);

@@ -25,16 +25,18 @@ pub(crate) struct StepRow {
     /// Effect of a tool call, which decides if the call may run again. It is the most careful of the effects that the
     /// tool declared since the step began. `None` if the step is not a tool call.
     pub(crate) effect: Option<ToolEffect>,
-    /// Idempotency key of a tool call, the same in every attempt.
+    /// Idempotency key of a tool call, the same in every attempt. `None` if the step is not a tool call.
     pub(crate) idempotency_key: Option<String>,
     /// Number of attempts so far.
     pub(crate) attempt: i64,
     pub(crate) begun_at: i64,
-    /// Deadline of a wait. `None` if the step is not a wait, or the deadline is later than any date.
+    /// Deadline of a wait, in milliseconds since 1970. `None` if the step is not a wait, or the deadline is later than
+    /// any date.
     pub(crate) deadline: Option<i64>,
-    /// End of the step. `None` if the step has not ended.
+    /// End of the step, in milliseconds since 1970. `None` if the step has not ended.
     pub(crate) ended_at: Option<i64>,
-    /// The calls for whose decisions the step waits, as the JSON of a `PendingApproval` without the conversation.
+    /// The tool calls whose approval the step waits for, as the JSON of a `PendingApproval` without the conversation.
+    /// `None` if the step does not wait for an approval.
     pub(crate) pending: Option<String>,
     /// The result of the step, a `StepRecord` as JSON. `None` if the step has not ended.
     pub(crate) record: Option<String>,

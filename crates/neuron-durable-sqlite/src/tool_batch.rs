@@ -1,4 +1,4 @@
-//! The tool calls of a batch as steps of the journal.
+//! Runs the tool calls of one model response, which are a batch, as steps of the journal.
 
 use std::sync::Arc;
 
@@ -25,7 +25,8 @@ struct Call {
     agent: Option<Arc<dyn ToolDyn>>,
 }
 
-/// The intent of a call, which is written to the journal before the call runs.
+/// The step row of a call that is written to the journal before the call runs. `Insert` adds a new row, and `Update`
+/// changes the row of a call that began earlier and did not end.
 enum Intent {
     Insert(StepRow),
     Update(StepRow),
@@ -96,8 +97,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(ran.into_iter().map(|(result, _)| result).collect())
     }
 
-    /// Compares the batch with the journal. Returns all calls with their steps, and the intents to write for calls that
-    /// are about to run.
+    /// Compares the batch with the journal. Returns all calls with their steps. Also returns the intents, which are the
+    /// step rows to write before the calls run.
     ///
     /// # Errors
     ///
@@ -192,7 +193,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     }
 
     /// Runs a call of a tool that is not an agent, and stores the result. Returns the result as replay would return it,
-    /// and the time of the end.
+    /// and the time of the end in milliseconds since 1970.
     async fn run_tool(
         &self,
         invocation: ToolInvocation,
@@ -210,7 +211,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     }
 
     /// Runs an agent with a nested journal for its steps, and stores the result of the call. Returns the result as
-    /// replay would return it, and the time of the end.
+    /// replay would return it, and the time of the end in milliseconds since 1970.
     async fn run_agent(
         &self,
         tool: &dyn ToolDyn,
@@ -254,8 +255,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores the result of a call. Returns the result as replay would return it, and the time of the end. An error
-    /// that is not the tool's own is returned and not stored.
+    /// Stores the result of a call. Returns the result as replay would return it, and the time of the end in
+    /// milliseconds since 1970. An error that is not the tool's own is returned and not stored.
     async fn store(
         &self,
         name: &str,

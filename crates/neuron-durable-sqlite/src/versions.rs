@@ -78,7 +78,7 @@ fn echoes() -> [Echo; 2] {
     [Echo::new("look", ToolEffect::Pure), Echo::new("put", ToolEffect::Idempotent)]
 }
 
-/// Writes a database with the contents of [`VERSION_1`].
+/// Writes a database with the contents of [`VERSION_1`]. Returns the results of its steps as texts.
 async fn write(path: &Path) -> Vec<String> {
     let runs = SqliteRuns::open(path).await.unwrap();
     let open = runs.run("r").input(&json!({"customer": 7}));
@@ -95,7 +95,7 @@ async fn write(path: &Path) -> Vec<String> {
     gave
 }
 
-/// Returns the columns of the steps that are the same in every execution.
+/// Returns the columns of all steps as JSON, without the times and ids that differ between test runs.
 fn rows(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let sql =
@@ -108,7 +108,8 @@ fn rows(path: &Path) -> Vec<String> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// Returns the tables and indexes, without the count of commits, which version 1 does not have.
+/// Returns the SQL of the tables and indexes. The table that counts commits is left out, because version 1 does not
+/// have it.
 fn schema(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT sql FROM sqlite_schema

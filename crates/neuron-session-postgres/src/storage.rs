@@ -557,7 +557,7 @@ struct Write<'a> {
 struct Time {
     /// The time, truncated to microseconds, which is PostgreSQL's precision.
     micros: DateTime<Utc>,
-    /// The nanoseconds beyond the microseconds.
+    /// The part of the time below a microsecond, in nanoseconds from 0 to 999.
     nanos: i16,
 }
 

@@ -34,9 +34,9 @@
 //! # Lost commits and backups
 //!
 //! The database counts its commits. A small file beside it, the witness (`-witness`), contains the number of the last
-//! synced commit. Opening, loading and writing return an error if the log or the database was deleted, cut, damaged or
-//! replaced by an older copy. [`accept_older`] accepts the older state. If the database file or its log is deleted or
-//! replaced while it is open, the next read or write returns an error.
+//! synced commit. Opening, loading and writing return an error if the write-ahead log or the database was deleted, cut,
+//! damaged or replaced by an older copy. [`accept_older`] accepts the older state. If the database file or its log is
+//! deleted or replaced while it is open, the next read or write returns an error.
 //!
 //! For each write the witness costs one additional page in the log, and no sync. A power failure does not make it
 //! wrong. With [`Synchronous::Normal`] commits are not synced, and their loss is not detected.

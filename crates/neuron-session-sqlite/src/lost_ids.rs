@@ -27,7 +27,7 @@ impl LostIds {
     }
 }
 
-/// Returns the ids that are in the table but not in the index. Reads all rows of the table.
+/// Returns the ids of sessions that are in the table but not in its damaged index of ids. Reads all rows of the table.
 pub(crate) fn find(connection: &Connection) -> rusqlite::Result<BTreeSet<String>> {
     let mut select = connection.prepare(
         "SELECT CAST(id AS BLOB) FROM sessions AS row NOT INDEXED WHERE NOT EXISTS (

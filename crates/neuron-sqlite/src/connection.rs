@@ -87,7 +87,7 @@ fn set_up_writer(
     Ok(connection)
 }
 
-/// Sets if the write-ahead log file is kept when the last connection is closed.
+/// Makes SQLite keep the write-ahead log file when the last connection is closed, if `keeps` is `true`.
 fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps).map(drop)
 }
@@ -112,7 +112,7 @@ pub(crate) fn open_reader(path: &Path, options: &SqliteOptions) -> rusqlite::Res
     Ok(connection)
 }
 
-/// Opens another connection to a database that [`open`] has checked.
+/// Opens another connection, which can also write, to a database that [`open`] has checked.
 pub(crate) fn open_another(path: &Path, options: &SqliteOptions) -> rusqlite::Result<Connection> {
     // The connection is not opened as read-only, because readers also write to the index of the log.
     connect(path, options, OpenFlags::empty())

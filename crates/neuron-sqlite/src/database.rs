@@ -41,7 +41,8 @@ struct Shared {
     /// Connection for [`Database::read_apart`]. `None` until its first use.
     apart: Mutex<Option<Connection>>,
     files: Files,
-    /// Dropped after all connections, because the order of the fields is the order of dropping.
+    /// Guards that keep the file descriptors of the database open. They are dropped after all connections, because
+    /// fields are dropped in the order of their declaration.
     _kept: Vec<Kept>,
 }
 
@@ -62,12 +63,12 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Returns an error if a path of the database or its log does not name the open file any more.
+    /// Returns an error if the path of the database or its write-ahead log does not name the open file any more.
     fn check_open(&self) -> Result<(), SqliteError> {
         self.open.as_ref().map_or(Ok(()), OpenFiles::check)
     }
 
-    /// Begins a transaction and checks its files and its commit number.
+    /// Begins a transaction. Returns an error if the open files were replaced, or if the database has lost commits.
     pub(crate) fn begin<'c>(
         &self,
         path: &Path,
@@ -85,7 +86,7 @@ impl Files {
 
     /// Returns an error if the open files were replaced, or if the database has fewer commits than `seen`.
     ///
-    /// `seen` is the number of commits that the witness has counted. `None` skips this comparison.
+    /// `seen` is the number of commits that the witness file has counted. `None` skips this comparison.
     fn check(&self, transaction: &Connection, seen: Option<u64>) -> Result<(), SqliteError> {
         self.check_open()?;
         match (&self.witness, seen) {
@@ -97,7 +98,7 @@ impl Files {
 
 /// The event that ends a caller's wait for its write.
 enum Turn<O, W> {
-    /// Another caller has run the write.
+    /// Another caller has run the write, which has this outcome.
     Ended(O),
     /// This caller has the connection, and runs the waiting writes.
     Begins(W),
@@ -133,11 +134,11 @@ impl Database {
 
     /// Opens a database as [`open`](Self::open) does, and detects lost commits.
     ///
-    /// If the log is missing, cut or damaged, SQLite silently continues with an earlier state. A database that is
-    /// opened by this method counts its commits. Each writer also notes the count in a small file beside the database,
-    /// the witness, with the ending `-witness`. Opening, reading and writing return an error if the witness has counted
-    /// more commits than the database. The database may have counted more commits than the witness, for example after a
-    /// crash.
+    /// If the write-ahead log is missing, cut or damaged, SQLite silently continues with an earlier state. A database
+    /// that is opened by this method counts its commits. Each writer also notes the count in a small file beside the
+    /// database, the witness, with the ending `-witness`. Opening, reading and writing return an error if the witness
+    /// has counted more commits than the database. The database may have counted more commits than the witness, for
+    /// example after a crash.
     ///
     /// With [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may undo commits, so the witness does
     /// not count them, and their loss is not detected. Writes through [`open`](Self::open) or by another program are
@@ -216,8 +217,8 @@ impl Database {
     /// # Errors
     ///
     /// Returns the error of `work`, or a [`SqliteError`] of the transaction. On Unix it is [`SqliteError::Replaced`] if
-    /// the database file or its log was deleted or replaced since it was opened, or has another hard link. Other
-    /// systems do not check this.
+    /// the database file or its write-ahead log was deleted or replaced since the database was opened. The error is
+    /// also returned if the database file has another hard link. Other systems do not check this.
     ///
     /// # Cancel safety
     ///
@@ -365,8 +366,10 @@ impl Database {
         self.apart(TransactionBehavior::Deferred, work).await
     }
 
-    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while no other transaction writes. It sees the
-    /// result of every write transaction that began before.
+    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while no other transaction writes. The transaction
+    /// sees the result of every write transaction that began earlier.
+    ///
+    /// Returns `None` if the database is in memory and its only connection is in use.
     ///
     /// # Errors
     ///
@@ -387,7 +390,7 @@ impl Database {
     }
 
     /// Runs a transaction with the separate connection of [`read_apart`](Self::read_apart), or with the only connection
-    /// of a database in memory.
+    /// of a database in memory. Returns `None` if that only connection is in use.
     async fn apart<T, E>(
         &self,
         behavior: TransactionBehavior,
@@ -444,8 +447,8 @@ impl Database {
 
     /// Writes a consistent copy of the database to a new file. The database can be read and written during the copy.
     ///
-    /// The copy is one file without a log and a witness. It gets its name only after it was checked and synced. Do not
-    /// copy the database file itself, because this loses the commits in its log.
+    /// The copy is one file without a write-ahead log and a witness. It gets its name only after it was checked and
+    /// synced. Do not copy the database file itself, because this loses the commits in its write-ahead log.
     ///
     /// # Errors
     ///
@@ -477,9 +480,9 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Moves the content of the log into the database file and empties the log, so that both use as little space as
-    /// possible. Data that other connections currently read or write stays in the log. The call does not wait for these
-    /// connections.
+    /// Moves the content of the write-ahead log into the database file and empties the log, so that both files use as
+    /// little space as possible. Data that other connections currently read or write stays in the log. The call does
+    /// not wait for these connections.
     ///
     /// # Errors
     ///

@@ -2,8 +2,8 @@
 //!
 //! On POSIX systems, closing any descriptor of a file drops all locks of the process on this file
 //! (<https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>). SQLite
-//! does not notice this. Another process may then think that the database is unused and delete its log. Therefore a
-//! descriptor stays open as long as this process has a connection to the database.
+//! does not notice this. Another process may then think that the database is unused and delete its write-ahead log.
+//! Therefore a descriptor stays open as long as this process has a connection to the database.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -53,8 +53,8 @@ pub enum SqliteError {
         /// The error of SQLite, if SQLite found the damage.
         source: Option<rusqlite::Error>,
     },
-    /// The database lacks commits that it had before. The log or the database file was deleted, cut, damaged or
-    /// replaced by an older copy. The database is not changed.
+    /// The database lacks commits that it had before. The write-ahead log or the database file was deleted, cut,
+    /// damaged or replaced by an older copy. The database is not changed.
     ///
     /// Only a database that was opened with [`Database::open_witnessed`](crate::Database::open_witnessed) returns this
     /// error.
@@ -232,7 +232,7 @@ pub enum Abort<E> {
 }
 
 impl<E: From<SqliteError>> Abort<E> {
-    /// Converts the reason into the caller's error type.
+    /// Converts the reason for the abort into the caller's error type. `path` is the path of the database, for errors.
     pub(crate) fn into_error(self, path: &Path) -> E {
         match self {
             Self::Sqlite(error) => SqliteError::new(path, error).into(),

@@ -87,8 +87,8 @@ fn check_folder(path: &Path) -> Result<(), SqliteError> {
     }
 }
 
-/// Returns an error if there is a log although the database file is missing or empty. Without a log the database was
-/// never written.
+/// Returns an error if there is a write-ahead log although the database file is missing or empty. `state` is `missing`
+/// or `empty`, for the error. Without a write-ahead log such a database was never written.
 fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     match has_content(path, "-wal") {
         true => Err(SqliteError::Corrupt {
@@ -100,12 +100,13 @@ fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     }
 }
 
-/// Returns `true` if the journal or the log beside the database contains an unfinished write.
+/// Returns `true` if the rollback journal or the write-ahead log beside the database is not empty. The database file
+/// may then lack a part of the last write.
 fn is_unsettled(path: &Path) -> bool {
     ["-journal", "-wal"].iter().any(|ending| has_content(path, ending))
 }
 
-/// Returns `true` if SQLite's file with this ending is not empty.
+/// Returns `true` if SQLite's file beside the database with this ending, such as `-wal`, exists and is not empty.
 fn has_content(path: &Path, ending: &str) -> bool {
     fs::metadata(open_files::beside(path, ending)).is_ok_and(|metadata| metadata.len() > 0)
 }

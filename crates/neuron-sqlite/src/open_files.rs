@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::SqliteError;
 
-/// The identities of the database file and its log when the database was opened.
+/// The identities of the database file and its write-ahead log file when the database was opened.
 ///
 /// Only Unix files have an identity. On Windows an open file cannot be deleted or replaced.
 #[derive(Debug)]
@@ -17,14 +17,16 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Stores the identities of a database's files. The database must have been read before, so that its log exists.
+    /// Stores the identities of a database's files. The database must have been read before, so that its write-ahead
+    /// log file exists.
     pub(crate) fn of(path: &Path) -> Self {
         let log = beside(&real_path(path), "-wal");
         let id = |path: &Path| Some(FileId::of(&fs::metadata(path).ok()?));
         Self { path: path.into(), database: id(path), log: id(&log).map(|id| (log, id)) }
     }
 
-    /// Returns an error if a path does not name the open file any more, or if the database file has another name.
+    /// Returns an error if the path of the database or its write-ahead log does not name the open file any more. Also
+    /// returns an error if the database file has another hard link.
     ///
     /// # Errors
     ///
@@ -53,7 +55,8 @@ impl OpenFiles {
     }
 }
 
-/// Returns an error if a database file exists and has more than one hard link. Each name would have its own log.
+/// Returns an error if a database file exists and has more than one hard link. SQLite would use a separate write-ahead
+/// log for each name.
 pub(crate) fn check_links(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() && links(&metadata) > 1 => Err(replaced(
@@ -96,7 +99,7 @@ fn links(metadata: &fs::Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::nlink(metadata)
 }
 
-/// Returns 1, because the standard library cannot count hard links on other systems.
+/// Returns 1, because the standard library counts hard links only on Unix.
 #[cfg(not(unix))]
 fn links(_metadata: &fs::Metadata) -> u64 {
     1

@@ -1,9 +1,9 @@
 //! The witness of a database ([`Witness`]), which is a small file that detects the loss of commits.
 //!
-//! If the log of a database is missing, cut or changed, SQLite silently ignores its lost part. If the database is
-//! missing, SQLite creates a new one. Therefore every write increments a commit number in the table `neuron_commits`.
-//! After a synced commit, the writer notes this number in the witness. A database with a lower number than its witness
-//! has lost commits.
+//! If the write-ahead log of a database is missing, cut or changed, SQLite silently ignores the lost part of the log.
+//! If the database is missing, SQLite creates a new one. Therefore every write increments a commit number in the table
+//! `neuron_commits`. After a synced commit, the writer notes this number in the witness. A database with a lower number
+//! than its witness has lost commits.
 //!
 //! Without a loss, the number in the witness is at most the number in the database. If the process or the machine stops
 //! between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync by
@@ -18,13 +18,15 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::{SqliteError, SqliteOptions, Synchronous, open_files};
 
-/// Number of lines in the witness. Consecutive commits use different lines, so that two writers do not write to the
-/// same place. The length of a line divides a disk sector, which is written as a whole.
+/// Number of lines in the witness file, which each store a commit number. Consecutive commits use different lines, so
+/// that two writers do not write to the same place. A line never crosses the border of a disk sector, and a sector is
+/// written as a whole.
 const LINES: u64 = 8;
-/// Length of a line of the witness in bytes.
+/// Length in bytes of a line of the witness file, which stores commit numbers.
 const LINE: usize = 64;
 
-/// Maximum number of attempts to read the witness, because another process may be writing a line.
+/// Maximum number of attempts to read the witness file, which stores commit numbers. An attempt fails if another
+/// process is writing a line.
 const READS: usize = 100;
 
 /// Creates the table with the number of the last commit.
@@ -48,12 +50,12 @@ pub fn accept_older(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
-/// Returns the path of a database's witness.
+/// Returns the path of a database's witness file, which has the ending `-witness`.
 fn witness_path(database: &Path) -> PathBuf {
     open_files::beside(database, "-witness")
 }
 
-/// The path of a database's witness and the operations on it.
+/// The witness file beside a database, which stores the number of the last commit to detect lost commits.
 #[derive(Debug, Clone)]
 pub(crate) struct Witness {
     database: PathBuf,
@@ -67,8 +69,9 @@ impl Witness {
         Self { database: database.into(), path, synchronous: options.synchronous }
     }
 
-    /// Returns the commit number in the witness, which the database must have reached. Returns 0 if there is no
-    /// witness. Call it before a transaction begins, because other processes commit during the transaction.
+    /// Returns the commit number in the witness file, which the database must have reached. Returns 0 if there is no
+    /// witness file. Call this method before a transaction begins, because other processes commit during the
+    /// transaction.
     pub(crate) fn seen(&self) -> Result<u64, SqliteError> {
         let mut damage = String::new();
         // Another process may be writing a line, so an invalid file is read again.
@@ -89,7 +92,7 @@ impl Witness {
         Err(SqliteError::Corrupt { path: self.path.clone(), reason, source: None })
     }
 
-    /// Returns an error if the database file is missing or empty but the witness has a commit number.
+    /// Returns an error if the database file is missing or empty although the witness file has counted commits.
     pub(crate) fn check_file(&self) -> Result<(), SqliteError> {
         match fs::metadata(&self.database) {
             Ok(metadata) if metadata.len() > 0 => Ok(()),
@@ -97,7 +100,7 @@ impl Witness {
         }
     }
 
-    /// Returns an error if a database that is being opened has lost commits. It changes nothing.
+    /// Returns an error if a database that is being opened has lost commits. This check changes nothing.
     pub(crate) fn check_opening(&self, connection: &Connection) -> Result<(), SqliteError> {
         let fail = |error| SqliteError::new(&self.database, error);
         let seen = self.seen()?;
@@ -141,8 +144,8 @@ impl Witness {
         count.query_row([], |row| row.get(0))
     }
 
-    /// Writes the number of a commit to the witness. A failure is only logged, because the commit has already happened
-    /// and a witness with a lower number is not an error.
+    /// Writes the number of a commit to the witness file. A failure is only logged, because the commit has already
+    /// happened and a lower number in the witness file is not an error.
     pub(crate) fn note(&self, number: u64) {
         if self.synchronous == Synchronous::Full
             && let Err(error) = self.write(number)
@@ -151,7 +154,8 @@ impl Witness {
         }
     }
 
-    /// Syncs the witness to the disk. Does nothing with [`Synchronous::Normal`].
+    /// Syncs the witness file, which stores the number of the last commit, to the disk. Does nothing with
+    /// [`Synchronous::Normal`].
     pub(crate) fn sync(&self) -> Result<(), SqliteError> {
         if self.synchronous != Synchronous::Full {
             return Ok(());
@@ -160,7 +164,7 @@ impl Witness {
         opened.and_then(|file| file.sync_data()).map_err(|source| self.fail(source))
     }
 
-    /// Writes a commit number to its line, and creates the witness if it does not exist.
+    /// Writes a commit number to one of the lines of the witness file. Creates the file if it does not exist.
     fn write(&self, number: u64) -> io::Result<()> {
         let mut file = match OpenOptions::new().write(true).open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create()?,
@@ -171,8 +175,8 @@ impl Witness {
         file.write_all(line(number).as_bytes())
     }
 
-    /// Creates a witness with the commit number 0. The file gets its full length before it gets its name, so a crash
-    /// never leaves an incomplete witness.
+    /// Creates a witness file with the commit number 0. The file gets its full length before it gets its name, so a
+    /// crash never leaves an incomplete witness file.
     fn create(&self) -> io::Result<File> {
         let unfinished = open_files::beside(&self.path, &format!("-{}", std::process::id()));
         let mut file = File::create(&unfinished)?;
@@ -198,12 +202,13 @@ fn number(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(select.query_row([], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// Formats a line with a number and its complement, which reveals a damaged digit.
+/// Formats a line of the witness file with a commit number and the complement of that number. The complement reveals a
+/// damaged digit.
 fn line(number: u64) -> String {
     format!("commit {number:020}, complement is {:020}\n", u64::MAX - number)
 }
 
-/// Returns the highest number in the lines of a witness. Returns `None` if any line is not valid.
+/// Returns the highest commit number in the lines of a witness file. Returns `None` if any line is not valid.
 fn newest(bytes: &[u8]) -> Option<u64> {
     if bytes.len() as u64 != LINES * LINE as u64 {
         return None;

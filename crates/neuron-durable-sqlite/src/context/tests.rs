@@ -76,7 +76,7 @@ impl Agent {
         Ok(result.with_messages(&conversation))
     }
 
-    /// Opens the run and drives it to its end.
+    /// Opens the run and drives it to its end. The run continues as new after every `every` steps.
     async fn drive(&self, runs: &SqliteRuns, every: usize) -> Result<AgentResult, LoopError> {
         let tools = Arc::new(self.registry());
         let run = runs.run("r").continue_after(every);
@@ -251,7 +251,7 @@ async fn journal_has_at_most_twice_the_size_of_the_messages() {
     assert!(stored <= 2 * messages, "{stored} for {messages}");
 }
 
-/// An agent that runs two loops. It hangs between the loops unless it may pass.
+/// An agent that runs two loops. If `may_pass` is `false`, the agent never begins the second loop.
 struct TwoLoops {
     model: Arc<ScriptedProvider>,
     between: Arc<Notify>,

@@ -19,7 +19,8 @@ use crate::run_row::status_name;
 /// Time that a cancelled run has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The run of a journal, and the epoch with which this context opened the run.
+/// The run of a journal, and the epoch with which this context opened the run. The epoch is incremented at each
+/// opening, and a context with an old epoch may not write.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// Key of the run's row. In a nested journal, the key of the nested run.
@@ -29,8 +30,8 @@ pub(crate) struct Place {
     pub(super) opened: Opened,
 }
 
-/// The opened run and its epoch, which counts how often the run was opened. Only the context with the latest epoch may
-/// write. Nested journals share the [`Opened`] value of the outermost run.
+/// The opened run and its epoch, which is incremented when the run is opened, retried or revived. Only the context with
+/// the latest epoch may write. Nested journals share the [`Opened`] value of the outermost run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) run: i64,

@@ -1,11 +1,11 @@
-//! Reports the progress of a long replay to the log.
+//! Reports the progress of a long replay as [`tracing`] events.
 
 use std::time::{Duration, Instant};
 
 /// Minimum number of steps of a replay that is reported.
 const LONG: usize = 100;
 
-/// Interval between two reports.
+/// Minimum interval between two `tracing` events about the progress of a replay.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Counts the replayed steps of a journal.
@@ -13,7 +13,7 @@ const INTERVAL: Duration = Duration::from_secs(1);
 pub(super) struct Progress {
     replayed: usize,
     of: usize,
-    /// Time of the last report.
+    /// Time of the last report. `None` before the first report.
     reported: Option<Instant>,
 }
 
@@ -42,7 +42,8 @@ impl Progress {
         }
     }
 
-    /// Writes one report to the log, and restarts the interval.
+    /// Emits a `tracing` event with `text` and the number of replayed steps. The next progress report follows after
+    /// [`INTERVAL`].
     fn report(&mut self, run: &str, text: &str) {
         self.reported = Some(Instant::now());
         tracing::info!(run, replayed = self.replayed, of = self.of, "{text}");

@@ -186,8 +186,9 @@ async fn new_execution_starts_from_the_state_without_steps() {
     assert_eq!((summary.steps, summary.execution), (Some(3), Some(1)));
 }
 
-/// Regression test. `continue_as_new` was dropped after its transaction was committed, and the context once continued
-/// to count the steps of the old execution. The steps of the new execution then began with a gap and could not be read.
+/// Regression test. If `continue_as_new` is dropped after its commit, the next step must fail until `start` is called.
+/// The context once counted on from the steps of the old execution. The positions of the new steps then began with a
+/// gap, and the journal could not be read.
 #[tokio::test]
 async fn execution_dropped_while_continuing_as_new_has_ended() {
     let (_folder, path) = place();

@@ -1,4 +1,4 @@
-//! The turn of one step in the journal ([`Turn`]).
+//! The access of one step to the journal, while no other step is in progress ([`Turn`]).
 
 use neuron_types::DurableError;
 use tokio::sync::MutexGuard as AsyncGuard;

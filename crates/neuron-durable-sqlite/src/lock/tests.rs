@@ -10,8 +10,8 @@ fn places() -> (tempfile::TempDir, [Locks; 2]) {
     (folder, [in_files, Locks { folder: None, held: Arc::default() }])
 }
 
-/// Regression test. A run that had ended could not be opened again immediately if a tool of another run started a
-/// program at that moment. The child process inherited all files and locks until `exec`.
+/// Regression test. Dropping a lock must free the run even while a child process has inherited the lock file. A child
+/// process inherits all open files and their locks between `fork` and `exec`.
 #[test]
 fn dropped_lock_is_free_while_a_child_process_inherits_its_file() {
     let (_folder, [locks, _]) = places();

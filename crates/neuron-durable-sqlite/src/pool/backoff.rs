@@ -7,14 +7,14 @@ use tokio::time::Instant;
 
 use super::due::Due;
 
-/// First pause of a run that failed without a stored end.
+/// First pause before the pool opens a run again that failed without a stored end.
 const FIRST: Duration = Duration::from_secs(1);
-/// First pause of a stalled run, which cannot continue until its agent is corrected.
+/// First pause before the pool opens a stalled run again. Such a run cannot continue until its agent is corrected.
 const STALLED: Duration = Duration::from_secs(60);
-/// Longest pause. Each further failure doubles the pause up to this length.
+/// Longest pause before the pool opens a run again. Each further failure doubles the pause up to this length.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The pauses of runs, by the run's id.
+/// The pauses before a pool opens runs again, by the run's id.
 #[derive(Debug, Default)]
 pub(super) struct Backoff(HashMap<String, Pause>);
 
@@ -24,8 +24,8 @@ struct Pause {
     until: Instant,
     /// Length of the pause, which the next failure doubles.
     length: Duration,
-    /// Time of the last change of the stalled run, in milliseconds since 1970. `None` if the pool has not seen the run
-    /// stalled yet.
+    /// The `changed_at` of the run's row when the pool last found the run stalled, in milliseconds since 1970. `None`
+    /// if the pool has not found the run stalled yet.
     stood_still_at: Option<i64>,
 }
 
@@ -35,8 +35,9 @@ impl Backoff {
         self.0.get(id).is_none_or(|pause| pause.until <= Instant::now())
     }
 
-    /// Removes the pauses of runs that have ended or were revived. A revived run is not stalled any more, and its time
-    /// of change differs from the one when it was stalled.
+    /// Removes the pauses of runs that have ended or were revived. `found` contains all runs that have not ended.
+    ///
+    /// A revived run is not stalled any more, and its `changed_at` differs from the value when the run was stalled.
     pub(super) fn keep(&mut self, found: &[Due]) {
         let found: HashMap<&str, &Due> = found.iter().map(|run| (&*run.id, run)).collect();
         self.0.retain(|id, pause| match found.get(id.as_str()) {
@@ -54,13 +55,14 @@ impl Backoff {
         self.0.remove(id);
     }
 
-    /// Starts a pause of a given length.
+    /// Starts a pause of this length for the run `id`.
     pub(super) fn skip(&mut self, id: String, length: Duration) {
         let until = Instant::now() + length;
         self.0.insert(id, Pause { until, length, stood_still_at: None });
     }
 
-    /// Starts a pause of twice the length of the run's last pause.
+    /// Starts a pause of twice the length of the run's last pause, but at most [`LONGEST`]. The first pause is
+    /// [`STALLED`] if `is_stalled` is `true`, and [`FIRST`] otherwise.
     pub(super) fn failed(&mut self, id: String, is_stalled: bool) {
         let first = if is_stalled { STALLED } else { FIRST };
         let length = self.0.get(&id).map_or(first, |pause| (pause.length * 2).min(LONGEST));

@@ -11,10 +11,12 @@ use crate::step_row::millis;
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) id: String,
-    /// Set if the run has a stored start. If not set, the run begins with its stored input.
+    /// Set if the run has a stored [`Start`](neuron_types::Start) for its agent. If not set, the agent starts from the
+    /// stored input of the run.
     pub(super) has_start: bool,
     pub(super) is_stalled: bool,
-    /// Time of the last change of the run's status, in milliseconds since 1970.
+    /// Value of the column `changed_at` in the run's row, in milliseconds since 1970. It changes when the run ends,
+    /// stalls, continues as new or is revived.
     pub(super) changed_at: i64,
     pub(super) moment: Moment,
 }
@@ -52,7 +54,7 @@ pub(super) fn due(connection: &Connection) -> Result<Vec<Due>, Abort<JournalErro
     Ok(runs)
 }
 
-/// Reads a row of [`DUE`] and determines the moment at which the run can continue.
+/// Reads a row of [`DUE`] and determines the moment at which the run can continue. `now` is in milliseconds since 1970.
 fn read(row: &Row<'_>, now: i64) -> SqlResult<Due> {
     let is_stalled: bool = row.get(2)?;
     let step: Option<String> = row.get(4)?;

@@ -100,8 +100,8 @@ async fn end_is_stored_once_and_removed_when_the_run_continues() {
     assert_eq!(outcome.response.unwrap(), "y");
 }
 
-/// Regression test. A hook ended the run with an error. The hook was replaced, and the run then ended with a result.
-/// The run was once still listed as failed.
+/// Regression test. If a run ends again without a new step, the new outcome must replace the stored outcome. For
+/// example, a run may fail because of a hook, and end with a result after the hook was replaced.
 #[tokio::test]
 async fn another_end_without_a_new_step_replaces_the_outcome() {
     let (_folder, path) = place();
@@ -305,8 +305,9 @@ async fn retry_repeats_the_failed_last_step() {
     assert_eq!(answer.message.text(), "fine");
 }
 
-/// Regression test. If a limit ended the run, `retry` also removed the failure of a tool call that the model was to
-/// receive. The call then ran again or, if it must not run twice, had an unknown outcome.
+/// Regression test. The method `retry` must remove the stored failure of a tool call only if this failure ended the
+/// run. If a limit or a hook ended the run, the failure is the result that the model receives, so the call must not run
+/// again.
 #[tokio::test]
 async fn retry_keeps_the_result_of_a_call_that_did_not_end_the_run() {
     let (_folder, path) = place();

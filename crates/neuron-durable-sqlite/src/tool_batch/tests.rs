@@ -360,7 +360,7 @@ impl ToolDyn for Failing {
     }
 }
 
-/// A tool that never ends.
+/// A tool whose calls never end. The number counts the calls.
 #[derive(Clone, Default)]
 struct Gate(Arc<AtomicUsize>);
 

@@ -1,4 +1,5 @@
-//! Tests of runs that are cancelled by other processes, and of the common interface of all engines.
+//! Tests of runs that are cancelled by other processes, and of `DurableRuns`, the common interface of all durable
+//! engines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -141,7 +142,8 @@ async fn cancel_works_for_a_run_without_a_driver() {
     assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 2);
 }
 
-/// Returns the list of runs, with only the common interface.
+/// Returns a line for each run, with its id, its status and the signal for which it waits. Uses only methods of
+/// [`DurableRuns`].
 async fn page(runs: &impl DurableRuns) -> Vec<String> {
     let mut lines = Vec::new();
     for run in runs.list().await.unwrap() {

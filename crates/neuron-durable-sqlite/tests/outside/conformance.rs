@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::place;
 
-/// Adapts the journal to the suite.
+/// Adapts [`SqliteRuns`] to the conformance suite of durable engines.
 pub(crate) struct Engine {
     runs: SqliteRuns,
     cancelled: Mutex<HashMap<String, ToolContext>>,

@@ -19,7 +19,7 @@ struct Begun {
     _folder: TempDir,
     path: PathBuf,
     work: Work,
-    /// The database file, which also has the contents of the log.
+    /// The bytes of the database file, after the write-ahead log was moved into it.
     database: Vec<u8>,
     /// The messages of an uninterrupted run.
     messages: Vec<Message>,
@@ -42,12 +42,12 @@ async fn begun() -> Begun {
 enum WentOn {
     /// The run ended with the same messages as an uninterrupted run.
     Well,
-    /// The journal was refused, and no call was made.
+    /// Opening or driving the run returned this error.
     Refused(String),
 }
 
 impl Begun {
-    /// Writes these bytes as the database, without a log.
+    /// Writes these bytes as the database file, and deletes the write-ahead log and the witness file.
     fn put(&self, bytes: &[u8]) {
         for ending in ["-wal", "-shm", "-witness"] {
             let _ = fs::remove_file(beside(&self.path, ending));
@@ -194,8 +194,8 @@ async fn rows_missing_from_an_index_are_refused() {
     }
 }
 
-/// Regression test. A truncated or changed write-ahead log once looked like an earlier state of the run, and the run
-/// repeated its effects.
+/// Regression test. If the write-ahead log was truncated or changed, opening must fail or return the latest state. An
+/// earlier state was once read, and the run repeated its effects.
 #[tokio::test]
 async fn damaged_log_is_refused_or_has_the_latest_state() {
     let (folder, path) = place();

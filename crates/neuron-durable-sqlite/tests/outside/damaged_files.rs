@@ -21,7 +21,8 @@ struct Expected {
     messages: Vec<Message>,
 }
 
-/// Counts of journals that were read and refused.
+/// Counters over all trials. `exact` counts the runs whose state was read exactly, and `refused` counts the runs whose
+/// reading failed.
 #[derive(Debug, Default)]
 struct Tally {
     exact: usize,

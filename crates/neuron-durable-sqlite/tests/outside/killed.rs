@@ -270,7 +270,8 @@ async fn signal(job: &Job, runs: &SqliteRuns) {
     }
 }
 
-/// Checks that the messages are equal, except for unknown outcomes. Returns the number of unknown outcomes.
+/// Checks that the messages are equal, except for tool results that say that the outcome of the call is unknown.
+/// Returns the number of these results. `what` names the round in a failure.
 fn check_messages(result: &AgentResult, expected: &AgentResult, what: &str) -> usize {
     assert_eq!(result.messages.len(), expected.messages.len(), "{what}");
     let mut unknown = 0;
@@ -285,7 +286,7 @@ fn check_messages(result: &AgentResult, expected: &AgentResult, what: &str) -> u
     unknown
 }
 
-/// Checks that each call began at most once.
+/// Checks that each call began at most once. `what` names the round in a failure.
 fn check_calls(log: &EffectLog, what: &str) {
     let mut calls = Vec::new();
     for effect in log.effects() {

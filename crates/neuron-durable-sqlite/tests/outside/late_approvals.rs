@@ -97,7 +97,7 @@ async fn pass_deadline(runs: &SqliteRuns) {
     }
 }
 
-/// Lets a run wait for a decision, and drops it during the wait.
+/// Drives a run until it waits for a decision, and drops the future of the run during the wait.
 async fn interrupted(payer: &Payer, runs: &SqliteRuns) {
     let waits = async {
         while !matches!(runs.inspect("r").await, Ok(run) if run.summary.waits_for.is_some()) {

@@ -32,7 +32,7 @@ enum Point {
     Signal,
     /// During a tool call that must not run twice.
     Tool,
-    /// After the intent was written, and before the tool runs.
+    /// After the journal has stored that the tool call begins, and before the tool runs.
     BeforeTool,
 }
 

@@ -1,4 +1,5 @@
-//! A test of a nested agent that waits for an approval, and still knows its effects when it continues.
+//! A test of a nested agent that waits for an approval. After the wait, a call with the effect key of an earlier call
+//! must not run again.
 
 use std::future::ready;
 use std::sync::Arc;

@@ -36,7 +36,7 @@ struct Counts {
     begun: Mutex<BTreeMap<String, usize>>,
 }
 
-/// Counts a run as driven until it is dropped.
+/// Guard that counts one driven run until the guard is dropped.
 struct Driven(Arc<Counts>);
 
 impl Driven {

@@ -70,12 +70,12 @@ impl Work {
         Self { turns, bytes, hangs_at: None, counts: Arc::default() }
     }
 
-    /// Returns the same work with new counters, whose model hangs in this call.
+    /// Returns a copy with new counters, whose model never answers its call number `call`, counted from 0.
     pub(crate) fn hanging_at(&self, call: usize) -> Self {
         Self { hangs_at: Some(call), counts: Arc::default(), ..*self }
     }
 
-    /// Returns the same work with new counters.
+    /// Returns a copy with new counters, whose model answers all calls.
     pub(crate) fn again(&self) -> Self {
         Self { hangs_at: None, counts: Arc::default(), ..*self }
     }
@@ -192,7 +192,8 @@ impl Provider for Work {
     }
 }
 
-/// A tool that calls a function. Calls with the same `invoice` have the same effect key.
+/// A tool that calls a function. Calls with the same `invoice` argument have the same effect key, so only the first of
+/// these calls runs.
 struct FnTool<F> {
     name: &'static str,
     call: F,

@@ -54,8 +54,10 @@ kills! {
     killed_appends: check_appends;
 }
 
-/// Opens the storage in the test or in its child process. A statement that the killed process had sent may still run on
-/// the server. The test waits for its end, so that repeated reads return the same state.
+/// Opens the storage in the test or in its child process. `child` is the `application_name` of the child's connections.
+///
+/// A statement that the killed process had sent may still run on the server. The test waits for its end, so that
+/// repeated reads return the same state.
 async fn open(url: &str, child: &str) -> PostgresSessionStorage {
     if child_process::task().is_some() {
         return in_schema("suite_killed").connect(url).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tests of failed, broken and foreign connections.
+//! Tests of connections that fail or break, and of a pool that the caller has created.
 
 use std::time::Duration;
 

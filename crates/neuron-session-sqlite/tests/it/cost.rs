@@ -7,10 +7,10 @@ use neuron_types::VersionedSessionStorage;
 
 use crate::support::{message, open, place, session};
 
-/// Size of a frame of the log in bytes, which is a page and its header.
+/// Size in bytes of a frame of the write-ahead log. A frame is a page and its header of 24 bytes.
 const FRAME: u64 = 4096 + 24;
 
-/// Returns the number of pages in the log.
+/// Returns the number of pages in the write-ahead log.
 fn pages(path: &Path) -> u64 {
     fs::metadata(path.with_extension("db-wal")).map_or(0, |log| log.len() / FRAME)
 }

@@ -177,7 +177,8 @@ async fn damaged_session_is_listed_and_can_be_deleted() {
     }
 }
 
-/// Regression test. A session with a damaged entry in the index of ids once looked as if it had never existed.
+/// Regression test. Loading a session whose entry in the index of ids is damaged must return an error. The session was
+/// once reported as not found.
 #[tokio::test]
 async fn session_missing_in_a_damaged_index_is_an_error() {
     let (_folder, path) = place();

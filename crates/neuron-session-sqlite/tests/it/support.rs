@@ -47,13 +47,13 @@ pub(crate) fn same_or_corrupt(loaded: Result<Session, StorageError>, expected: &
     }
 }
 
-/// Returns the number that an SQL query selects, without the storage.
+/// Returns the number that an SQL query selects, on a separate connection.
 pub(crate) fn look(path: &Path, sql: &str) -> i64 {
     let connection = Connection::open(path).unwrap();
     connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Runs an SQL statement, without the storage.
+/// Runs an SQL statement on a separate connection.
 pub(crate) fn run(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }

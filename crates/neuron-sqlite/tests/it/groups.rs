@@ -143,7 +143,8 @@ async fn transaction_undone_by_sqlite_fails_only_its_own_writes() {
     assert_eq!(all(&notes).await.unwrap(), ["after"]);
 }
 
-/// A commit without a sync can be lost, so the witness must not count it.
+/// A power failure can undo a commit without a sync. So the witness, the file that detects lost commits, must not count
+/// that commit.
 #[tokio::test]
 async fn write_without_a_sync_is_not_counted_by_the_witness() {
     let (_folder, path) = place();

@@ -73,7 +73,7 @@ fn start(path: &Path) -> Child {
     child
 }
 
-/// Returns the version in the header of the database file, without its log.
+/// Returns the schema version in the header of the database file. A newer version in the write-ahead log is not read.
 fn version(path: &Path) -> u8 {
     fs::read(path).unwrap_or_default().get(63).copied().unwrap_or_default()
 }

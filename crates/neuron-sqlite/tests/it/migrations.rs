@@ -135,7 +135,8 @@ async fn concurrent_opens_migrate_once() {
     }
 }
 
-/// Name of the test that child processes run, and the environment variable with the path for them.
+/// Name of the test that the child processes run. The environment variable [`PLACE`] gives them the path of the
+/// database.
 const PROCESSES: &str = "migrations::processes_that_open_concurrently_migrate_once";
 const PLACE: &str = "NEURON_SQLITE_PLACE";
 

@@ -64,7 +64,7 @@ async fn additional_hard_link_is_detected() {
     assert_eq!(all(&notes).await.unwrap(), ["one", "two"]);
 }
 
-/// A symbolic link leads to the same database and the same log.
+/// A symbolic link to a database must lead to the same database, write-ahead log and witness file.
 #[tokio::test]
 async fn symbolic_link_uses_the_same_database_and_witness() {
     let (folder, path) = place();
@@ -84,9 +84,11 @@ async fn symbolic_link_uses_the_same_database_and_witness() {
     refused(&linked, "deleted or replaced").await;
 }
 
-/// Regression test. A second opening once read the header of the database file and closed the file. On Linux this
-/// dropped the locks of the first connection. Another process could then delete the log, because the database seemed
-/// unused.
+/// Regression test. Opening a database again must not drop the file locks of the first connection. On POSIX systems,
+/// closing any descriptor of a file drops all locks of the process on that file. So the descriptor with which the
+/// header is read must stay open.
+///
+/// The test reads the locks from `/proc/locks`, which only Linux has.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn second_opening_keeps_the_locks_of_the_first() {

@@ -1,4 +1,4 @@
-//! Tests of databases that lost commits, which must be detected by the witness.
+//! Tests of databases that lost commits, which must be detected by the witness, the file that counts commits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,8 +24,8 @@ fn put(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Returns the files that a killed process would leave. The first note is in the database, and the others are only in
-/// the log.
+/// Returns the files that a killed process would leave. The first note is in the database file, and the other notes are
+/// only in the write-ahead log.
 async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let notes = open(path).await.unwrap();
     add(&notes, "note 0").await.unwrap();
@@ -211,7 +211,7 @@ async fn loss_is_detected_while_the_database_is_open() {
     assert!(matches!(error, SqliteError::Lost { .. }), "{error:?}");
 }
 
-/// A power failure may undo a commit without a sync, so the witness must not count it.
+/// A power failure may undo a commit without a sync, so the witness file must not count that commit.
 #[tokio::test]
 async fn commits_without_a_sync_are_not_counted_by_the_witness() {
     let (folder, path) = place();
@@ -299,8 +299,8 @@ async fn concurrent_witnessed_writes_and_reads_lose_nothing() {
     assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
 }
 
-/// Regression test. The witness file once had the permissions of its creator. Another user who may write to the
-/// database could then not count commits in the witness.
+/// Regression test. The witness file must have the same permissions as the database. Every user who may write to the
+/// database can then also count commits in the witness.
 #[cfg(unix)]
 #[tokio::test]
 async fn witness_has_the_permissions_of_its_database() {

@@ -1,4 +1,4 @@
-//! Tests of the scopes around tool calls.
+//! Tests of the scopes of hooks ([`OperationScope`]), which wrap each poll of a tool call.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,7 +14,8 @@ use super::{batch, texts, three};
 use crate::SqliteRuns;
 use crate::test_support::{forget, place, silent};
 
-/// A hook that opens a scope around each call, and records the entered scopes.
+/// A hook that opens a scope for each tool call. The recorded lines tell which scopes are entered, and in which scopes
+/// a call runs.
 #[derive(Clone, Default)]
 struct Scoping(Arc<Mutex<Vec<String>>>);
 
@@ -25,7 +26,7 @@ impl Scoping {
         self.0.lock().unwrap().push(line);
     }
 
-    /// Returns the names of the scopes that were entered since the last call.
+    /// Removes and returns the lines that were recorded since the last call of this method.
     fn entered(&self) -> BTreeSet<String> {
         std::mem::take(&mut *self.0.lock().unwrap()).into_iter().collect()
     }
@@ -43,7 +44,7 @@ impl Scoping {
 }
 
 thread_local! {
-    /// The calls whose scopes this thread has entered.
+    /// Ids of the tool calls whose scopes this thread has entered and not left, the outermost first.
     static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
