@@ -37,7 +37,7 @@ pub(crate) enum CallState {
     AwaitingApproval(Box<PendingDecision>),
     /// The call has begun, and its result is not known.
     Begun {
-        /// The arguments that run, if an approval may have changed them.
+        /// The arguments to run if an approval may have changed them. `None` if the arguments in the history are used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
     },

@@ -51,14 +51,15 @@ pub(crate) struct CompactionBackoff {
     is_estimate: bool,
     /// Number of runs in a row that missed the budget.
     missed_runs: usize,
-    /// Set if the current run missed the budget.
+    /// Set if a compaction of the current run did not shorten the history to the strategy's token budget.
     missed: bool,
     /// Set after the warning about an unreachable budget was logged, so that it is logged only once.
     reported: bool,
 }
 
 impl CompactionBackoff {
-    /// Allows compactions again at the start of a run, unless too many runs in a row missed the budget.
+    /// Removes the delay of the next compaction at the start of a run. The delay stays if too many runs in a row could
+    /// not shorten the history to the strategy's token budget.
     pub(crate) fn begin_run(&mut self) {
         self.missed = false;
         if self.missed_runs < MAX_MISSED_RUNS {
@@ -66,7 +67,8 @@ impl CompactionBackoff {
         }
     }
 
-    /// Returns `true` if the next compaction is delayed, because a conversation of this size has not grown enough.
+    /// Returns `true` if the next compaction is delayed, because the conversation, now of `tokens` tokens, has not
+    /// grown enough since the last one.
     pub(crate) fn puts_off(&self, tokens: usize) -> bool {
         self.compact_above.is_some_and(|above| tokens <= above)
     }

@@ -31,7 +31,7 @@ const MAX_PAUSES: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ledger {
     pub(crate) version: Version,
-    /// The history. Providers accept it at any time.
+    /// The history. It is a valid request for a provider at any time.
     #[serde(default)]
     pub(crate) messages: Vec<Message>,
     #[serde(default)]
@@ -56,7 +56,8 @@ pub(crate) struct Ledger {
 pub(crate) struct Version;
 
 impl Version {
-    /// Version that this release writes, and the newest version that it reads.
+    /// Newest version of the stored conversation that this release can read. It is also the version that this release
+    /// writes.
     const NEWEST: u32 = 1;
 }
 
@@ -118,7 +119,7 @@ pub(crate) struct Ending {
 /// Facts about a response that the ledger does not know.
 #[derive(Clone, Copy)]
 pub(crate) struct AnswerView<'a> {
-    /// Set if the arguments of one of its calls are incomplete.
+    /// Set if the response ended before the arguments of one of its tool calls were complete.
     pub(crate) is_cut_off: bool,
     /// Names of registered tools that the request did not offer.
     pub(crate) hidden: &'a [String],

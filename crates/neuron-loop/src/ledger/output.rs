@@ -159,8 +159,8 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Ends the run with the output of the batch after the other calls have ended. Returns `false` if the batch has no
-    /// output, or if [`EndStrategy::Graceful`] suppresses it because another call failed.
+    /// Ends the run with the valid output that a call of the batch gave, after the other calls have ended. Returns
+    /// `false` if no call gave an output, or if [`EndStrategy::Graceful`] suppresses it because another call failed.
     pub(crate) fn settle_output(&mut self, rules: &OutputRules, limit: Option<Limit>) -> bool {
         let Some(index) = self.batch_mut().and_then(|batch| batch.output.take()) else {
             return false;

@@ -42,7 +42,7 @@ pub(super) struct Attempts<'a> {
     pub(super) hidden: Arc<[String]>,
     /// Tokens of the last response.
     pub(super) usage: Option<TokenUsage>,
-    /// The part of the conversation that a layer rejected, if any.
+    /// The part of the conversation to remove, if a layer around the model call rejected one.
     pub(super) rejected: Option<TakeBack>,
 }
 

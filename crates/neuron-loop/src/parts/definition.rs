@@ -17,7 +17,7 @@ pub(crate) trait StopCondition:
 
 impl<F: Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync> StopCondition for F {}
 
-/// Settings that all conversations of an agent share. The model and the strategy are stored elsewhere.
+/// Settings that all conversations of an agent share. The model and the context strategy are stored elsewhere.
 #[derive(Clone, Default)]
 pub(crate) struct Definition {
     pub(crate) tools: ToolRegistry,
@@ -92,7 +92,7 @@ impl<'a> Frame<'a> {
         RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)
     }
 
-    /// Returns the estimated tokens of the frame. The first estimate is kept.
+    /// Returns the estimated tokens of the frame. The estimate is computed once, with the strategy of the first call.
     pub(crate) fn size(self, strategy: &dyn ContextStrategyDyn) -> usize {
         *self.size.get_or_init(|| strategy.estimate_request_dyn(self.request(&[])))
     }

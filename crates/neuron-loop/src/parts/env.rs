@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EnclosingRun, Frame, Parts, Reader, depth_in};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
-/// Everything that a run uses except its ledger.
+/// Everything that a run uses except its ledger, which is the conversation with the run's state.
 pub(crate) struct Env<'a> {
     pub(crate) parts: Parts<'a>,
     pub(crate) frame: Frame<'a>,

@@ -86,12 +86,12 @@ pub(super) struct DecidedCall<'l, 'a> {
     /// The arguments that run, if an approval may have changed them.
     edited: Option<Box<Value>>,
     pub(super) verdict: Verdict,
-    /// The call's work, if it started before the response was complete.
+    /// The call's future or result, if the call started before the response was complete.
     pub(super) early: Option<Work<'a>>,
 }
 
 impl DecidedCall<'_, '_> {
-    /// Returns the call with the arguments that run.
+    /// Returns the call with the arguments to run, which are those of an approval if it changed them.
     pub(super) fn call(&self) -> ToolUseRef<'_> {
         ToolUseRef { input: self.edited.as_deref().unwrap_or(self.made.input), ..self.made }
     }

@@ -52,7 +52,7 @@ pub(crate) async fn decide(
     })
 }
 
-/// Decides on a call without an approval decision.
+/// Decides on a call for which no person has given an approval decision.
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
     if is_invalid_json(call.input, || tools.definition(call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()).into());
@@ -73,7 +73,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     }
 }
 
-/// Decides on a call with an approval decision. The policy may still deny the call.
+/// Decides on a call for which a person has given an approval decision. The policy may still deny the call.
 fn after_decision(
     env: &Env<'_>,
     tools: &Offered<'_>,

@@ -44,7 +44,7 @@ pub(super) struct Prefetched<'a> {
 
 /// The work of a started call.
 pub(super) enum Work<'a> {
-    /// The call has its context and runs when its end is awaited.
+    /// The call has a context, but its tool starts only when [`end`](Self::end) is called.
     Ready(Box<ToolContext>),
     /// The call is running. The mutex is never locked. It only makes the future `Sync`.
     Running(Mutex<WasmBoxedFuture<'a, CallOutcome>>),
@@ -74,7 +74,7 @@ impl<'a> Prefetch<'a> {
         Self { is_closed, ..Self::default() }
     }
 
-    /// Waits for `work` while the early calls run.
+    /// Polls `work` to its end, and polls the calls that started early at the same time.
     pub(crate) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {

@@ -28,7 +28,7 @@ enum Deed {
 
 use Deed::{Delta, Fail, Reset, Work};
 
-/// An engine that performs these actions for each response.
+/// An engine that performs the listed actions, in order, each time that it streams a response.
 struct Live(Vec<Deed>, Log);
 
 fn answer() -> Reply {

@@ -72,7 +72,8 @@ pub(crate) struct Journaled {
     next: Arc<AtomicUsize>,
     /// All calls of the context with their arguments.
     pub(crate) calls: Log,
-    /// Number of times that the loop asked whether to continue as new, and the numbers at which the answer is yes.
+    /// Number of times that the loop asked whether to continue as new. The numbers at which the answer is yes are in
+    /// another field.
     asked: Arc<AtomicUsize>,
     continue_at: Arc<BTreeSet<usize>>,
     /// The next times of the clock, in seconds. After the last one, the time is zero.

@@ -527,7 +527,7 @@ async fn keys_do_not_repeat_after_a_session_is_restored_with_its_run_id() {
     assert_ne!(keys[0], keys[1]);
 }
 
-/// Logs the key of its call, and whether the context has a resumed approval.
+/// A tool that logs the idempotency key of its call, and asserts that its context contains no resumed approval.
 struct Keys(Log);
 
 impl ToolDyn for Keys {

@@ -555,7 +555,8 @@ async fn results_of_approved_calls_are_checked_after_the_pause() {
     }
 }
 
-/// The parts of a paused response may each be acceptable, although the whole response is not.
+/// A response that the provider paused and then continued is checked as a whole. Each of its parts may be acceptable
+/// alone.
 #[tokio::test]
 async fn paused_response_is_checked_as_a_whole() {
     for way in WAYS {

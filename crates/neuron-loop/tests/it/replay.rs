@@ -310,7 +310,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
-    /// Checks the run in every way to run, in every division into executions, and in every replay.
+    /// Runs must have equal outcomes in each way to run, however the run is divided into executions, and in each
+    /// replay.
     #[test]
     fn run_is_the_same_in_every_division_into_executions(
         case in case(),

@@ -355,8 +355,8 @@ async fn pending_approval_of_an_earlier_call_is_rejected() {
     assert_eq!(log.count("start c0"), 2);
 }
 
-/// Regression test. Before the fix, a pending call that was changed in its session was signed again when the run
-/// resumed waiting.
+/// Regression test. A pending call that was changed in its session must not get a new approval signature. Before the
+/// fix, the call was signed again when the run resumed waiting.
 #[tokio::test]
 async fn changed_pending_call_in_a_session_is_not_signed() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());

@@ -53,7 +53,8 @@ fn gives(mode: OutputMode, output: Value) -> Reply {
     }
 }
 
-/// Returns a response with outputs (`out0`, `out1`, …) and calls of `act` (`c0`, `c1`, …), in this order.
+/// Returns a response with calls of the output tool (ids `out0`, `out1`, …), then calls of the tool `act` (ids `c0`,
+/// `c1`, …).
 fn gives_beside(outputs: &[Value], acts: &[Value]) -> Reply {
     let outputs = outputs.iter().enumerate().map(|(i, v)| (format!("out{i}"), "final_output", v));
     let acts = acts.iter().enumerate().map(|(i, v)| (format!("c{i}"), "act", v));

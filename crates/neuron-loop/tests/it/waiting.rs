@@ -231,7 +231,7 @@ impl ObservabilityHook for SlowRecorder {
     }
 }
 
-/// A durable context that waits, with the same provider and tools.
+/// A durable context that runs the given provider and tools, and waits before each operation.
 struct Engine(Strict, ToolRegistry);
 
 impl DurableContext for Engine {

@@ -37,7 +37,7 @@ pub(crate) struct Case {
 pub(crate) enum Begin {
     Message(Message),
     Decisions(ApprovalDecisions),
-    /// The start that a durable engine would use.
+    /// Any other start, in the form in which a durable engine passes it.
     Start(Start),
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct Config {
     pub(crate) pauses: bool,
     /// Number of tool calls after which a stop condition is met.
     pub(crate) stops_after: Option<usize>,
-    /// The tool `look` is not offered in every n-th turn.
+    /// The tool `look` is not offered in every n-th turn, where n is this value. `None` if it is always offered.
     pub(crate) hides_every: Option<usize>,
     /// Set if a run that reached a limit makes one last call.
     pub(crate) finalizes: bool,
@@ -88,7 +88,7 @@ pub(crate) struct Config {
     pub(crate) history: Vec<Message>,
     /// Number of times that the reader of a stream waits before each event.
     pub(crate) slow_reader: usize,
-    /// Set if hooks wait.
+    /// Set if hooks return `Poll::Pending` before they answer.
     pub(crate) slow_hooks: bool,
 }
 
@@ -266,7 +266,8 @@ pub(crate) struct Answer {
     pub(crate) waits: usize,
     /// Delay before the first event, in milliseconds.
     pub(crate) sleeps: u64,
-    /// Set if the stream ends with the message and without a complete response.
+    /// Set if the stream ends after the event with the message, without the final event that contains the complete
+    /// response.
     pub(crate) without_response: bool,
     /// Number of events after which the stream breaks, and the kind of break.
     pub(crate) breaks: Option<(usize, Break)>,
@@ -399,7 +400,7 @@ pub(crate) const TOOL_DEEDS: [&str; 12] = [
 /// The arguments of a call that the tools of this test understand.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
-    /// Number of the call in its case.
+    /// Number that identifies the call in its test case.
     pub(crate) number: u64,
     /// Duration of the call, in milliseconds.
     pub(crate) delay: u64,
@@ -584,8 +585,8 @@ impl Judgement {
 const ELEVEN: u64 = 11;
 
 impl Order {
-    /// Returns the numbers of edited arguments. Tools and policy treat the first like the original. The policy denies
-    /// the second.
+    /// Returns two numbers for calls whose arguments an approval edits. Tools and policy treat the first number like
+    /// the original, and the policy denies the second.
     pub(crate) fn edits(&self) -> [u64; 2] {
         if self.number == u64::MAX {
             return [self.number; 2];

@@ -723,8 +723,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Returns the memory that the reference needs to continue. Returns `None` if it is unknown, for example after a
-    /// dropped step with compactions.
+    /// Returns the state from which the reference model computes the expected next run. Returns `None` if the state is
+    /// unknown, for example after a dropped step with compactions.
     fn memory(
         &self,
         world: &World,
@@ -814,7 +814,8 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Returns `true` if each of these calls waited before, or was about to wait when the run was dropped.
+    /// Returns `true` if an interrupted run may wait for these pending calls, because the model made all of them in the
+    /// last response and none has begun.
     fn may_wait_for(&self, pending: &[PendingCall]) -> bool {
         let is_dropped = self.how == How::DropStep || !matches!(self.ended, Ended::With(_));
         let last = self.agent.messages().iter().rfind(|message| message.role == Role::Assistant);

@@ -685,7 +685,7 @@ struct InMemory {
 }
 
 impl InMemory {
-    /// Checks that the history of a key only grows.
+    /// Checks that each request starts with the messages of the earlier request with the same history key.
     fn check_history(&self, request: RequestRef<'_>) {
         let Some(key) = request.history_key() else {
             return;

@@ -36,7 +36,7 @@ pub(crate) struct Memory {
     pub(crate) said: BTreeSet<String>,
     /// Number of runs.
     pub(crate) runs: usize,
-    /// The run that waits for an approval, if any.
+    /// State of the last run if it waits for an approval.
     pub(crate) waiting: Option<Waiting>,
 }
 
@@ -66,20 +66,23 @@ struct Failing {
     succeeded: BTreeSet<String>,
 }
 
-/// The outcomes of the compactions that missed the strategy's budget.
+/// Counts the compactions that did not shorten the history to the strategy's token budget, and computes the delay of
+/// the next one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContextBudget {
     /// Number of compactions in a row that changed nothing.
     futile: usize,
     /// Size up to which no compaction is tried.
     compact_above: Option<usize>,
-    /// Number of runs in a row that missed the budget, and whether the current run did.
+    /// Number of runs in a row whose compactions did not reach the token budget. `missed` tells whether the current run
+    /// is one of them.
     missed_runs: usize,
     missed: bool,
 }
 
 impl ContextBudget {
-    /// Records a missed budget. The conversation must grow by an eighth before the next compaction.
+    /// Records a compaction that did not reach the token budget. The conversation must grow by an eighth before the
+    /// next compaction.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(tokens + tokens / 8);
         self.missed_runs += usize::from(!std::mem::replace(&mut self.missed, true));
@@ -122,7 +125,8 @@ impl Memory {
         self.wait_for(state);
     }
 
-    /// Makes a run wait for an approval. Only the stored state of the run is known.
+    /// Records that a run waits for an approval. Everything that `state` does not contain is forgotten, as in a real
+    /// resumption.
     pub(crate) fn wait_for(&mut self, state: &PendingApproval) {
         let calls = match &self.history[..] {
             [.., answer, _] => calls(answer),
@@ -181,7 +185,7 @@ pub(crate) struct Expected {
     pub(crate) lines: Vec<String>,
     /// The history before each compaction and at the end. Between these points it only grows.
     pub(crate) histories: Vec<Vec<Message>>,
-    /// The turns and the usage after each change.
+    /// The number of turns and the usage, recorded each time that either changes.
     pub(crate) counts: Vec<(usize, TokenUsage)>,
     /// The compaction state at the start and after each finished compaction.
     pub(crate) budgets: Vec<ContextBudget>,
@@ -320,11 +324,11 @@ struct Run<'a> {
     answers: BTreeMap<String, ToolOutput>,
     /// Messages that were sent to the run and not added yet.
     sent: Vec<Message>,
-    /// Events that are not shown to the reader yet.
+    /// Events that the stream's reader has not received yet, because a guard must first check the response.
     held: Vec<StreamEvent>,
     /// The tokens of the last response.
     paid: Option<TokenUsage>,
-    /// Set if the calls of this part had approval decisions.
+    /// Set if the current group of calls had approval decisions.
     is_decided: bool,
     /// The text of the last response.
     answer: String,
@@ -525,8 +529,8 @@ impl Run<'_> {
         self.config.finalizes && is_limit && allows_calls && self.limit.is_none()
     }
 
-    /// Makes the last call of a run. The notice names the limit, and no tool runs. If the model does not answer, the
-    /// notice is removed.
+    /// Makes the last model call of a run that reached a limit. A system message, the notice, names the limit, and no
+    /// tool runs. If the model does not answer, the notice is removed.
     fn last_call(&mut self, limit: Failure) -> Result<StopReason, Failure> {
         self.note(format!("last call: {}", limit.kind));
         let notice = format!(
@@ -910,7 +914,7 @@ impl Run<'_> {
         }
     }
 
-    /// Removes the paused beginning of a rejected response together with its end.
+    /// Removes a rejected response as a whole, including its first part, after which the provider had paused.
     fn reject_paused_answer(&mut self, messages: usize) {
         if self.said_before().is_some() {
             self.note("rejected: a paused answer".into());
@@ -1187,7 +1191,7 @@ impl Run<'_> {
         }
     }
 
-    /// Applies the policy to an approved call, which it may still deny.
+    /// Applies the permission policy to a call that a person approved. The policy may still deny the call.
     fn approve(&mut self, call: &ToolCall, how: &str) {
         match self.judge(call) {
             Judgement::Deny => {
@@ -1267,7 +1271,8 @@ impl Run<'_> {
         LoopError::ApprovalRequired(Box::new(state)).into()
     }
 
-    /// Records the tools that failed and succeeded in a turn. A pause may split the turn.
+    /// Records the tools that failed and succeeded in a turn. A turn has several such groups of calls if the run paused
+    /// for an approval.
     fn note_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) {
         for (call, fate) in calls.iter().zip(fates) {
             let name = if self.is_known(call) { call.name.clone() } else { String::new() };

@@ -35,7 +35,8 @@ pub(crate) struct Counters {
     pub(crate) engine_calls: usize,
     pub(crate) engine_batches: usize,
     pub(crate) engine_asked: usize,
-    /// Number of decisions that arrived through a signal, and whether invalid decisions came before the next one.
+    /// Number of decisions that arrived through a signal. The flag is `true` if invalid decisions arrived before the
+    /// next valid one.
     pub(crate) signals: (usize, bool),
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Journal {
     pub(crate) early: Vec<u64>,
     /// Names of the running tools.
     pub(crate) running: Vec<&'static str>,
-    /// Contexts of the calls that began.
+    /// Descriptions of the contexts that the begun tool calls received.
     pub(crate) contexts: Vec<String>,
     /// Idempotency keys of the calls that began.
     pub(crate) keys: Vec<String>,
@@ -80,7 +81,8 @@ pub(crate) struct Journal {
     pub(crate) dropped_in: Option<Place>,
     /// Texts that the guards checked.
     pub(crate) guards: Vec<String>,
-    /// Number of times that each place was passed.
+    /// Number of times that the run passed each place, which is a point where an agent's part can wait or be
+    /// interrupted.
     pub(crate) passed: BTreeMap<Place, usize>,
     pub(crate) when_cancelled: Option<Cancelled>,
 }
@@ -186,7 +188,7 @@ impl World {
         self.state().passed
     }
 
-    /// Resets the number of allowed messages for another agent.
+    /// Resets the number of messages that the hooks allowed, because another agent continues.
     pub(crate) fn forget_passed(&self) {
         self.state().passed = 0;
     }

@@ -13,8 +13,8 @@ pub(super) struct ChecksumLine {
     after: &'static str,
 }
 
-/// Form of the checksum line before the messages of a document. It covers the fields before it, so these can be
-/// verified without the messages.
+/// Form of the line with the checksum of a document's first fields, which precede its messages. With this checksum the
+/// fields can be verified without the messages.
 pub(super) const HEAD: ChecksumLine =
     ChecksumLine { before: "  \"head_checksum\": \"", after: "\",\n" };
 
@@ -40,7 +40,7 @@ impl ChecksumLine {
         out.extend_from_slice(line.as_bytes());
     }
 
-    /// Returns `true` if the bytes start with the fixed text of this form, which precedes the checksum.
+    /// Returns `true` if the bytes start with the fixed text that precedes the digits of the checksum.
     pub(super) fn begins(&self, bytes: &[u8]) -> bool {
         bytes.starts_with(self.before.as_bytes())
     }

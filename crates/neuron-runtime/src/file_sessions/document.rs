@@ -70,7 +70,7 @@ struct Document {
     messages: Vec<Message>,
 }
 
-/// The fields that even a newer version has, which identify the format.
+/// The fields that identify the file format. Documents of newer versions have them too.
 #[derive(Deserialize)]
 struct Kind {
     format: String,

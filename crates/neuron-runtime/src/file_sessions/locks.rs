@@ -33,11 +33,11 @@ impl Default for Locks {
 pub(super) type Turn = Option<OwnedMutexGuard<()>>;
 
 impl Locks {
-    /// Waits for the turn of a session's writer.
+    /// Waits until no other writer in this process writes a session with the same lock file.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the queue.
+    /// Dropping the future removes this writer from the queue.
     pub(super) async fn turn(&self, id: &str) -> Turn {
         Some(self.0.get(lock_of(id))?.clone().lock_owned().await)
     }
@@ -122,7 +122,8 @@ impl Lock {
         (held.dev(), held.ino()) == (named.dev(), named.ino())
     }
 
-    /// Returns `true`, because the standard library cannot compare files on other systems.
+    /// Always returns `true`, because on this system the standard library cannot detect that the path names another
+    /// lock file.
     #[cfg(not(unix))]
     fn is_there(&self) -> bool {
         true

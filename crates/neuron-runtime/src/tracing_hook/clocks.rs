@@ -58,7 +58,7 @@ impl Clocks {
         millis(self.lock().get_mut(scope.run_id)?.calls.remove(&call)?)
     }
 
-    /// Returns the milliseconds since the run began. Returns `None` if the run is not open.
+    /// Returns the milliseconds since the run began. Returns `None` if the run has not begun or has ended.
     pub(super) fn since_run(&self, run_id: &str) -> Option<u64> {
         millis(self.lock().get(run_id)?.began)
     }

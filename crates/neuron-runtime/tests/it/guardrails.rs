@@ -576,7 +576,7 @@ async fn escaped_json_is_also_checked_unescaped() {
     }
 }
 
-/// The vendor's model reads all texts in a vendor-specific block.
+/// Guardrails check all texts in a vendor-specific block, because the vendor's model reads them all.
 #[tokio::test]
 async fn all_texts_of_a_vendor_specific_block_are_checked() {
     let raw = |json: Value| ContentBlock::Raw { provider: "v".into(), json, portable: None };
