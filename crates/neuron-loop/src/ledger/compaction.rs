@@ -31,12 +31,12 @@ impl KnownSize {
 /// model call.
 const MAX_FUTILE_COMPACTIONS: usize = 2;
 
-/// After a compaction misses the budget, the conversation must grow by one part in eight before the next attempt.
-/// Without this delay, every turn would rewrite the history in vain.
+/// After a compaction that leaves the history above the strategy's token budget, the history must grow by one part in
+/// this many before the next attempt. Without this delay, every turn would rewrite the history in vain.
 const GROWTH_BEFORE_RETRY: usize = 8;
 
-/// Number of runs in a row that may miss the budget before the delay also applies to the next run. A new run adds
-/// messages, so a compaction that failed in the last run may succeed.
+/// Maximum number of runs in a row that may begin without the delay, although their compactions did not reach the
+/// strategy's token budget. A new run adds messages, so a compaction that failed in the last run may succeed.
 const MAX_MISSED_RUNS: usize = 2;
 
 /// The outcomes of the compactions so far. They decide when the next one is tried.
@@ -94,7 +94,7 @@ impl CompactionBackoff {
         self.miss(tokens);
     }
 
-    /// Records a compaction that reached the budget.
+    /// Records a compaction that shortened the history to the strategy's token budget, and resets all counters.
     pub(crate) fn reached(&mut self) {
         *self = Self { reported: self.reported, ..Self::default() };
     }
@@ -123,7 +123,8 @@ impl CompactionBackoff {
     }
 }
 
-/// Returns the size at which a compaction is tried again after it missed the budget.
+/// Returns the size in tokens above which a compaction is tried again, if the last one left a conversation of `tokens`
+/// tokens above the strategy's budget.
 fn grown(tokens: usize) -> usize {
     tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }

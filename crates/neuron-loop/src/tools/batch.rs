@@ -83,7 +83,7 @@ pub(super) struct BatchRun<'l, 'a> {
 pub(super) struct DecidedCall<'l, 'a> {
     pub(super) index: usize,
     made: ToolUseRef<'l>,
-    /// The arguments that run, if an approval may have changed them.
+    /// The arguments to run if an approval may have changed them. `None` if the arguments of the model are used.
     edited: Option<Box<Value>>,
     pub(super) verdict: Verdict,
     /// The call's future or result, if the call started before the response was complete.
@@ -91,7 +91,7 @@ pub(super) struct DecidedCall<'l, 'a> {
 }
 
 impl DecidedCall<'_, '_> {
-    /// Returns the call with the arguments to run, which are those of an approval if it changed them.
+    /// Returns the call with the arguments to run, which an approval may have changed.
     pub(super) fn call(&self) -> ToolUseRef<'_> {
         ToolUseRef { input: self.edited.as_deref().unwrap_or(self.made.input), ..self.made }
     }
@@ -160,7 +160,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Decides on the calls of a group in order, and then runs the allowed calls here or in the durable engine. Adds
-    /// each announced call to `asked`.
+    /// each call whose start was reported to the hooks to `asked`.
     async fn ask_and_run(
         &mut self,
         group: &[usize],

@@ -583,7 +583,7 @@ async fn dropped_resumed_call_does_not_run_again() {
     assert_eq!(setup.log.count("start c0"), 1);
 }
 
-/// Hangs at the start of the first resumed run, and rejects the session at every later start.
+/// A hook that hangs at the start of the first resumed run, and ends the next resumed run at its `SessionStart`.
 #[derive(Clone, Default)]
 struct WaitsThenRefuses(Arc<AtomicUsize>);
 

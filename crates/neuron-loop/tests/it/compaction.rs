@@ -184,7 +184,8 @@ async fn ineffective_strategy_is_tried_twice_and_the_run_continues() {
 /// as progress, so a run could compact forever.
 #[tokio::test]
 async fn rewriting_is_no_progress_but_shortening_is() {
-    /// Estimates every history the same. `true` removes a message, `false` rewrites one.
+    /// A strategy with the same token estimate for every history. If the flag is `true`, a compaction removes messages,
+    /// otherwise it only rewrites one.
     struct Coarse(bool, Log);
     impl ContextStrategy for Coarse {
         fn should_compact(&self, messages: &[Message], _: usize) -> bool {

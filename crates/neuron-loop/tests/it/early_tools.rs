@@ -423,7 +423,8 @@ async fn exhausted_budget_starts_nothing_early() {
     assert_eq!(budget.tool_calls(), 1, "it was started");
 }
 
-/// Regression test. Before the fix, each attempt ran as many calls as the limit allows in total.
+/// Regression test. Early calls of discarded responses count for the tool call limit. Before the fix, each attempt at a
+/// response could run as many calls as the limit allows for the whole run.
 #[tokio::test(start_paused = true)]
 async fn discarded_early_calls_count() {
     let hook = Recorder::default();
@@ -486,7 +487,7 @@ async fn last_call_of_a_run_starts_nothing_early() {
     assert_eq!(hook.log.count("start"), 1);
 }
 
-/// Logs its key. Its first call hangs.
+/// A tool that logs the idempotency key of each call. Its first call hangs.
 struct Notes(Log);
 
 impl ToolDyn for Notes {

@@ -72,8 +72,8 @@ pub(crate) struct Journaled {
     next: Arc<AtomicUsize>,
     /// All calls of the context with their arguments.
     pub(crate) calls: Log,
-    /// Number of times that the loop asked whether to continue as new. The numbers at which the answer is yes are in
-    /// another field.
+    /// Number of times that the loop asked whether to continue as new. `continue_at` contains the numbers, counted from
+    /// zero, of the questions that are answered with yes.
     asked: Arc<AtomicUsize>,
     continue_at: Arc<BTreeSet<usize>>,
     /// The next times of the clock, in seconds. After the last one, the time is zero.
@@ -116,7 +116,8 @@ impl Journaled {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Returns a context that replays the same execution from its journal, as in another process.
+    /// Returns a context that replays the same execution from its journal, as in another process. `asked` is the number
+    /// of times that the loop has already asked whether to continue as new.
     pub(crate) fn replay(&self, asked: usize) -> Self {
         Self {
             next: Arc::default(),

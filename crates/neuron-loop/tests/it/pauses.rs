@@ -93,7 +93,8 @@ fn delegate(input: Value) -> Reply {
     Reply::tool_calls([("out", "delegate", input)])
 }
 
-/// Regression test. Before the fix, a resumed call was reserved a second time.
+/// Regression test. A call that waits for a nested agent's approval must reserve budget only once. Before the fix, the
+/// call reserved budget again when it was resumed.
 #[tokio::test]
 async fn call_with_a_waiting_nested_agent_is_charged_once() {
     let inner = [calls([json!({"ask": "?", "text": "x"})]), Reply::text("inner done")];

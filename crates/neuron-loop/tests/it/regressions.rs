@@ -482,7 +482,7 @@ async fn restored_session_does_not_use_the_earlier_size() {
     assert!(sizes.last().unwrap().parse::<usize>().unwrap() < 1_000, "{sizes:?}");
 }
 
-/// Logs the sizes that it receives.
+/// A context strategy that never compacts, and logs the token counts that it receives.
 #[derive(Clone)]
 struct Sizes(Log);
 

@@ -35,7 +35,7 @@ struct Case {
 #[derive(Debug, Clone)]
 enum Answer {
     Tools(Vec<Value>),
-    /// Calls tools, and reports usage of a provider that counts differently.
+    /// Calls this number of tools, and reports more or fewer tokens than the strategy estimates.
     Counted(usize),
     /// Calls tools, and reports no usage.
     Uncounted,
@@ -51,7 +51,7 @@ enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Strategy_ {
     Window(usize, usize),
-    /// Summarises with a model, through the durable context.
+    /// Summarises old messages with a model call, through the durable context. The numbers are the strategy's settings.
     Summary(usize, usize),
 }
 

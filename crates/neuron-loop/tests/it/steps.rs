@@ -39,7 +39,7 @@ async fn step_after_a_dropped_step_finishes_the_batch_with_its_own_results() {
     }
 }
 
-/// Takes one second, once, at the first event whose line starts with the text.
+/// A hook that takes one second, once, at the first event whose log line starts with the text.
 struct SlowAt(&'static str, AtomicBool, Recorder);
 
 impl SlowAt {

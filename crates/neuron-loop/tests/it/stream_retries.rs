@@ -109,7 +109,8 @@ async fn broken_stream_is_reset_and_retried() {
     assert!(requests[0] == requests[1] && requests[1] == requests[2], "the same call");
 }
 
-/// After the retries, only the usage of the failed attempts differs.
+/// A run whose broken streams are retried ends like a run without broken streams. Only the usage differs, by the tokens
+/// of the failed attempts.
 #[tokio::test]
 async fn run_with_broken_streams_ends_like_one_without() {
     let mut ends = Vec::new();

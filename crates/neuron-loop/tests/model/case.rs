@@ -64,7 +64,7 @@ pub(crate) struct Config {
     pub(crate) retry_limit: Option<usize>,
     /// Set if a policy decides on calls. It denies some, and requires an approval for others.
     pub(crate) has_policy: bool,
-    /// Set if the run waits for approvals. The policy then requires more of them.
+    /// Set if the run waits for approvals. The policy then requires approvals for more calls.
     pub(crate) pauses: bool,
     /// Number of tool calls after which a stop condition is met.
     pub(crate) stops_after: Option<usize>,
@@ -221,8 +221,8 @@ pub(crate) struct Engine {
     pub(crate) failing_call: Option<(usize, EngineFault)>,
     /// The number of the batch that returns one result too few.
     pub(crate) short_batch: Option<usize>,
-    /// The number of the question whether to continue as new that the engine answers with yes. The flag is set if the
-    /// engine does so by an error.
+    /// The engine answers a question whether to continue as new with yes at this question, counted from zero. The flag
+    /// is `true` if it then also returns an error.
     pub(crate) continues: Option<(usize, bool)>,
     /// Number of turns after which the run continues as a new execution. This happens again after each such number of
     /// turns.
@@ -423,8 +423,8 @@ impl Order {
 pub(crate) struct Interruption {
     pub(crate) way: Way,
     pub(crate) how: How,
-    /// The point of the interruption, in thousandths. One value chooses among the places that the run passes, and
-    /// another chooses the pass at this place.
+    /// Selects the place of the interruption among all places that the run passes, in thousandths of their number.
+    /// `nth` selects the pass at this place in the same way.
     pub(crate) place: usize,
     pub(crate) nth: usize,
     /// The part of the run that is interrupted, in thousandths of the number of parts. Pauses for approvals split a run

@@ -113,7 +113,8 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Returns `true` if the expected run has no event that ends the run or makes a call useless.
+/// Returns `true` if the expected run ends with a response or waits for an approval, and no hook, failure or limit ends
+/// it or makes a tool call useless.
 fn is_calm(expected: &Expected) -> bool {
     let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
     let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
@@ -122,7 +123,8 @@ fn is_calm(expected: &Expected) -> bool {
         && !expected.seen.iter().any(is_trouble)
 }
 
-/// Checks that the events are the same as without early tools. Only the hooks may be called earlier.
+/// Checks that the run had the same observations as a run without early tools, apart from the order of the hooks'
+/// events.
 fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     for events in &journal.events {
         same_list("the events, sorted", &sorted(events), &sorted(&expected.events))?;
@@ -179,7 +181,7 @@ async fn left_alone(
     Ok(first)
 }
 
-/// An agent that is compared with the reference.
+/// An agent whose runs are compared with the reference model, which computes the expected outcome.
 struct Session<'a> {
     case: &'a Case,
     way: Way,
@@ -192,7 +194,8 @@ struct Session<'a> {
     keys: Vec<String>,
     /// Number of approvals that were requested.
     asked: usize,
-    /// Set if only the state of the waiting run is known.
+    /// Set if only the stored state of the waiting run is known, so some comparisons with the reference model are
+    /// skipped.
     is_unsure: bool,
     /// Tokens of all runs. `None` for a restored agent.
     total: Option<TokenUsage>,
@@ -271,7 +274,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Drives a run, or a part of it, and compares it with the reference.
+    /// Drives a run, or its part up to a pause, and compares its outcome with the expected outcome from the reference
+    /// model.
     async fn exact(&mut self, begin: Begin) -> Checked<(Vec<Place>, Journal)> {
         let Self { case, way, .. } = *self;
         let ctx = context();
@@ -414,7 +418,7 @@ impl<'a> Session<'a> {
         self.same_calls_wait()
     }
 
-    /// Continues in another agent with the stored state.
+    /// Continues the waiting run in another agent, which is restored from the run's serialised state.
     fn restore(&mut self) -> Checked {
         let state = self.memory.state().expect("it waits");
         let stored = serde_json::to_string(&state).map_err(|error| error.to_string())?;
@@ -557,7 +561,7 @@ struct Interrupted<'a> {
     place: Option<Place>,
     case: &'a Case,
     journal: Journal,
-    /// The calls that ended in all parts.
+    /// Numbers of the calls that ended, in the interrupted part of the run and all earlier parts.
     finished: Vec<u64>,
     expected: Expected,
     /// The memory of the reference before the run and after the expected run.
@@ -779,7 +783,8 @@ impl Interrupted<'_> {
         !self.journal.events[0].is_empty()
     }
 
-    /// Returns the calls for which the agent waits now. Decisions may be used up only after they were carried out.
+    /// Returns the calls for which the agent waits now. Returns an error if the decisions on them are gone although no
+    /// call was run.
     fn waiting(&self) -> Checked<Waits> {
         let (pending, history) = (self.agent.pending_calls(), self.agent.messages());
         let is = |memory: &Memory| {
@@ -814,8 +819,8 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Returns `true` if an interrupted run may wait for these pending calls, because the model made all of them in the
-    /// last response and none has begun.
+    /// Returns `true` if an interrupted run may wait for these pending calls. All of them must be calls of the last
+    /// response that have not begun.
     fn may_wait_for(&self, pending: &[PendingCall]) -> bool {
         let is_dropped = self.how == How::DropStep || !matches!(self.ended, Ended::With(_));
         let last = self.agent.messages().iter().rfind(|message| message.role == Role::Assistant);
@@ -859,7 +864,7 @@ enum Waits {
     AsExpected,
     /// Interrupted within a batch. Some calls wait, and others have not begun.
     Interrupted,
-    /// The state after a dropped step.
+    /// After a dropped step, the calls of this reported state wait.
     For(Box<PendingApproval>),
 }
 

@@ -14,7 +14,7 @@ use crate::drive::{self, Ended, Stop};
 use crate::parts::{self, Agent};
 use crate::world::{Journal, World};
 
-/// The events that each execution has separately.
+/// The first words of events that occur in each execution, and not once per run.
 const OF_EXECUTIONS: [&str; 4] = ["SessionStart", "RunStart", "RunEnd", "SessionEnd"];
 
 pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {

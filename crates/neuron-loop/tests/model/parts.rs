@@ -349,7 +349,7 @@ impl Obedient {
     }
 }
 
-/// Returns the line that is recorded when a call begins, with the facts that it knows from its context.
+/// Returns the line that is recorded when a tool call begins, with the call's id and turn from its context.
 pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
     format!("call {number} has the id {id} in turn {turn:?}")
 }
@@ -577,7 +577,7 @@ fn line(event: &HookEvent<'_>, scope: &HookScope<'_>) -> String {
     }
 }
 
-/// Returns the short form of an output for a line.
+/// Returns a short text of a tool output for a log line.
 pub(crate) fn brief(output: &ToolOutput) -> String {
     let text: Vec<String> = output.content.iter().map(ToString::to_string).collect();
     format!("{} {}", if output.is_error { "error" } else { "ok" }, text.join("|"))

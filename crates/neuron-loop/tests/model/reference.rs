@@ -34,7 +34,7 @@ pub(crate) struct Memory {
     pub(crate) budget: ContextBudget,
     /// Texts of the system messages that the loop added.
     pub(crate) said: BTreeSet<String>,
-    /// Number of runs.
+    /// Number of runs that have begun in this conversation.
     pub(crate) runs: usize,
     /// State of the last run if it waits for an approval.
     pub(crate) waiting: Option<Waiting>,
@@ -61,7 +61,8 @@ pub(crate) struct Waiting {
 #[derive(Debug, Clone, Default)]
 struct Failing {
     turns: BTreeMap<String, usize>,
-    /// The tools that failed and the tools that succeeded in this turn. A pause may split the turn.
+    /// The tools that failed in this turn. `succeeded` contains the tools that succeeded in it. A turn can continue
+    /// after the run paused for an approval.
     failed: BTreeSet<String>,
     succeeded: BTreeSet<String>,
 }
@@ -312,7 +313,8 @@ struct Run<'a> {
     failing: Failing,
     /// The limit that the run has reached, if one last call follows.
     limit: Option<Failure>,
-    /// Set if a compaction made room for the last call, which did not fit into the context window.
+    /// Set if the previous model call did not fit into the context window and a compaction made room for another
+    /// attempt.
     overflowed: bool,
     /// Set if a turn was announced and its model call was not made yet.
     is_turn_open: bool,
@@ -509,8 +511,8 @@ impl Run<'_> {
         self.failing.succeeded.clear();
     }
 
-    /// Compacts even if the strategy would not do so by itself. A failing strategy is ignored, because the call has
-    /// already failed.
+    /// Compacts the history after a model call did not fit into the context window, even if the strategy would not
+    /// compact by itself. A failure of the strategy is ignored, and the error of the model call ends the run.
     fn make_room(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let old = Strategy::estimate(&self.memory.history);
         match self.compact(old) {
@@ -667,7 +669,8 @@ impl Run<'_> {
         Ok(new)
     }
 
-    /// Runs the strategy on a copy. Returns the new history if it is shorter.
+    /// Runs the context strategy on a copy of the history, which has `old` tokens. Returns the new history if it is
+    /// shorter.
     fn compact(&mut self, old: usize) -> Result<Option<Vec<Message>>, Failure> {
         let strategy = &self.config.strategy;
         let scope = format!("compaction {old}");
@@ -746,8 +749,8 @@ impl Run<'_> {
 
     // The model.
 
-    /// Calls the model through the guards. `messages` is the number of messages of the conversation, without the notice
-    /// of a limit.
+    /// Calls the model through the guards, which are hooks that may reject the input or the response. `messages` is the
+    /// number of messages of the conversation, without the notice of a limit.
     fn call_model(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
         self.hides_look =
             self.config.hides_every.is_some_and(|every| hides(every, self.seen.turns));
@@ -1454,8 +1457,8 @@ impl Run<'_> {
         Err(failure)
     }
 
-    /// Runs calls concurrently. After an error no call begins, patient calls stop, and the others may end within the
-    /// grace period.
+    /// Runs calls concurrently. After an error no call begins. Running calls with the action `patient`, which wait for
+    /// their cancellation, stop at once, and the other running calls may end within the grace period.
     fn run_here(
         &mut self,
         calls: &[ToolCall],

@@ -92,7 +92,7 @@ pub(crate) struct Journal {
 pub(crate) struct Cancelled {
     pub(crate) at: Instant,
     pub(crate) place: Option<Place>,
-    /// Number of requests so far, and number of calls that had begun.
+    /// Number of requests until the cancellation. `begun` is the number of tool calls that had begun until then.
     pub(crate) requests: usize,
     pub(crate) begun: usize,
 }

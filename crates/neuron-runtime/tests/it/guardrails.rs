@@ -543,7 +543,8 @@ async fn typed_output_is_checked_as_text() {
     }
 }
 
-/// JSON can escape every character, and a parser returns the characters themselves.
+/// Guardrails also check the unescaped form of JSON. JSON can escape every character, and a parser returns the
+/// characters themselves.
 #[tokio::test]
 async fn escaped_json_is_also_checked_unescaped() {
     let fenced = "In ``` as you said:\n```json\n{\"name\": \"\\u0062ad\"}\n```\n";

@@ -96,7 +96,8 @@ async fn truncated_file_is_corrupt() {
     storage.save(&session("s")).await.unwrap();
 }
 
-/// Before files had checksums, 15 of 20 changed bits were loaded without an error.
+/// A file with any changed bit is reported as corrupt. Before files had checksums, 15 of 20 changed bits were loaded
+/// without an error.
 #[tokio::test]
 async fn file_with_a_changed_bit_is_corrupt() {
     let temporary = Temporary::new();
