@@ -11,7 +11,8 @@ pub(crate) struct KnownSize {
     pub(crate) tokens: usize,
     /// Number of messages, from the start, that `tokens` covers.
     pub(crate) messages: usize,
-    /// Estimated tokens of the system prompt and tools in that request. `None` if it is not known.
+    /// Estimated tokens of the system prompt and tools in the request whose size the provider reported. `None` if they
+    /// are not known.
     #[serde(default)]
     pub(crate) frame: Option<usize>,
 }
@@ -31,8 +32,9 @@ impl KnownSize {
 /// model call.
 const MAX_FUTILE_COMPACTIONS: usize = 2;
 
-/// After a compaction that leaves the history above the strategy's token budget, the history must grow by one part in
-/// this many before the next attempt. Without this delay, every turn would rewrite the history in vain.
+/// Divisor of the growth that is required before the next compaction, if the last one did not reach the strategy's
+/// token budget. With 8, the conversation must grow by an eighth. Without this delay, every turn would rewrite the
+/// history in vain.
 const GROWTH_BEFORE_RETRY: usize = 8;
 
 /// Maximum number of runs in a row that may begin without the delay, although their compactions did not reach the
@@ -45,11 +47,12 @@ const MAX_MISSED_RUNS: usize = 2;
 pub(crate) struct CompactionBackoff {
     /// Number of compactions in a row that changed nothing.
     futile: usize,
-    /// Size in tokens up to which no compaction is tried. Set after a compaction missed the budget.
+    /// Size in tokens up to which no compaction is tried. Set after a compaction that did not reach the strategy's
+    /// token budget.
     compact_above: Option<usize>,
     /// Set if `compact_above` was computed from an estimate, and the provider has not reported a size since.
     is_estimate: bool,
-    /// Number of runs in a row that missed the budget.
+    /// Number of runs in a row whose compactions did not reach the strategy's token budget.
     missed_runs: usize,
     /// Set if a compaction of the current run did not shorten the history to the strategy's token budget.
     missed: bool,
@@ -107,7 +110,8 @@ impl CompactionBackoff {
         }
     }
 
-    /// Delays the next compaction, and counts the run among the runs that missed the budget.
+    /// Delays the next compaction. Also counts the current run, once, among the runs whose compactions did not reach
+    /// the strategy's token budget.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(grown(tokens));
         if !std::mem::replace(&mut self.missed, true) {
@@ -123,8 +127,8 @@ impl CompactionBackoff {
     }
 }
 
-/// Returns the size in tokens above which a compaction is tried again, if the last one left a conversation of `tokens`
-/// tokens above the strategy's budget.
+/// Returns the size in tokens above which the next compaction is tried. `tokens` is the size after a compaction that
+/// did not reach the strategy's token budget.
 fn grown(tokens: usize) -> usize {
     tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }

@@ -50,7 +50,8 @@ pub(crate) struct Ledger {
     pub(crate) rewrites: usize,
 }
 
-/// The version of the stored form, a number in JSON. Deserialisation fails for a number above [`NEWEST`](Self::NEWEST).
+/// The version of a conversation's stored form, a number in JSON. Deserialisation fails for a number above
+/// [`NEWEST`](Self::NEWEST).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub(crate) struct Version;
@@ -98,7 +99,7 @@ pub(crate) enum Phase {
     /// A limit was reached. One last model call is next.
     Landing {
         limit: Limit,
-        /// Set if the hooks were notified of the last turn.
+        /// Set if the hooks were already notified of the turn of this last call.
         is_open: bool,
     },
     /// The final response of the run is known.

@@ -36,8 +36,7 @@ impl EnclosingRun {
         }
     }
 
-    /// Returns the number of agents around an agent, from the context of a call of one of its tools. The context has
-    /// the parent run of the agent.
+    /// Returns the number of agents around the agent that makes a tool call. `ctx` is the context of this tool call.
     pub(crate) fn depth_around(ctx: &ToolContext) -> usize {
         Self::around(ctx).map_or(0, |run| run.depth.saturating_add(1))
     }

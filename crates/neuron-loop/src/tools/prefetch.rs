@@ -19,8 +19,7 @@ use crate::ledger::{Calls, RunRecord, Tally, is_invalid_json};
 use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered};
 
-/// The calls of one response that were decided before the response was complete. They are the first calls of the
-/// response.
+/// The first calls of one response, if hooks and policy decided on them while the response was still streaming.
 #[derive(Default)]
 pub(crate) struct Prefetch<'a> {
     /// The calls in order. `None` for a call that the batch has taken over. The batch then notifies the hooks of its
@@ -34,7 +33,7 @@ pub(crate) struct Prefetch<'a> {
     attempt: usize,
 }
 
-/// A call that was decided before its response was complete.
+/// A call on which hooks and policy decided while its response was still streaming.
 pub(super) struct Prefetched<'a> {
     call: ToolCall,
     pub(super) verdict: Verdict,

@@ -277,8 +277,8 @@ async fn unreachable_budget_is_reported_once_over_many_runs() {
     }
 }
 
-/// After a compaction that missed the budget, the next run tries again immediately. The same run waits, because its new
-/// message cannot be removed.
+/// If a compaction does not reach the token budget because of the new message, the same run does not compact again, but
+/// the next run does.
 #[tokio::test]
 async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];

@@ -139,7 +139,11 @@ impl ObservabilityHook for Watching {
     }
 }
 
-/// Streams a response. Returns the log of all participants in order, and the tokens of the response.
+/// Streams a response for which the engine performs `deeds`. Returns the log of all participants in order, and the
+/// output tokens of the run.
+///
+/// If `ends_it` is set, the hook ends the run at the first chunk. The run is cancelled half a second after
+/// `cancel_after` seconds.
 async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (Vec<String>, u64) {
     let log = Log::default();
     let hook = Watching { log: log.clone(), ends_it, inside: Default::default() };

@@ -654,7 +654,8 @@ async fn dropped_buffered_stream_leaves_a_valid_history() {
     }
 }
 
-/// The run is dropped while a hook after the guard is still waiting.
+/// Input that a guard rejected is removed from the conversation before the hooks are notified of the run's end. The run
+/// of this test is dropped during this notification.
 #[tokio::test]
 async fn rejected_input_is_removed_before_other_hooks_are_notified() {
     struct Hangs;

@@ -35,7 +35,7 @@ struct Case {
 #[derive(Debug, Clone)]
 enum Answer {
     Tools(Vec<Value>),
-    /// Calls this number of tools, and reports more or fewer tokens than the strategy estimates.
+    /// Calls a tool, and reports this number of input tokens, which may differ from the strategy's estimate.
     Counted(usize),
     /// Calls tools, and reports no usage.
     Uncounted,

@@ -86,8 +86,8 @@ async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     }
 }
 
-/// Regression test. Before the fix, a first step that was dropped in the hook's `SessionStart` left the run
-/// unannounced.
+/// Regression test. If the first step is dropped while a hook handles `SessionStart`, the hooks must still be notified
+/// once that the run starts. Before the fix, they were not.
 #[tokio::test(start_paused = true)]
 async fn run_is_announced_after_a_dropped_first_step() {
     let setup = setup([Reply::text("done")]);

@@ -381,7 +381,8 @@ async fn changed_pending_call_in_a_session_is_not_signed() {
     }
 }
 
-/// Without a write at the end of such a run, the session would say that the outcomes of its calls are unknown.
+/// The end of a run that fails or is cancelled is also written to its session. Otherwise the session would say that the
+/// outcomes of its calls are unknown.
 #[tokio::test(start_paused = true)]
 async fn end_of_a_failed_or_cancelled_run_is_stored() {
     for second in [json!({ "fail": "broken" }), json!({ "cancelled": true })] {

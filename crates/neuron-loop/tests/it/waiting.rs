@@ -63,7 +63,7 @@ impl Future for Waits {
     }
 }
 
-/// Panics when it is passed for the n-th time.
+/// A counter of uses of a part, which panics at the use with the index `at`.
 #[derive(Clone, Default)]
 struct Trap {
     at: Option<usize>,

@@ -156,7 +156,7 @@ pub(crate) struct Strategy {
     pub(crate) above: usize,
     pub(crate) how: Compaction,
     pub(crate) usage: TokenUsage,
-    /// The number of the failing call, and its failure.
+    /// Number of the compaction that fails, counted from zero, and the kind of failure.
     pub(crate) failure: Option<(usize, StrategyFault)>,
 }
 
@@ -221,8 +221,9 @@ pub(crate) struct Engine {
     pub(crate) failing_call: Option<(usize, EngineFault)>,
     /// The number of the batch that returns one result too few.
     pub(crate) short_batch: Option<usize>,
-    /// The engine answers a question whether to continue as new with yes at this question, counted from zero. The flag
-    /// is `true` if it then also returns an error.
+    /// Index, counted from zero, of the loop's question whether to continue as new that the engine answers with yes. If
+    /// the flag is `true`, the engine then ends the execution with `DurableError::ContinueAsNew`, and otherwise the run
+    /// continues.
     pub(crate) continues: Option<(usize, bool)>,
     /// Number of turns after which the run continues as a new execution. This happens again after each such number of
     /// turns.
@@ -570,7 +571,8 @@ pub(crate) enum Judgement {
 }
 
 impl Judgement {
-    /// Returns the decision for a call, which depends on the number of the call.
+    /// Returns the decision for a call, which depends on the number of the call. If `pauses` is set, more calls require
+    /// an approval.
     pub(crate) fn of(input: &Value, pauses: bool) -> Self {
         match Order::read(input).number % ELEVEN {
             3 => Self::Deny,

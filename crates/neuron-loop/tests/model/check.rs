@@ -113,8 +113,8 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Returns `true` if the expected run ends with a response or waits for an approval, and no hook, failure or limit ends
-/// it or makes a tool call useless.
+/// Returns `true` if the expected run ends with a response or waits for an approval, without a failure or a limit. No
+/// hook may end the run or skip a call in it.
 fn is_calm(expected: &Expected) -> bool {
     let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
     let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
@@ -188,7 +188,8 @@ struct Session<'a> {
     world: World,
     agent: Agent,
     memory: Memory,
-    /// The numbers of all calls that began, the numbers of all calls that ended, and the keys of the calls that began.
+    /// Numbers of all calls that began. `finished` has the numbers of the calls that ended, and `keys` the idempotency
+    /// keys of the calls that began.
     begun: Vec<u64>,
     finished: Vec<u64>,
     keys: Vec<String>,
@@ -442,7 +443,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Interrupts one part of a run, checks it, and then checks the next run.
+/// Interrupts one part of a run and checks the state afterwards, and then checks the next run. Pauses for approvals
+/// split a run into parts.
 async fn interrupted(
     case: &Case,
     parts: &[(Vec<Place>, Journal)],
@@ -564,7 +566,8 @@ struct Interrupted<'a> {
     /// Numbers of the calls that ended, in the interrupted part of the run and all earlier parts.
     finished: Vec<u64>,
     expected: Expected,
-    /// The memory of the reference before the run and after the expected run.
+    /// The state of the reference model before the run. `after` is its state after the same run without an
+    /// interruption.
     before: Memory,
     after: Memory,
     agent: &'a Agent,

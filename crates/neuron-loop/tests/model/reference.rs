@@ -177,7 +177,8 @@ pub(crate) struct Expected {
     pub(crate) events: Vec<String>,
     /// The texts that the guards check.
     pub(crate) guards: Vec<String>,
-    /// Sorted, because the events already show the order in which parallel tools end.
+    /// Lines of the ended scopes, in sorted order. Their real order is not checked, because the events already show the
+    /// order in which parallel tools end.
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,
     pub(crate) begun: Vec<u64>,
@@ -313,8 +314,8 @@ struct Run<'a> {
     failing: Failing,
     /// The limit that the run has reached, if one last call follows.
     limit: Option<Failure>,
-    /// Set if the previous model call did not fit into the context window and a compaction made room for another
-    /// attempt.
+    /// Set if the previous model call did not fit into the context window. A second such call in a row is not followed
+    /// by a compaction.
     overflowed: bool,
     /// Set if a turn was announced and its model call was not made yet.
     is_turn_open: bool,
@@ -512,7 +513,8 @@ impl Run<'_> {
     }
 
     /// Compacts the history after a model call did not fit into the context window, even if the strategy would not
-    /// compact by itself. A failure of the strategy is ignored, and the error of the model call ends the run.
+    /// compact by itself. If the strategy fails, the run ends with the outcome of the model call instead of the
+    /// strategy's error.
     fn make_room(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let old = Strategy::estimate(&self.memory.history);
         match self.compact(old) {

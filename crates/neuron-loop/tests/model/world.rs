@@ -22,7 +22,7 @@ pub(crate) const PLANNED: &str = "a planned panic";
 /// Id of the session in which a case stores its conversation.
 const SESSION: &str = "model";
 
-/// Number of uses of each part of the agent. The reference counts in the same way.
+/// Number of uses of each part of the agent. The reference model counts in the same way.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counters {
     /// Number of calls of the provider.
@@ -51,7 +51,8 @@ pub(crate) struct Journal {
     pub(crate) open_scopes: usize,
     /// The conversation of each request.
     pub(crate) requests: Vec<Vec<Message>>,
-    /// Numbers of the calls that began, and of the calls that ended by themselves.
+    /// Numbers of the tool calls that began. `finished` contains the numbers of the calls that ended by themselves,
+    /// without a cancellation.
     pub(crate) begun: Vec<u64>,
     pub(crate) finished: Vec<u64>,
     /// Set while an incomplete response is streaming. `early` has the calls that began during a stream.
@@ -238,7 +239,7 @@ impl World {
         });
     }
 
-    /// Waits a number of times at a place.
+    /// Returns a future that is pending `times` times, and records that the run waits at this place.
     pub(crate) fn wait(&self, place: Place, times: usize) -> Wait {
         Wait { world: self.clone(), place, times }
     }

@@ -1,4 +1,5 @@
-//! Checksum lines in a session's file. Each covers all bytes before it.
+//! Checksum lines in a session's file. A checksum covers bytes that precede its digits, in the whole document or only
+//! in its own line.
 
 use std::fmt::Write;
 
@@ -53,8 +54,8 @@ impl ChecksumLine {
         std::str::from_utf8(digits).ok()
     }
 
-    /// Returns the bytes before the line at their end. Returns `None` if the bytes do not end with a line of this form.
-    /// The checksum is not verified.
+    /// Returns the bytes without the checksum line at their end. Returns `None` if they do not end with a line of this
+    /// form. The checksum is not verified.
     pub(super) fn split<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         let (covered, line) = bytes.split_at_checked(bytes.len().checked_sub(self.len())?)?;
         let has_form =

@@ -29,7 +29,8 @@ impl Default for Locks {
     }
 }
 
-/// The turn of a writer in its process, which may now take the lock file. Dropping it lets the next writer continue.
+/// The place of a writer at the head of its process's queue, so that the writer may now take the lock file. Dropping it
+/// lets the next writer continue.
 pub(super) type Turn = Option<OwnedMutexGuard<()>>;
 
 impl Locks {
@@ -82,7 +83,8 @@ impl Lock {
     }
 
     /// Waits until this process holds the lock. If the lock file was deleted during the wait, the lock is not held
-    /// afterwards, and the caller must open the new file.
+    /// afterwards, and the caller must open the new file. `turn` is the place of this writer in the queue of its
+    /// process.
     ///
     /// # Cancel safety
     ///

@@ -88,8 +88,8 @@ fn waiting_writes_run_in_the_order_of_their_calls() {
     });
 }
 
-/// Two writes must not happen at the same time, even if the directory is deleted and created again while one of them
-/// waits for the lock.
+/// Two writes must not happen at the same time, even if the lock file is deleted while one of them waits. In this test
+/// the directory is deleted and created again.
 #[cfg(unix)]
 #[test]
 fn deleted_lock_file_does_not_permit_a_write() {
