@@ -57,7 +57,7 @@ pub(crate) struct PendingDecision {
 }
 
 impl Batch {
-    /// Creates a batch of calls that have not begun.
+    /// Creates a batch of `calls` tool calls that have not begun.
     pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
         Self {
             stop_reason,

@@ -117,7 +117,7 @@ pub(crate) struct Ending {
     pub(crate) limit: Option<String>,
 }
 
-/// Facts about a response that the ledger does not know.
+/// Facts about a response that its messages do not contain.
 #[derive(Clone, Copy)]
 pub(crate) struct AnswerView<'a> {
     /// Set if the response ended before the arguments of one of its tool calls were complete.
@@ -201,7 +201,7 @@ impl Ledger {
         self.take_output_calls(limit, output)
     }
 
-    /// Ends the run with a response without calls, or calls the model again if the response is paused.
+    /// Ends the run with a response without calls, or calls the model again if the provider paused the response.
     fn end_with_answer(
         &mut self,
         text: String,
@@ -266,7 +266,7 @@ impl Ledger {
         self.phase = Phase::Ended(Ending { response, stop_reason, output: None, limit: None });
     }
 
-    /// Returns the text of the last response, including its parts before pauses.
+    /// Returns the text of the last response. If the provider paused the response, the text includes its earlier parts.
     pub(crate) fn answer_text(&self) -> String {
         let end = self.messages.iter().rposition(|message| message.role == Role::Assistant);
         transcript::trailing_answer(

@@ -1,4 +1,5 @@
-//! Calls the model through all layers, and reports the outcome to the reader and the conversation.
+//! Calls the model through all layers (middleware for model calls), and reports the outcome to the reader and the
+//! conversation.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};

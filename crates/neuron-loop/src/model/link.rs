@@ -174,7 +174,7 @@ impl<'a, 'l> Link<'a, 'l> {
         used
     }
 
-    /// Calls the model inside the hooks' scopes.
+    /// Calls the model inside the scopes that the hooks open around the call, such as tracing spans.
     async fn ask_in_scope(
         &self,
         request: RequestRef<'_>,
@@ -271,7 +271,8 @@ impl<'a, 'l> Link<'a, 'l> {
     }
 }
 
-/// Returns the names of the agent's tools that the request does not offer, because a layer removed them.
+/// Returns the names of the agent's tools that are missing in the request, because a layer around the model call
+/// removed them.
 fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[String]> {
     // Usually no layer has changed the tools. Then there is nothing to compare.
     if std::ptr::eq(tools, request.tools) {

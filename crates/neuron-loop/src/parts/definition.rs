@@ -81,12 +81,12 @@ pub(crate) struct Frame<'a> {
     pub(crate) system: Option<&'a SystemPrompt>,
     pub(crate) tools: &'a [ToolDefinition],
     pub(crate) settings: &'a RequestSettings,
-    /// Estimated tokens of the frame, computed on first use.
+    /// Estimated tokens of the system prompt, the tools and the settings, computed on first use.
     size: &'a OnceLock<usize>,
 }
 
 impl<'a> Frame<'a> {
-    /// Returns a request with this frame and these messages.
+    /// Returns a request with these messages and with the system prompt, the tools and the settings of the frame.
     pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
         let Self { system, tools, settings, .. } = self;
         RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)

@@ -1,5 +1,6 @@
-//! The driver of a run. It asks the ledger for the next step, performs the step, and records the outcome in the ledger.
-//! The driver itself has no state that must survive: it can be dropped at any await and called again.
+//! The driver of a run. The ledger is the conversation with the run's state. The driver asks the ledger for the next
+//! step, performs the step, and records the outcome in the ledger. The driver itself has no state that must survive: it
+//! can be dropped at any await and called again.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;

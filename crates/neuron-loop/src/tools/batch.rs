@@ -15,7 +15,7 @@ use super::prefetch::Work;
 use crate::ledger::{Batch, CallState, Calls, Ledger, Tally, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 
-/// Runs all calls of the ledger's batch that can begin.
+/// Runs all tool calls of the last response that can begin.
 ///
 /// # Errors
 ///
@@ -67,7 +67,8 @@ pub(crate) async fn run_batch<'a>(
 pub(super) struct BatchRun<'l, 'a> {
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,
-    /// Number of earlier responses of the turn whose calls started early. Part of the idempotency keys.
+    /// Number of earlier responses of the turn with calls that started before the response was complete. It is part of
+    /// the idempotency keys.
     pub(super) attempt: usize,
     /// Reserved budget for the tool calls of the batch.
     pub(super) reservation: Option<Reservation>,

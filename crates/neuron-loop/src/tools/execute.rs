@@ -15,7 +15,8 @@ use crate::parts::{Env, Hooks, Offered, or_cancelled};
 /// The result of a call, or the error that ends the run.
 pub(crate) type CallOutcome = Result<ToolOutput, LoopError>;
 
-/// Runs a call inside its hooks' scopes, until it ends, its timeout expires, or the run is cancelled.
+/// Runs a call inside the scopes of its hooks, such as tracing spans, until it ends, its timeout expires, or the run is
+/// cancelled.
 pub(crate) async fn execute(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,

@@ -27,9 +27,11 @@ pub(crate) struct Prefetch<'a> {
     calls: Vec<Option<Prefetched<'a>>>,
     /// Number of calls whose first event has arrived.
     begun: usize,
-    /// Set if no further call may start early, because a call must wait for the complete response.
+    /// Set if no further call may start before the response is complete, because one of its calls must wait for the
+    /// complete response.
     is_closed: bool,
-    /// Number of earlier responses of the turn whose calls started early. It is part of the idempotency keys.
+    /// Number of earlier responses of the turn with calls that started before the response was complete. It is part of
+    /// the idempotency keys.
     attempt: usize,
 }
 
@@ -177,8 +179,9 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Counts a tool call that starts early, even if its response is discarded later. Returns the number of earlier
-    /// responses of the turn with early calls, which is part of the call's idempotency key.
+    /// Counts a tool call that starts while its response is still streaming, even if the response is discarded later.
+    /// Returns the number of earlier responses of the turn with such calls, which is part of the call's idempotency
+    /// key.
     fn count(&mut self, run: &mut RunRecord) -> usize {
         if self.started() == 0 {
             self.attempt = run.attempt();
@@ -188,8 +191,9 @@ impl<'a> Prefetch<'a> {
         self.attempt
     }
 
-    /// Returns the number of earlier responses of the turn with early calls, for the idempotency keys. Returns `None`
-    /// if no call of this response started early, or if a started call differs from the call in the complete response.
+    /// Returns the number of earlier responses of the turn with calls that started before the response was complete. It
+    /// is part of the idempotency keys. Returns `None` if no such call of this response was started, or if a started
+    /// call differs from the call in the complete response.
     pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
         let started = self.started();
         (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)

@@ -18,7 +18,8 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// Decides by the arguments of the call. `{"ask": question}` requires an approval, `{"deny": reason}` denies.
+/// A permission policy that decides by the arguments of the call. `{"ask": question}` requires an approval, `{"deny":
+/// reason}` denies, and other arguments are allowed.
 pub(crate) struct ByArguments;
 
 impl PermissionPolicy for ByArguments {

@@ -15,8 +15,8 @@ use serde_json::json;
 use crate::support::*;
 use crate::warnings::Warnings;
 
-/// Logs the sizes that it receives, and compacts above a size. Estimates ten tokens per message and a hundred for
-/// system prompt and tools.
+/// A context strategy that logs the sizes that it receives, and compacts above a size. It estimates ten tokens per
+/// message, and a hundred for system prompt and tools.
 #[derive(Clone)]
 struct Noting {
     seen: Arc<Mutex<Vec<usize>>>,
@@ -356,7 +356,7 @@ async fn changing_tools_change_the_known_size() {
 
 #[tokio::test]
 async fn size_is_not_corrected_for_a_strategy_with_another_unit() {
-    /// Counts messages instead of tokens.
+    /// A context strategy that counts messages instead of tokens.
     struct Messages(Log);
     impl ContextStrategy for Messages {
         fn should_compact(&self, _: &[Message], token_count: usize) -> bool {

@@ -179,7 +179,7 @@ async fn snapshot_without_loop_state_is_enough() {
     assert!(first.contains("run-7/0/5/0/c0"), "the engine's id, and the next turn: {first}");
 }
 
-/// Removes the oldest turn after the first message, but only if the loop forces a compaction.
+/// A context strategy that removes the oldest turn after the first message, but only if the loop forces a compaction.
 struct Shrinks;
 
 impl ContextStrategy for Shrinks {

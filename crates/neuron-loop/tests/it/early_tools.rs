@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Streams responses with a pause of one second after each call.
+/// A provider that streams responses with a pause of one second after each tool call.
 struct Slow {
     answers: Mutex<VecDeque<Answer>>,
 }
@@ -385,7 +385,8 @@ async fn hook_that_rejects_the_response_discards_early_results() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, a tool call that had started early kept running until the agent's next run.
+/// Regression test. If the stream is dropped at any event, tool calls that started before the response was complete
+/// must stop. Before the fix, they kept running until the agent's next run.
 #[tokio::test(start_paused = true)]
 async fn stream_dropped_at_any_event_stops_early_calls() {
     let calls = [("read", json!({"hang": true}))];
@@ -543,7 +544,7 @@ async fn repeated_call_keeps_its_key_after_early_calls() {
     assert_eq!(keys[0], keys[1]);
 }
 
-/// Changes the arguments of each call.
+/// A model layer that changes the arguments of each tool call in a response.
 struct Changes;
 
 impl ModelLayer for Changes {

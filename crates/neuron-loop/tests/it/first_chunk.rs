@@ -83,7 +83,7 @@ impl DurableContext for Live {
     no_signals_or_timers!();
 }
 
-/// Logs the model calls with their scopes. Takes two seconds to handle a first chunk.
+/// A hook that logs the model calls with their scopes. It takes two seconds to handle a first chunk.
 struct Watching {
     log: Log,
     ends_it: bool,
@@ -175,8 +175,8 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     (log.lines(), agent.usage().output_tokens as u64)
 }
 
-/// Regression test. Before the fix, the event was sent only when the whole response was there, so the measured time to
-/// the first chunk was the time of the call.
+/// Regression test. Before the fix, the hooks received `FirstChunk` only after the whole response, so the measured time
+/// to the first chunk was the time of the whole call.
 #[tokio::test(start_paused = true)]
 async fn first_chunk_precedes_the_reader_and_the_end_of_the_response() {
     let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;

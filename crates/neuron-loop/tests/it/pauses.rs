@@ -128,7 +128,8 @@ async fn denied_or_supplied_calls_need_no_budget() {
     assert_eq!(log.count("start"), 1);
 }
 
-/// Regression test. Before the fix, approved calls that exceed the budget were closed, although none had begun.
+/// Regression test. Approved calls that exceed the budget must stay pending. Before the fix, they were closed with a
+/// result that says that they did not run, and the approval was lost.
 #[tokio::test]
 async fn approved_calls_beyond_the_budget_stay_pending() {
     let (mut agent, log, _) =
@@ -227,7 +228,7 @@ async fn restored_state_with_huge_numbers_does_not_overflow() {
     agent.run_text("again", &ctx).await.unwrap();
 }
 
-/// Logs the model that each hook event names.
+/// A hook that logs the model that each event names.
 struct Models(Log);
 
 impl ObservabilityHook for Models {

@@ -82,7 +82,7 @@ fn configured(
         })
 }
 
-/// Logs each request without its conversation.
+/// A hook that logs each model request without its conversation.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<CompletionRequest>>>);
 

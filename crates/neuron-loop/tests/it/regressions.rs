@@ -249,7 +249,7 @@ async fn skipped_call_needs_no_approval() {
     assert_eq!(last_results(agent.messages()), ["c0: not now"]);
 }
 
-/// Hangs at the first tool call that it observes.
+/// A hook that never returns from the first tool call event that it receives.
 #[derive(Clone, Default)]
 struct HangsOnce(Log);
 
@@ -652,7 +652,7 @@ async fn assistant_message_from_outside_closes_pending_calls() {
     assert_eq!(log.count("start"), 0);
 }
 
-/// Publishes its cancellation token, and hangs.
+/// A tool that publishes its cancellation token, and then never ends.
 struct Hangs(Arc<std::sync::Mutex<Option<tokio_util::sync::CancellationToken>>>);
 
 impl ToolDyn for Hangs {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Rejects texts that contain `bad`.
+/// A hook and model layer that rejects texts which contain `bad`.
 #[derive(Clone, Default)]
 struct Guard {
     log: Log,
@@ -588,7 +588,7 @@ async fn guard_sees_the_output_tool_of_a_typed_run() {
     assert_eq!(guard.log.lines(), ["checks go", judged, "checks again", judged]);
 }
 
-/// Replaces all but the last messages by a summary.
+/// A context strategy that replaces all but the last messages by a summary.
 struct Summarise {
     keep: usize,
 }

@@ -93,8 +93,8 @@ async fn first_text_arrives_before_the_response_ends() {
     assert_eq!(read, 10_000);
 }
 
-/// Streams a number of deltas, and counts the requested ones. The stream ends with a message, but without a complete
-/// response.
+/// A provider that streams a number of deltas, and counts the deltas that the loop requests. The stream ends with a
+/// message, but without a complete response.
 struct Counting(usize, Arc<AtomicUsize>);
 
 impl Provider for Counting {

@@ -299,8 +299,8 @@ pub(crate) struct Built {
     pub(crate) events: Recorder,
 }
 
-/// Returns the script. It has either several batches with a hint and a pause, long enough for a compaction, or a batch
-/// that fails. Responses for more runs follow.
+/// Returns the script. It has either several batches of tool calls, with a hint to the model and a paused response,
+/// long enough for a compaction, or a batch that fails. Responses for more runs follow.
 pub(crate) fn replies(fails: bool) -> Vec<Reply> {
     let mut replies = if fails {
         vec![calls([json!({"waits": 3}), json!({"waits": 1, "fail": true}), json!({"waits": 2})])]

@@ -22,7 +22,8 @@ pub(crate) struct Case {
     pub(crate) interruption: Interruption,
     /// The reactions at each pause for an approval, in order.
     pub(crate) answers: Vec<Answering>,
-    /// Names of pure tools, which may start early in a separate run. `None` skips this run.
+    /// Names of pure tools, whose calls may start before the response is complete, in a separate run. `None` skips this
+    /// run.
     pub(crate) early: Option<Vec<&'static str>>,
     /// The way in which the second run gets the conversation of the first.
     pub(crate) reuse: Reuse,

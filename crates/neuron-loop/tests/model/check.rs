@@ -137,7 +137,8 @@ fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)
 }
 
-/// Checks that no early call overtakes a call that must wait for the complete response.
+/// Checks the order of the calls that start while the response is streaming. None of them may follow a call that must
+/// wait for the complete response.
 fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     for reply in &case.script {
         let Reply::Answers(answer) = reply else { continue };
@@ -340,7 +341,7 @@ impl<'a> Session<'a> {
         same_list("the calls that wait", &self.agent.pending_calls(), pending)
     }
 
-    /// Checks that no call and no key occurs twice over all runs.
+    /// Checks that no tool call began twice, and no idempotency key was used twice, over all runs.
     fn note(&mut self, journal: &Journal) -> Checked {
         self.begun.extend(&journal.begun);
         self.finished.extend(&journal.finished);
@@ -542,8 +543,8 @@ fn some_wait(case: &Case, waited: &[Place]) -> usize {
     one_of(&times.collect::<Vec<_>>(), case.interruption.nth).unwrap_or_default()
 }
 
-/// Returns a place, and the number of the pass at this place at which the plan happens. Returns `None` if the run
-/// passes no suitable place.
+/// Selects a place at which the run can be interrupted, and one of the times that the run passes it, for the
+/// interruption `plan`. Returns `None` if the run passes no suitable place.
 fn some_pass(case: &Case, journal: &Journal, plan: Plan) -> Option<(Place, usize, Plan)> {
     // A tool that panics fails only its own call, which is not an interruption of the run.
     let can = |place: &Place| *place != Place::Tool || matches!(plan, Plan::Cancel);

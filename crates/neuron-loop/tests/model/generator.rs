@@ -1,4 +1,5 @@
-//! Creates a case from a seed. A new dimension needs one line here, one field in `case`, and its rule in `reference`.
+//! Creates a case from a seed. A new property of cases needs one line here, one field in `case`, and its rule in
+//! `reference`.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role, StopReason, TokenUsage, UsageLimits};
 use serde_json::{Value, json};

@@ -37,7 +37,8 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
     agent_with(case, &[], world)
 }
 
-/// Builds the agent of a case. The tools in `pure` declare `ToolEffect::Pure` and may start early.
+/// Builds the agent of a case. The tools in `pure` declare `ToolEffect::Pure`, so their calls may start before the
+/// response is complete.
 pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> Agent {
     let config = &case.config;
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };

@@ -175,7 +175,7 @@ pub(crate) struct Expected {
     pub(crate) tool_usage: TokenUsage,
     pub(crate) turns: usize,
     pub(crate) events: Vec<String>,
-    /// The texts that the guards check.
+    /// The texts that the guards check. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
     /// Lines of the ended scopes, in sorted order. Their real order is not checked, because the events already show the
     /// order in which parallel tools end.
@@ -263,7 +263,8 @@ enum Verdict {
     Wait(PendingCall),
 }
 
-/// Returns the expected observations of a run, and changes the memory as the agent must change its own.
+/// Returns the expected observations of a run. Changes `memory`, the state between two runs, as the agent must change
+/// its own state.
 pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -> Expected {
     let mut run = Run {
         config: &case.config,
@@ -317,7 +318,7 @@ struct Run<'a> {
     /// Set if the previous model call did not fit into the context window. A second such call in a row is not followed
     /// by a compaction.
     overflowed: bool,
-    /// Set if a turn was announced and its model call was not made yet.
+    /// Set if the hooks were notified of a turn whose model call was not made yet.
     is_turn_open: bool,
     /// Set if the tool `look` is not offered in this turn.
     hides_look: bool,
@@ -355,7 +356,7 @@ impl Run<'_> {
         }
     }
 
-    /// Continues the run with all its counters.
+    /// Continues a run that waited for an approval, with the counters that it had then.
     fn begin_again(&mut self, decisions: ApprovalDecisions) {
         let waiting = self.memory.waiting.as_ref().expect("a run waits");
         self.turn = waiting.turn;
@@ -809,7 +810,7 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// Makes a guard check a text. Returns the reason if the guard rejects it.
+    /// Records that the guard with this index checks the text of `line`. Returns the reason if the guard rejects it.
     fn judged(&mut self, index: usize, line: String) -> Option<String> {
         let kind = kind(&line);
         self.seen.guards.push(format!("{index}: {line}"));
@@ -932,7 +933,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the error of a rejection, and records which calls ran before.
+    /// Returns the error of a run that a guard ended, and records which calls ran before.
     fn rejection(
         &mut self,
         side: &str,
@@ -1549,7 +1550,7 @@ impl Run<'_> {
         self.end(call)
     }
 
-    /// Begins a call. Returns its duration.
+    /// Begins a call. Returns its duration in milliseconds, or 0 if its tool does not exist or was not offered.
     fn begin(&mut self, call: &ToolCall) -> u64 {
         if !self.is_known(call) {
             return 0;
@@ -1620,7 +1621,7 @@ impl Run<'_> {
         }
     }
 
-    /// Asks the hooks and then the policy.
+    /// Decides on a call, by the actions of the hooks and then by the permission policy.
     fn ask_before(&mut self, call: &ToolCall) -> Result<Verdict, Failure> {
         let skip = self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))?;
         if let Some(reason) = skip {

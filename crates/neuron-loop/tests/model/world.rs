@@ -45,9 +45,9 @@ pub(crate) struct Counters {
 pub(crate) struct Journal {
     /// Events that each hook received.
     pub(crate) events: Vec<Vec<String>>,
-    /// Ends of the scopes.
+    /// A line for each ended scope that a hook had opened around an operation, with the operation's outcome.
     pub(crate) scopes: Vec<String>,
-    /// Number of open scopes.
+    /// Number of scopes around operations that hooks have opened and that have not ended.
     pub(crate) open_scopes: usize,
     /// The conversation of each request.
     pub(crate) requests: Vec<Vec<Message>>,
@@ -80,7 +80,7 @@ pub(crate) struct Journal {
     pub(crate) place: Option<Place>,
     /// The place at which a step was dropped.
     pub(crate) dropped_in: Option<Place>,
-    /// Texts that the guards checked.
+    /// Texts that the guards checked. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
     /// Number of times that the run passed each place, which is a point where an agent's part can wait or be
     /// interrupted.

@@ -171,13 +171,13 @@ pub(super) fn read(
 
 /// Proof that a document's checksum was tested. The checksum either matched or was missing.
 pub(super) struct Checksum {
-    /// Set if the document has a checksum, which matched.
+    /// Set if the document has a checksum. `false` if it has none.
     is_there: bool,
 }
 
 impl Checksum {
-    /// Returns an error if `matches` is `Some(false)`, which is a checksum that does not match. Call it before any
-    /// other test of the bytes.
+    /// Returns an error if the checksum does not match (`Some(false)`). `None` means that the document has no checksum.
+    /// Call it before any other test of the bytes.
     pub(super) fn of(matches: Option<bool>, path: &Path) -> Result<Self, StorageError> {
         match matches {
             Some(false) => Err(changed(path)),

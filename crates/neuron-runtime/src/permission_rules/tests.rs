@@ -30,8 +30,8 @@ fn text(decision: PermissionDecision) -> String {
     }
 }
 
-/// Checks whether a pattern matches a value (`yes`, `no` or `unknown`). A rule that allows and a rule that denies
-/// together show the finding.
+/// Asserts that comparing a value with a pattern gives `expected`, which is `yes`, `no` or `unknown`. The result shows
+/// in the decisions of a rule that allows and a rule that denies.
 #[track_caller]
 fn check(pattern: &ArgumentPattern, value: Value, expected: &str) {
     let input = json!({ "it": value });
