@@ -79,8 +79,8 @@ impl Batch {
         open.map(|(index, _)| index).collect()
     }
 
-    /// Returns the number of calls that will start when the batch continues. A call that resumes a paused agent is not
-    /// included, because it was counted when it first started.
+    /// Returns the number of calls that will start when the batch continues. A call inside which an agent resumes after
+    /// an approval is not included, because it was counted when it first started.
     pub(crate) fn count_of_starts(&self) -> usize {
         use ApprovalDecision::{Approve, ApproveEdited};
         let starts = |state: &&CallState| match state {

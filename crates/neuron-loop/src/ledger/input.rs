@@ -149,7 +149,7 @@ impl Ledger {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
-    /// Removes input that a layer rejected from the conversation. This is either a response that the provider paused,
+    /// Removes input that a layer around the model call rejected. This is either a response that the provider paused,
     /// or the new user messages with the reminders after them. Tool results are kept, or replaced by a text, so that
     /// each call keeps its result.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {

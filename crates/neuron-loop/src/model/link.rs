@@ -119,7 +119,8 @@ impl<'a, 'l> Link<'a, 'l> {
         answered
     }
 
-    /// Cancels the tool calls that a discarded response started early. The hooks receive `error` as the reason.
+    /// Cancels the tool calls of a discarded response that started while the response was streaming. The hooks receive
+    /// `error` as the reason.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
         let mut prefetch = mem::take(&mut lock(&self.state).prefetch);
         prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;

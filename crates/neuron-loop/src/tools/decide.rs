@@ -16,7 +16,7 @@ use crate::parts::{Env, Hooks, Offered};
 pub(crate) enum Verdict {
     /// The call runs.
     Run,
-    /// The call runs, and the agent that paused inside it continues.
+    /// The call runs again. The agent inside it that waited for an approval resumes.
     Resume(Box<ResumedApproval>),
     /// The call does not run. The value is its result.
     Answer(Box<ToolOutput>),

@@ -80,8 +80,8 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
 }
 
 /// Returns the context of a tool call. `index` is the position of the call in its response. `attempt` is the number of
-/// earlier responses of the turn whose calls started early. The cancellation token of the context is a child of
-/// `cancellation`.
+/// earlier responses of the turn with calls that started before the response was complete. The cancellation token of
+/// the context is a child of `cancellation`.
 pub(crate) fn call_context(
     env: &Env<'_>,
     (turn, attempt, index): (usize, usize, usize),

@@ -22,8 +22,8 @@ use crate::parts::{Env, Hooks, Offered};
 /// The first calls of one response, if hooks and policy decided on them while the response was still streaming.
 #[derive(Default)]
 pub(crate) struct Prefetch<'a> {
-    /// The calls in order. `None` for a call that the batch has taken over. The batch then notifies the hooks of its
-    /// end.
+    /// The calls in the order of the response. `None` for a call that the batch has removed to run it. The batch then
+    /// notifies the hooks of the end of the call.
     calls: Vec<Option<Prefetched<'a>>>,
     /// Number of calls whose first event has arrived.
     begun: usize,
@@ -70,7 +70,7 @@ impl Work<'_> {
 }
 
 impl<'a> Prefetch<'a> {
-    /// Creates an empty set of calls. If `is_closed` is set, no call starts early.
+    /// Creates an empty set of calls. If `is_closed` is set, no call starts before the response is complete.
     pub(crate) fn new(is_closed: bool) -> Self {
         Self { is_closed, ..Self::default() }
     }
@@ -103,7 +103,7 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().flatten().filter(is_running).count()
     }
 
-    /// Starts the call that this stream event completes, if the call may start early.
+    /// Starts the call that this stream event completes, if the call may start before the response is complete.
     ///
     /// # Errors
     ///
@@ -161,8 +161,8 @@ impl<'a> Prefetch<'a> {
         Ok(())
     }
 
-    /// Returns `true` if the call may start early. Its tool must be pure, all earlier calls of the response were
-    /// decided early, and the limit of concurrent calls is not reached.
+    /// Returns `true` if the call may start while its response is still streaming. Its tool must be pure, all earlier
+    /// calls of the response must already be decided, and the limit of concurrent calls must not be reached.
     fn may_start(&self, env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> bool {
         let Some(tool) = tools.get(&call.name) else {
             return false;
@@ -204,7 +204,8 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().flatten().filter(|call| call.work.is_some()).count()
     }
 
-    /// Returns the number of started calls that are also in the complete response.
+    /// Returns the number of calls that started before the response was complete and that are also in the complete
+    /// response.
     pub(super) fn taken_by(&self, calls: &Calls<'_>) -> usize {
         let is_made = |(index, early): &(usize, &Option<Prefetched<'_>>)| {
             let early = early.as_ref().filter(|early| early.work.is_some());
@@ -213,8 +214,9 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().enumerate().filter(is_made).count()
     }
 
-    /// Removes and returns the call at `index` for the batch. Returns `None` if the call was not decided early, or if
-    /// it differs from the call in the complete response.
+    /// Removes and returns the call at `index`, for the batch that runs the calls of the complete response. Returns
+    /// `None` if the call was not decided on before the response was complete, or if it differs from the call in the
+    /// complete response.
     pub(super) fn hand_over(
         &mut self,
         index: usize,
@@ -223,8 +225,8 @@ impl<'a> Prefetch<'a> {
         self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
-    /// Stops the calls that no batch has taken over, and notifies the hooks with `error` as the reason. Used if the
-    /// response is discarded or its calls must not run.
+    /// Stops the calls that started before their response was complete and that no batch runs, and notifies the hooks
+    /// with `error` as the reason. Used if the response is discarded or its calls must not run.
     pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {

@@ -359,8 +359,8 @@ async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, a tool call that had started early outlived its run, and the hooks never saw its
-/// end.
+/// Regression test. Before the fix, a tool call that had started while its response was streaming outlived its run, and
+/// the hooks were never notified of its end.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };
@@ -411,8 +411,8 @@ async fn stream_dropped_at_any_event_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, early calls were checked against the limits of the run, but not against its shared
-/// budget.
+/// Regression test. No tool call may start while its response is streaming if the shared budget is exhausted. Before
+/// the fix, only the limits of the run were checked.
 #[tokio::test(start_paused = true)]
 async fn exhausted_budget_starts_nothing_early() {
     let hook = Recorder::default();
@@ -458,8 +458,8 @@ async fn run_dropped_after_the_response_keeps_no_early_call() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, a call of the next attempt had the idempotency key of an early call of the broken
-/// response. A tool that caches results by key returned the wrong one.
+/// Regression test. Before the fix, a call in a repeated response had the idempotency key of a call of the broken
+/// response that had started while streaming. A tool that caches results by key returned the wrong result.
 #[tokio::test(start_paused = true)]
 async fn call_of_another_attempt_has_its_own_key() {
     let broken = Answer { breaks: true, ..answer(&[("read", json!({"text": "a"}))]) };

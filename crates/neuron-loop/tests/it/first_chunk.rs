@@ -226,8 +226,8 @@ async fn engine_retry_belongs_to_the_same_call() {
     assert_eq!(seen[..3], ["reader: reset", "hook: first chunk", "hook: it was"]);
 }
 
-/// The journal gets the whole response. A replay asks the hook after the response, so it ends the same way and makes no
-/// model call.
+/// If a hook ends the run at the first chunk, the reader gets no delta, but the journal gets the whole response. A
+/// replay calls the hook after the response, so it ends the same way and makes no model call.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_call_stops_deltas_but_not_the_journal() {
     for deeds in [&[Delta("a"), Work, Reset, Delta("b")][..], &[]] {

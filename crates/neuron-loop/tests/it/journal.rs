@@ -101,7 +101,8 @@ impl Journaled {
         Self { continue_at: Arc::new(asked.into_iter().collect()), ..self }
     }
 
-    /// Returns the context of the next execution of the same run. It has a new journal and continues the counter.
+    /// Returns the context of the next execution of the same run. It has a new journal, and continues to count the
+    /// questions whether to continue as new.
     pub(crate) fn next_execution(&self) -> Self {
         Self {
             journal: Journal::default(),

@@ -304,7 +304,8 @@ async fn run_continues_a_turn_that_the_provider_paused() {
     agent.continue_run(&ctx).await.unwrap_err();
 }
 
-/// Interrupted at any point, each call stays pending or is closed. No call runs twice, even if another agent continues.
+/// If a resumed run is interrupted at any point, each call stays pending or has a result that says what happened to it.
+/// No call runs twice, even if another agent continues.
 #[test]
 fn interrupted_resumed_run_leaves_a_valid_history() {
     let script = || {

@@ -163,7 +163,7 @@ impl ToolDyn for Waiting {
     }
 }
 
-/// A sliding window that waits.
+/// A context strategy with a sliding window, which waits before it compacts.
 pub(crate) struct SlowWindow(SlidingWindowStrategy, Trap);
 
 impl SlowWindow {
@@ -197,7 +197,7 @@ pub(crate) enum Deed {
     Cancels(CancellationToken),
 }
 
-/// A recorder that waits, and performs an action at one event.
+/// A hook that logs every event, waits at each, and performs an action at one of them.
 pub(crate) struct SlowRecorder {
     pub(crate) events: Recorder,
     pub(crate) deed: Option<(usize, Deed)>,

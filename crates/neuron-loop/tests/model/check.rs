@@ -610,7 +610,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Checks that the events and lines of a dropped run are a beginning of the expected ones.
+    /// Checks that the events of a dropped run, and the lines that its reader received, are a beginning of the expected
+    /// ones.
     fn check_beginning(&self) -> Checked {
         for events in &self.journal.events {
             begins("the events", events, &self.expected.events)?;

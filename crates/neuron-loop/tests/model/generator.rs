@@ -393,7 +393,7 @@ fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
     hooks
 }
 
-/// Makes hooks guard texts. Most of them reject something, often the same text.
+/// Makes hooks of the case guards, which check texts. Most of them reject a text, often the same text.
 fn guard(config: &mut Config, random: &mut Random) {
     let rule = |random: &mut Random| Rule {
         event: random.one_of(&["GuardIn", "GuardIn", "GuardOut", "PostLlm"]),

@@ -621,7 +621,7 @@ impl Drop for Watched {
     }
 }
 
-/// A strategy that waits and counts its calls.
+/// A context strategy that waits, and counts its compactions.
 pub(crate) struct Counting {
     strategy: Strategy,
     world: World,

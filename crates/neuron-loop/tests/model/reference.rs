@@ -248,7 +248,7 @@ enum Fate {
     Failed(String),
     /// The call waits for an approval.
     Held(PendingCall),
-    /// The call had a result before the pause.
+    /// The call had a result before the run paused for an approval.
     Earlier(ToolOutput),
 }
 
@@ -1181,7 +1181,7 @@ impl Run<'_> {
         self.close(waiting.calls, calls, fates, &notes, ran, waiting.stop_reason)
     }
 
-    /// Closes the pending calls, because one last model call follows.
+    /// Ends the pending calls with the limit as the reason, because the run makes one last model call without them.
     fn give_up_waiting(&mut self, limit: &Failure) {
         self.note("last call: instead of calls that wait".into());
         let waiting = self.memory.waiting.take().expect("a run waits");

@@ -55,7 +55,8 @@ pub(crate) struct Journal {
     /// without a cancellation.
     pub(crate) begun: Vec<u64>,
     pub(crate) finished: Vec<u64>,
-    /// Set while an incomplete response is streaming. `early` has the calls that began during a stream.
+    /// Set while an incomplete response is streaming. `early` has the numbers of the tool calls that began during a
+    /// stream.
     pub(crate) is_streaming: bool,
     pub(crate) early: Vec<u64>,
     /// Names of the running tools.

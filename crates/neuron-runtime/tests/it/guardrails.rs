@@ -593,7 +593,8 @@ async fn all_texts_of_a_vendor_specific_block_are_checked() {
     assert_eq!(log.lines(), ["in: read\ndocument\nbad", "in: and this", "out: well"]);
 }
 
-/// Two harmless parts of a paused response may be harmful together.
+/// A response that the provider paused and continued is checked as one text, because two harmless parts may be harmful
+/// together.
 #[tokio::test]
 async fn paused_response_is_checked_as_one_text() {
     for way in WAYS {

@@ -154,7 +154,7 @@ async fn host() {
     }
 }
 
-/// The process that would kill the program is killed itself, with `KILL`, so it cannot clean up.
+/// All processes of a program end if this process is killed with `KILL`, although it then cannot clean up.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_remains_after_this_process_dies() {
     let folder = Folder::new();
