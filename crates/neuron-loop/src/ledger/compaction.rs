@@ -19,7 +19,7 @@ pub(crate) struct KnownSize {
 
 impl KnownSize {
     /// Returns the size of the same messages with another system prompt and other tools. `frame` returns the estimated
-    /// tokens of the new ones.
+    /// tokens of the new system prompt and tools.
     pub(crate) fn with_frame(self, frame: impl Fn() -> usize) -> usize {
         match self.frame {
             Some(sent) => self.tokens.saturating_add(frame()).saturating_sub(sent),
@@ -134,8 +134,8 @@ fn grown(tokens: usize) -> usize {
 }
 
 impl Ledger {
-    /// Records the size of the conversation from the usage of its last response. `frame` is the estimated size of
-    /// system prompt and tools, or `None` if the strategy does not count tokens.
+    /// Records the size of the conversation from the usage of its last response. `frame` is the estimated number of
+    /// tokens of system prompt and tools, or `None` if the strategy does not count tokens.
     pub(crate) fn note_size(&mut self, usage: &TokenUsage, frame: Option<usize>) {
         // Some providers report no usage. The estimates are used for them.
         if usage.input_tokens > 0 {

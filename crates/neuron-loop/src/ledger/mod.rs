@@ -294,8 +294,8 @@ impl Ledger {
     }
 }
 
-/// Returns `true` if this stop reason means that the response is paused. The model continues it when it is called
-/// again.
+/// Returns `true` if this stop reason means that the provider paused the response. The model continues the response
+/// when it is called again.
 fn is_pause(stop_reason: &StopReason) -> bool {
     matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
 }

@@ -1,4 +1,5 @@
-//! The innermost link in the chain of layers. It makes one attempt to call the model.
+//! The innermost link in the chain of layers, which are middleware for model calls. It makes one attempt to call the
+//! model.
 //!
 //! Each attempt counts as one request for the limits and the budget. The hooks receive one [`HookEvent::PreLlmCall`]
 //! per attempt, and then [`HookEvent::PostLlmCall`] or [`HookEvent::LlmError`].
@@ -34,7 +35,7 @@ pub(super) struct Link<'a, 'l> {
 /// Values that the attempts of one turn share.
 #[derive(Default)]
 pub(super) struct Attempts<'a> {
-    /// Set if an attempt was made.
+    /// Set if at least one attempt to call the model was made in this turn.
     is_made: bool,
     /// Tool calls of the last response that started while the response was still streaming.
     pub(super) prefetch: Prefetch<'a>,

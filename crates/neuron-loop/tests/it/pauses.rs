@@ -193,7 +193,8 @@ async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
 }
 
-/// Regression test. Before the fix, a turn with failing calls before and after a pause counted as two failed turns.
+/// Regression test. Before the fix, a turn with failing calls before and after the run paused for an approval counted
+/// as two failed turns.
 #[tokio::test]
 async fn turn_that_fails_before_and_after_a_pause_counts_once() {
     let turn = || calls([json!({"retry": "a"}), json!({"ask": "?", "retry": "b"})]);
@@ -285,8 +286,8 @@ async fn limit_at_decided_calls_is_followed_by_a_last_call() {
     }
 }
 
-/// Regression test. Before the fix, the run ended with the text before the provider's pause, and could not be
-/// continued.
+/// Regression test. A run continues a response that the provider paused. Before the fix, the run ended with the text
+/// before the pause, and could not be continued.
 #[tokio::test]
 async fn run_continues_a_turn_that_the_provider_paused() {
     use neuron_types::StopReason;

@@ -358,7 +358,8 @@ impl ToolDyn for Stops {
     }
 }
 
-/// Rejects responses that contain "secret". A rejected paused response is removed together with its beginning.
+/// A model layer that rejects responses which contain "secret". If the provider had paused a rejected response, its
+/// earlier part is removed too.
 struct NoSecrets;
 
 impl ModelLayer for NoSecrets {

@@ -81,7 +81,8 @@ fn holding() -> Guard {
     Guard { holds_back: true, ..Guard::default() }
 }
 
-/// Runs the agent as a stream. Returns a log of the reader's events and of the guard's actions, in order.
+/// Runs the agent as a stream. Returns a log of the events that the reader received and of the checks by the guard, in
+/// order.
 async fn told(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String> {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(message), &ctx).await;

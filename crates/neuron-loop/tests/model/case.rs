@@ -33,7 +33,7 @@ pub(crate) struct Case {
     pub(crate) stores: bool,
 }
 
-/// The start of a run, or its continuation after a pause.
+/// The start of a run, or its continuation after a pause for an approval.
 #[derive(Debug, Clone)]
 pub(crate) enum Begin {
     Message(Message),
@@ -79,13 +79,13 @@ pub(crate) struct Config {
     /// Grace period after a failed call, in milliseconds. Never equal to the duration of a tool.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
-    /// The texts that each hook guards.
+    /// The guard of each hook, which rejects texts. Empty if hooks check no texts.
     pub(crate) guards: Vec<Guard>,
     pub(crate) strategy: Strategy,
     /// Each injector adds a text in every n-th turn.
     pub(crate) reminders: Vec<usize>,
     pub(crate) engine: Option<Engine>,
-    /// An earlier conversation, which may be invalid.
+    /// Messages of an earlier conversation, with which the agent starts. They may be an invalid history.
     pub(crate) history: Vec<Message>,
     /// Number of times that the reader of a stream waits before each event.
     pub(crate) slow_reader: usize,
@@ -525,7 +525,7 @@ impl Answering {
     }
 }
 
-/// The result that a person supplies.
+/// The tool result that a person supplies instead of an approval, so that the call does not run.
 fn supplied(order: &Order) -> ToolOutput {
     ToolOutput {
         structured_content: Some(json!("supplied")),

@@ -1,5 +1,6 @@
-//! Checks one case. The case runs in the three ways and is compared with the reference. Then it is interrupted and
-//! checked against invariants. Then it continues and is compared with the reference again.
+//! Checks one case. The case runs awaited, streamed and stepped, and each run is compared with the reference model,
+//! which computes the expected outcome. Then the case is interrupted and checked against invariants. Then it continues
+//! and is compared with the reference model again.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;

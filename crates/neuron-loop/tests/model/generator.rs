@@ -414,7 +414,8 @@ fn guard(config: &mut Config, random: &mut Random) {
     }
 }
 
-/// Makes the provider pause the first response, and a guard reject its end.
+/// Makes the provider pause the first response of the case, and a guard (a hook that rejects texts) reject the end of
+/// this response.
 fn reject_after_a_pause(config: &mut Config, script: &mut [Reply]) {
     let (Some(Reply::Answers(answer)), Some(rules)) =
         (script.first_mut(), config.hooks.first_mut())

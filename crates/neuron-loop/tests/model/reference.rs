@@ -19,7 +19,7 @@ use crate::parts::{
 };
 use crate::world::Counters;
 
-/// Maximum number of times in a row that a paused turn is continued.
+/// Maximum number of times in a row that a response is continued after the provider paused it.
 const MAX_PAUSES: usize = 16;
 
 /// The state that an agent keeps between two runs.
@@ -716,7 +716,7 @@ impl Run<'_> {
         Ok(Some(compacted))
     }
 
-    /// Keeps only the newest of equal reminders.
+    /// Removes all but the newest of equal reminders, which are system messages that the loop added.
     fn newest_reminders(&self, mut messages: Vec<Message>) -> Vec<Message> {
         let is_one = |message: &Message| {
             message.role == Role::System && self.memory.said.contains(&message.text())
@@ -774,8 +774,8 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// Calls the model through all guards. The first guard is the outermost. It checks the input first and the response
-    /// last.
+    /// Calls the model through all guards, which are hooks that may reject texts. The first guard is the outermost. It
+    /// checks the input first and the response last.
     fn guarded(
         &mut self,
         messages: usize,
@@ -1352,7 +1352,7 @@ impl Run<'_> {
         outputs
     }
 
-    /// Returns the text of the paused turn that the model continues, if any.
+    /// Returns the text of the response that the provider paused, if the next model call continues it.
     fn said_before(&self) -> Option<String> {
         let history = self.memory.history.iter().rev();
         let parts = history.take_while(|message| message.role == Role::Assistant);

@@ -73,7 +73,7 @@ pub(crate) struct Journal {
     pub(crate) ends: Vec<String>,
     /// The state from which a new execution starts.
     pub(crate) state: Option<Value>,
-    /// Pending approvals that were reported.
+    /// Pending approvals that the run reported to the durable engine, once for each wait.
     pub(crate) asked: Vec<PendingApproval>,
     /// Violated invariants.
     pub(crate) faults: Vec<String>,

@@ -48,7 +48,7 @@ const WITHOUT_CHECKSUM: u64 = 1;
 /// First line of the messages. No other line is equal to it, because each line of a message starts with at least four
 /// spaces.
 pub(super) const MESSAGES: &str = "  \"messages\": [\n";
-/// Last line of the messages.
+/// Line that closes the list of messages in a document.
 const MESSAGES_END: &str = "  ],\n";
 
 /// Last bytes of a file of version 1.
