@@ -189,7 +189,7 @@ impl Ledger {
         true
     }
 
-    /// Returns the stop reason of the batch's response.
+    /// Returns the stop reason of the response whose tool calls are being handled.
     fn stop_reason(&self) -> StopReason {
         self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone())
     }

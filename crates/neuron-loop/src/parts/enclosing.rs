@@ -13,7 +13,7 @@ use super::Definition;
 pub(crate) struct EnclosingRun {
     pub(crate) hooks: Arc<[BoxedHook]>,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
-    /// Set if calls of the parent run wait for an approval.
+    /// Set if calls of the parent run that need an approval wait for it. Otherwise such calls are denied.
     pub(crate) pauses: bool,
     pub(crate) signer: Option<Arc<dyn ApprovalSigner>>,
     /// Number of agents around the agent of the parent run.

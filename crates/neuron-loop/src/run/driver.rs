@@ -126,7 +126,7 @@ struct Driver<'a> {
     env: &'a Env<'a>,
     store: Option<&'a SessionHandle<'a>>,
     handle: Option<&'a RunHandle>,
-    /// Set if the run waits for decisions that arrive through the handle.
+    /// Set if the run waits for approval decisions that arrive through its `RunHandle`.
     waits: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Live<'a> {
     pub(crate) injected: Vec<Message>,
     pub(crate) budget: Option<Budget>,
     pub(crate) handle: Option<RunHandle>,
-    /// Set if the run waits for decisions that arrive through the handle.
+    /// Set if the run waits for approval decisions that arrive through its `RunHandle`.
     pub(crate) waits: bool,
     /// The output type of a typed run.
     pub(crate) typed: Option<OutputType>,

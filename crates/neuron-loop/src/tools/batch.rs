@@ -63,7 +63,7 @@ pub(crate) async fn run_batch<'a>(
     ran
 }
 
-/// The state of one execution of a batch.
+/// The state while the tool calls of one response run.
 pub(super) struct BatchRun<'l, 'a> {
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,

@@ -835,7 +835,8 @@ async fn nested_approval_pauses_the_parent_and_resumes_the_child() {
     }
 }
 
-/// A call after the resumed one, in the same response, starts a new nested run.
+/// Approval decisions for an agent inside one call do not reach a later call of the same response, which starts a new
+/// nested run.
 #[tokio::test]
 async fn resumed_approval_reaches_only_its_own_call() {
     let inner = ScriptedProvider::new([

@@ -232,8 +232,8 @@ async fn ineffective_strategy_is_asked_again_after_growth() {
     assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
 }
 
-/// Regression test. Before the fix, a compaction waited until the conversation had doubled, which exceeded the model's
-/// context window.
+/// Regression test. Tool results that the strategy may clear are cleared soon after they appear. Before the fix, a
+/// compaction waited until the conversation had doubled, which exceeded the model's context window.
 #[tokio::test]
 async fn clearable_results_are_cleared_soon_after_they_appear() {
     let strategy = ToolResultClearingStrategy::new(2, 1_000);

@@ -446,7 +446,7 @@ async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     assert!(!ctx.cancellation_token.is_cancelled());
 }
 
-/// Regression test. Before the fix, the engine received an empty batch.
+/// Regression test. Before the fix, the engine received an empty batch if hooks had skipped all calls of a response.
 #[tokio::test]
 async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     let engine = Engine::default();

@@ -146,7 +146,8 @@ async fn approved_calls_beyond_the_budget_stay_pending() {
     assert_eq!(last_results(agent.messages()), ["c0: a"]);
 }
 
-/// Regression test. Before the fix, the edited arguments were lost, and the stored state was rejected.
+/// Regression test. An approval may edit the arguments of a call, and then an agent inside the call may wait for
+/// another approval. Before the fix, the edited arguments were lost, and the stored state was rejected.
 #[tokio::test]
 async fn edited_arguments_apply_to_a_call_with_a_waiting_nested_agent() {
     for is_stored in [false, true] {
@@ -173,7 +174,8 @@ async fn edited_arguments_apply_to_a_call_with_a_waiting_nested_agent() {
     }
 }
 
-/// A call with a waiting nested agent has begun, so it may have had an effect.
+/// A call inside which an agent waits for an approval has begun. If its run is abandoned, its result therefore says
+/// that it was interrupted, and that it may have had an effect.
 #[tokio::test]
 async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     let inner = || [calls([json!({"ask": "inner?"}), json!({"text": "deed"})])];
@@ -247,7 +249,8 @@ impl ObservabilityHook for Models {
     }
 }
 
-/// Regression test. Before the fix, before the first model call, the events named the provider's default model.
+/// Regression test. Hooks of a restored run receive the name of its model. Before the fix, events before the first
+/// model call named the provider's default model.
 #[tokio::test]
 async fn hooks_of_a_restored_run_see_its_model() {
     let (mut agent, ..) = pausing([calls([json!({"ask": "?"})])]);

@@ -175,7 +175,8 @@ async fn accepted_input_is_not_checked_or_removed_again() {
     assert_eq!(guard.log.lines()[..3], ["checks first", "checks bad", "checks good"]);
 }
 
-/// Regression test. Before the fix, the hooks never saw the message of a run that was dropped before the check.
+/// Regression test. Input that was not checked, because its run was dropped before the check, must be checked in the
+/// next run. Before the fix, it was never checked.
 #[tokio::test]
 async fn unchecked_input_is_checked_in_the_next_run() {
     let setup = setup([Reply::text("fine")]);

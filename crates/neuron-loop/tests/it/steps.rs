@@ -67,7 +67,8 @@ impl ObservabilityHook for SlowAt {
     }
 }
 
-/// Regression test. Before the fix, a step that was dropped during the end notification lost the response.
+/// Regression test. Before the fix, a step that was dropped while the hooks were notified of the run's end lost the
+/// response.
 #[tokio::test(start_paused = true)]
 async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     for event in ["RunEnd", "SessionEnd"] {

@@ -397,8 +397,8 @@ async fn panic_in_a_tool_fails_only_that_call() {
     }
 }
 
-/// Regression test. Before the fix, three invalid calls of one response used up the retries before the model had seen a
-/// hint.
+/// Regression test. Before the fix, three invalid calls of one response used up the retries, before the model had
+/// received a result that asks it to try again.
 #[tokio::test]
 async fn tool_retries_are_counted_per_response() {
     let wrong = || calls(vec![json!({"retry": "use another"}); 3]);

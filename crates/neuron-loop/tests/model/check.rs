@@ -1001,7 +1001,7 @@ fn begins<T: Debug + PartialEq<U>, U: Debug>(what: &str, is: &[T], expected: &[U
     Ok(())
 }
 
-/// Returns `true` if the loop added this message as a reminder or a notice.
+/// Returns `true` if the loop added this message as a reminder or as the notice about a reached limit.
 fn is_reminder(message: &Message) -> bool {
     message.role == Role::System && message.text().starts_with("every ")
 }
