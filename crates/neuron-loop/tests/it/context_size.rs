@@ -277,8 +277,7 @@ async fn unreachable_budget_is_reported_once_over_many_runs() {
     }
 }
 
-/// If a compaction does not reach the token budget because of the new message, the same run does not compact again, but
-/// the next run does.
+/// A run does not compact again if its new message is too long for the token budget. The next run does.
 #[tokio::test]
 async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];
