@@ -31,7 +31,7 @@ pub struct EffectKeys(Mutex<Known>);
 struct Known {
     /// Result of each effect, by tool name and effect key. `None` if the outcome of the effect is unknown.
     results: BTreeMap<(String, String), Option<ToolOutput>>,
-    /// Names of the tools whose effects come from an earlier execution of the run.
+    /// Names of the tools that have results from an earlier execution of the run, in which the run continued as new.
     earlier: BTreeSet<String>,
 }
 

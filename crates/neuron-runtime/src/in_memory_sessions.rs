@@ -79,8 +79,8 @@ impl Sessions {
         revision
     }
 
-    /// Returns a session for a change, and gives it a new revision. Returns an error if the session does not exist or
-    /// does not have the expected revision.
+    /// Returns a session so that the caller can change it, and gives the session a new revision. Returns an error if
+    /// the session does not exist or does not have the expected revision.
     fn change(
         &mut self,
         id: &str,

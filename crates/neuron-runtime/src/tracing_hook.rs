@@ -79,7 +79,7 @@ use clocks::Clocks;
 pub struct TracingHook {
     /// Maximum number of characters of a text. `None` if texts are not logged.
     text_limit: Option<usize>,
-    /// Set if events are recorded without the span that is closed immediately.
+    /// Set if each event of a run is recorded only as a tracing event, without an additional span.
     events_only: bool,
     /// Start times of the open runs and calls, shared by all clones.
     clocks: Arc<Clocks>,

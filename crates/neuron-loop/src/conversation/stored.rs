@@ -104,6 +104,7 @@ impl Conversation {
 
     /// Writes the conversation into a session and marks the session as changed. The other values of the session are
     /// kept.
+    ///
     /// # Errors
     ///
     /// [`StorageError`] if a value cannot be serialised as JSON.

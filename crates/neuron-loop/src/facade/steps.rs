@@ -56,7 +56,7 @@ pub enum TurnResult {
     ToolsExecuted {
         /// The calls of the response, each with id, tool name and arguments.
         calls: Vec<(String, String, Value)>,
-        /// The results of the calls, in the same order.
+        /// The results of the calls, in the order of `calls`.
         results: Vec<ToolOutput>,
     },
     /// The model answered. The run has ended.

@@ -37,7 +37,7 @@ pub(crate) enum CallState {
     AwaitingApproval(Box<PendingDecision>),
     /// The call has begun, and its result is not known.
     Begun {
-        /// The arguments that run, if an approval may have changed them.
+        /// The arguments to run if an approval may have changed them. `None` if the arguments in the history are used.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
     },
@@ -57,7 +57,7 @@ pub(crate) struct PendingDecision {
 }
 
 impl Batch {
-    /// Creates a batch of calls that have not begun.
+    /// Creates a batch of `calls` tool calls that have not begun.
     pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
         Self {
             stop_reason,
@@ -79,8 +79,8 @@ impl Batch {
         open.map(|(index, _)| index).collect()
     }
 
-    /// Returns the number of calls that will start when the batch continues. A call that resumes a paused agent is not
-    /// included, because it was counted when it first started.
+    /// Returns the number of calls that will start when the batch continues. A call inside which an agent resumes after
+    /// an approval is not included, because it was counted when it first started.
     pub(crate) fn count_of_starts(&self) -> usize {
         use ApprovalDecision::{Approve, ApproveEdited};
         let starts = |state: &&CallState| match state {

@@ -11,14 +11,15 @@ pub(crate) struct KnownSize {
     pub(crate) tokens: usize,
     /// Number of messages, from the start, that `tokens` covers.
     pub(crate) messages: usize,
-    /// Estimated tokens of the system prompt and tools in that request. `None` if it is not known.
+    /// Estimated tokens of the system prompt and tools in the request whose size the provider reported. `None` if they
+    /// are not known.
     #[serde(default)]
     pub(crate) frame: Option<usize>,
 }
 
 impl KnownSize {
     /// Returns the size of the same messages with another system prompt and other tools. `frame` returns the estimated
-    /// tokens of the new ones.
+    /// tokens of the new system prompt and tools.
     pub(crate) fn with_frame(self, frame: impl Fn() -> usize) -> usize {
         match self.frame {
             Some(sent) => self.tokens.saturating_add(frame()).saturating_sub(sent),
@@ -31,12 +32,13 @@ impl KnownSize {
 /// model call.
 const MAX_FUTILE_COMPACTIONS: usize = 2;
 
-/// After a compaction misses the budget, the conversation must grow by one part in eight before the next attempt.
-/// Without this delay, every turn would rewrite the history in vain.
+/// Divisor of the growth that is required before the next compaction, if the last one did not reach the strategy's
+/// token budget. With 8, the conversation must grow by an eighth. Without this delay, every turn would rewrite the
+/// history in vain.
 const GROWTH_BEFORE_RETRY: usize = 8;
 
-/// Number of runs in a row that may miss the budget before the delay also applies to the next run. A new run adds
-/// messages, so a compaction that failed in the last run may succeed.
+/// Maximum number of runs in a row that may begin without the delay, although their compactions did not reach the
+/// strategy's token budget. A new run adds messages, so a compaction that failed in the last run may succeed.
 const MAX_MISSED_RUNS: usize = 2;
 
 /// The outcomes of the compactions so far. They decide when the next one is tried.
@@ -45,20 +47,22 @@ const MAX_MISSED_RUNS: usize = 2;
 pub(crate) struct CompactionBackoff {
     /// Number of compactions in a row that changed nothing.
     futile: usize,
-    /// Size in tokens up to which no compaction is tried. Set after a compaction missed the budget.
+    /// Size in tokens up to which no compaction is tried. Set after a compaction that did not reach the strategy's
+    /// token budget.
     compact_above: Option<usize>,
     /// Set if `compact_above` was computed from an estimate, and the provider has not reported a size since.
     is_estimate: bool,
-    /// Number of runs in a row that missed the budget.
+    /// Number of runs in a row whose compactions did not reach the strategy's token budget.
     missed_runs: usize,
-    /// Set if the current run missed the budget.
+    /// Set if a compaction of the current run did not shorten the history to the strategy's token budget.
     missed: bool,
     /// Set after the warning about an unreachable budget was logged, so that it is logged only once.
     reported: bool,
 }
 
 impl CompactionBackoff {
-    /// Allows compactions again at the start of a run, unless too many runs in a row missed the budget.
+    /// Removes the delay of the next compaction at the start of a run. The delay stays if too many runs in a row could
+    /// not shorten the history to the strategy's token budget.
     pub(crate) fn begin_run(&mut self) {
         self.missed = false;
         if self.missed_runs < MAX_MISSED_RUNS {
@@ -66,7 +70,8 @@ impl CompactionBackoff {
         }
     }
 
-    /// Returns `true` if the next compaction is delayed, because a conversation of this size has not grown enough.
+    /// Returns `true` if the next compaction is delayed, because the conversation, now of `tokens` tokens, has not
+    /// grown enough since the last one.
     pub(crate) fn puts_off(&self, tokens: usize) -> bool {
         self.compact_above.is_some_and(|above| tokens <= above)
     }
@@ -92,7 +97,7 @@ impl CompactionBackoff {
         self.miss(tokens);
     }
 
-    /// Records a compaction that reached the budget.
+    /// Records a compaction that shortened the history to the strategy's token budget, and resets all counters.
     pub(crate) fn reached(&mut self) {
         *self = Self { reported: self.reported, ..Self::default() };
     }
@@ -105,7 +110,8 @@ impl CompactionBackoff {
         }
     }
 
-    /// Delays the next compaction, and counts the run among the runs that missed the budget.
+    /// Delays the next compaction. Also counts the current run, once, among the runs whose compactions did not reach
+    /// the strategy's token budget.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(grown(tokens));
         if !std::mem::replace(&mut self.missed, true) {
@@ -121,14 +127,15 @@ impl CompactionBackoff {
     }
 }
 
-/// Returns the size at which a compaction is tried again after it missed the budget.
+/// Returns the size in tokens above which the next compaction is tried. `tokens` is the size after a compaction that
+/// did not reach the strategy's token budget.
 fn grown(tokens: usize) -> usize {
     tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }
 
 impl Ledger {
-    /// Records the size of the conversation from the usage of its last response. `frame` is the estimated size of
-    /// system prompt and tools, or `None` if the strategy does not count tokens.
+    /// Records the size of the conversation from the usage of its last response. `frame` is the estimated number of
+    /// tokens of system prompt and tools, or `None` if the strategy does not count tokens.
     pub(crate) fn note_size(&mut self, usage: &TokenUsage, frame: Option<usize>) {
         // Some providers report no usage. The estimates are used for them.
         if usage.input_tokens > 0 {

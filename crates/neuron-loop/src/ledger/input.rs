@@ -1,4 +1,5 @@
-//! Messages that enter a conversation from outside, and messages that are removed because a layer rejected them.
+//! Messages that enter a conversation from outside, and messages that are removed because a layer around the model call
+//! rejected them.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ledger, Phase, RunRecord, nothing_to_answer};
 
-/// Replaces a tool result that a layer rejected.
+/// Text that replaces a tool result which a guardrail or another layer around the model call rejected.
 const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
 
 /// Texts of the system messages that the loop added to the conversation.
@@ -148,7 +149,7 @@ impl Ledger {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
-    /// Removes input that a layer rejected from the conversation. This is either a response that the provider paused,
+    /// Removes input that a layer around the model call rejected. This is either a response that the provider paused,
     /// or the new user messages with the reminders after them. Tool results are kept, or replaced by a text, so that
     /// each call keeps its result.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {

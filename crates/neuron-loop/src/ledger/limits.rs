@@ -94,7 +94,8 @@ impl Ledger {
     }
 
     /// Prepares one last model call after the run reached a limit. Returns `false` if the error is not a limit, or if
-    /// the run must end without a last call. Pending calls of the batch are closed.
+    /// the run must end without a last call. Tool calls that have not ended, including pending ones, get a result with
+    /// the error as the reason, and do not run.
     pub(crate) fn land_on(&mut self, error: &LoopError, config: &LoopConfig) -> bool {
         let is_wanted = config.on_limit == OnLimit::Finalize && allows_calls(config);
         let Some(limit) = Limit::of(error).filter(|_| is_wanted) else {

@@ -31,7 +31,7 @@ const MAX_PAUSES: usize = 16;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ledger {
     pub(crate) version: Version,
-    /// The history. Providers accept it at any time.
+    /// The history. It is a valid request for a provider at any time.
     #[serde(default)]
     pub(crate) messages: Vec<Message>,
     #[serde(default)]
@@ -50,13 +50,15 @@ pub(crate) struct Ledger {
     pub(crate) rewrites: usize,
 }
 
-/// The version of the stored form, a number in JSON. Deserialisation fails for a number above [`NEWEST`](Self::NEWEST).
+/// The version of a conversation's stored form, a number in JSON. Deserialisation fails for a number above
+/// [`NEWEST`](Self::NEWEST).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub(crate) struct Version;
 
 impl Version {
-    /// Version that this release writes, and the newest version that it reads.
+    /// Newest version of the stored conversation that this release can read. It is also the version that this release
+    /// writes.
     const NEWEST: u32 = 1;
 }
 
@@ -97,7 +99,7 @@ pub(crate) enum Phase {
     /// A limit was reached. One last model call is next.
     Landing {
         limit: Limit,
-        /// Set if the hooks were notified of the last turn.
+        /// Set if the hooks were already notified of the turn of this last call.
         is_open: bool,
     },
     /// The final response of the run is known.
@@ -115,10 +117,10 @@ pub(crate) struct Ending {
     pub(crate) limit: Option<String>,
 }
 
-/// Facts about a response that the ledger does not know.
+/// Facts about a response that its messages do not contain.
 #[derive(Clone, Copy)]
 pub(crate) struct AnswerView<'a> {
-    /// Set if the arguments of one of its calls are incomplete.
+    /// Set if the response ended before the arguments of one of its tool calls were complete.
     pub(crate) is_cut_off: bool,
     /// Names of registered tools that the request did not offer.
     pub(crate) hidden: &'a [String],
@@ -199,7 +201,7 @@ impl Ledger {
         self.take_output_calls(limit, output)
     }
 
-    /// Ends the run with a response without calls, or calls the model again if the response is paused.
+    /// Ends the run with a response without calls, or calls the model again if the provider paused the response.
     fn end_with_answer(
         &mut self,
         text: String,
@@ -264,7 +266,7 @@ impl Ledger {
         self.phase = Phase::Ended(Ending { response, stop_reason, output: None, limit: None });
     }
 
-    /// Returns the text of the last response, including its parts before pauses.
+    /// Returns the text of the last response. If the provider paused the response, the text includes its earlier parts.
     pub(crate) fn answer_text(&self) -> String {
         let end = self.messages.iter().rposition(|message| message.role == Role::Assistant);
         transcript::trailing_answer(
@@ -292,8 +294,8 @@ impl Ledger {
     }
 }
 
-/// Returns `true` if this stop reason means that the response is paused. The model continues it when it is called
-/// again.
+/// Returns `true` if this stop reason means that the provider paused the response. The model continues the response
+/// when it is called again.
 fn is_pause(stop_reason: &StopReason) -> bool {
     matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
 }

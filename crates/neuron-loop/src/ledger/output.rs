@@ -85,7 +85,8 @@ impl Ledger {
     }
 
     /// Handles the calls of the output tool, whose arguments are the output of a typed run. Other tool calls of the
-    /// response run later, unless the run ends early with its output or the response was the last one.
+    /// response run later, unless the run ends at once with its output, or a reached `limit` makes this response the
+    /// last one.
     ///
     /// # Errors
     ///
@@ -159,8 +160,8 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Ends the run with the output of the batch after the other calls have ended. Returns `false` if the batch has no
-    /// output, or if [`EndStrategy::Graceful`] suppresses it because another call failed.
+    /// Ends the run with the valid output that a call of the batch gave, after the other calls have ended. Returns
+    /// `false` if no call gave an output, or if [`EndStrategy::Graceful`] suppresses it because another call failed.
     pub(crate) fn settle_output(&mut self, rules: &OutputRules, limit: Option<Limit>) -> bool {
         let Some(index) = self.batch_mut().and_then(|batch| batch.output.take()) else {
             return false;
@@ -188,7 +189,7 @@ impl Ledger {
         true
     }
 
-    /// Returns the stop reason of the batch's response.
+    /// Returns the stop reason of the response whose tool calls are being handled.
     fn stop_reason(&self) -> StopReason {
         self.batch().map_or(StopReason::ToolUse, |batch| batch.stop_reason.clone())
     }

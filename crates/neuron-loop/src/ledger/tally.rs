@@ -16,7 +16,7 @@ pub(crate) struct Tally {
     /// Number of model calls of all runs that returned a response.
     pub(crate) turns: usize,
     pub(crate) total_usage: TokenUsage,
-    /// Number of messages, from the start, that were sent to the model.
+    /// Number of messages at the start of the history that were already sent to the model.
     pub(crate) passed_messages: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Calls the model through all layers, and reports the outcome to the reader and the conversation.
+//! Calls the model through all layers (middleware for model calls), and reports the outcome to the reader and the
+//! conversation.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -14,8 +15,9 @@ use crate::lock::lock;
 use crate::parts::Env;
 use crate::tools::Prefetch;
 
-/// Calls the model through all layers. Returns its response, and the names of registered tools that the request did not
-/// offer. After an error the conversation is unchanged, except that input is removed if a layer rejected it.
+/// Calls the model through all layers, the middleware for model calls. Returns its response, and the names of
+/// registered tools that the request did not offer. After an error the conversation is unchanged, except that input is
+/// removed if a layer rejected it.
 pub(crate) async fn call_model<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,

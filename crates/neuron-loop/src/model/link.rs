@@ -1,4 +1,5 @@
-//! The innermost link in the chain of layers. It makes one attempt to call the model.
+//! The innermost link in the chain of layers, which are middleware for model calls. It makes one attempt to call the
+//! model.
 //!
 //! Each attempt counts as one request for the limits and the budget. The hooks receive one [`HookEvent::PreLlmCall`]
 //! per attempt, and then [`HookEvent::PostLlmCall`] or [`HookEvent::LlmError`].
@@ -34,7 +35,7 @@ pub(super) struct Link<'a, 'l> {
 /// Values that the attempts of one turn share.
 #[derive(Default)]
 pub(super) struct Attempts<'a> {
-    /// Set if an attempt was made.
+    /// Set if at least one attempt to call the model was made in this turn.
     is_made: bool,
     /// Tool calls of the last response that started while the response was still streaming.
     pub(super) prefetch: Prefetch<'a>,
@@ -42,7 +43,7 @@ pub(super) struct Attempts<'a> {
     pub(super) hidden: Arc<[String]>,
     /// Tokens of the last response.
     pub(super) usage: Option<TokenUsage>,
-    /// The part of the conversation that a layer rejected, if any.
+    /// The part of the conversation to remove, if a layer around the model call rejected one.
     pub(super) rejected: Option<TakeBack>,
 }
 
@@ -119,7 +120,8 @@ impl<'a, 'l> Link<'a, 'l> {
         answered
     }
 
-    /// Cancels the tool calls that a discarded response started early. The hooks receive `error` as the reason.
+    /// Cancels the tool calls of a discarded response that started while the response was streaming. The hooks receive
+    /// `error` as the reason.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
         let mut prefetch = mem::take(&mut lock(&self.state).prefetch);
         prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;
@@ -174,7 +176,7 @@ impl<'a, 'l> Link<'a, 'l> {
         used
     }
 
-    /// Calls the model inside the hooks' scopes.
+    /// Calls the model inside the scopes that the hooks open around the call, such as tracing spans.
     async fn ask_in_scope(
         &self,
         request: RequestRef<'_>,
@@ -271,7 +273,8 @@ impl<'a, 'l> Link<'a, 'l> {
     }
 }
 
-/// Returns the names of the agent's tools that the request does not offer, because a layer removed them.
+/// Returns the names of the agent's tools that are missing in the request, because a layer around the model call
+/// removed them.
 fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[String]> {
     // Usually no layer has changed the tools. Then there is nothing to compare.
     if std::ptr::eq(tools, request.tools) {

@@ -1,4 +1,4 @@
-//! Model calls with the layers around them.
+//! Model calls with the layers around them, which are middleware for model calls.
 
 mod call;
 mod link;

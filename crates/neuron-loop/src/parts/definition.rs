@@ -17,7 +17,7 @@ pub(crate) trait StopCondition:
 
 impl<F: Fn(&RunView<'_>) -> bool + WasmCompatSend + WasmCompatSync> StopCondition for F {}
 
-/// Settings that all conversations of an agent share. The model and the strategy are stored elsewhere.
+/// Settings that all conversations of an agent share. The model and the context strategy are stored elsewhere.
 #[derive(Clone, Default)]
 pub(crate) struct Definition {
     pub(crate) tools: ToolRegistry,
@@ -81,18 +81,18 @@ pub(crate) struct Frame<'a> {
     pub(crate) system: Option<&'a SystemPrompt>,
     pub(crate) tools: &'a [ToolDefinition],
     pub(crate) settings: &'a RequestSettings,
-    /// Estimated tokens of the frame, computed on first use.
+    /// Estimated tokens of the system prompt, the tools and the settings, computed on first use.
     size: &'a OnceLock<usize>,
 }
 
 impl<'a> Frame<'a> {
-    /// Returns a request with this frame and these messages.
+    /// Returns a request with these messages and with the system prompt, the tools and the settings of the frame.
     pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
         let Self { system, tools, settings, .. } = self;
         RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)
     }
 
-    /// Returns the estimated tokens of the frame. The first estimate is kept.
+    /// Returns the estimated tokens of the frame. The estimate is computed once, with the strategy of the first call.
     pub(crate) fn size(self, strategy: &dyn ContextStrategyDyn) -> usize {
         *self.size.get_or_init(|| strategy.estimate_request_dyn(self.request(&[])))
     }

@@ -13,7 +13,7 @@ use super::Definition;
 pub(crate) struct EnclosingRun {
     pub(crate) hooks: Arc<[BoxedHook]>,
     pub(crate) policy: Option<Arc<dyn PermissionPolicy>>,
-    /// Set if calls of the parent run wait for an approval.
+    /// Set if calls of the parent run that need an approval wait for it. Otherwise such calls are denied.
     pub(crate) pauses: bool,
     pub(crate) signer: Option<Arc<dyn ApprovalSigner>>,
     /// Number of agents around the agent of the parent run.
@@ -36,8 +36,7 @@ impl EnclosingRun {
         }
     }
 
-    /// Returns the number of agents around an agent, from the context of a call of one of its tools. The context has
-    /// the parent run of the agent.
+    /// Returns the number of agents around the agent that makes a tool call. `ctx` is the context of this tool call.
     pub(crate) fn depth_around(ctx: &ToolContext) -> usize {
         Self::around(ctx).map_or(0, |run| run.depth.saturating_add(1))
     }

@@ -1,4 +1,4 @@
-//! Everything that a run uses except its ledger.
+//! Everything that a run uses except its ledger, which is the conversation with the run's state.
 
 use std::borrow::Borrow;
 use std::future::{Future, poll_fn};
@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{EnclosingRun, Frame, Parts, Reader, depth_in};
 use crate::ledger::{KnownSize, Ledger, OutputRules};
 
-/// Everything that a run uses except its ledger.
+/// Everything that a run uses except its ledger, which is the conversation with the run's state.
 pub(crate) struct Env<'a> {
     pub(crate) parts: Parts<'a>,
     pub(crate) frame: Frame<'a>,
@@ -45,7 +45,7 @@ pub(crate) struct RunScope {
     pub(crate) extensions: Extensions,
     /// The budget of the run. Other runs may share it.
     pub(crate) budget: Option<Budget>,
-    /// Tokens that tools used and that the ledger has not counted yet.
+    /// Tokens that tools used and that are not yet in the counters of the conversation.
     pub(crate) tool_meter: UsageMeter,
     /// Context of an ended call. The next call reuses it to save the allocations.
     pub(crate) spare: Mutex<Option<Box<ToolContext>>>,

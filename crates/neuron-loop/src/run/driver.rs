@@ -1,5 +1,6 @@
-//! The driver of a run. It asks the ledger for the next step, performs the step, and records the outcome in the ledger.
-//! The driver itself has no state that must survive: it can be dropped at any await and called again.
+//! The driver of a run. The ledger is the conversation with the run's state. The driver asks the ledger for the next
+//! step, performs the step, and records the outcome in the ledger. The driver itself has no state that must survive: it
+//! can be dropped at any await and called again.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -125,7 +126,7 @@ struct Driver<'a> {
     env: &'a Env<'a>,
     store: Option<&'a SessionHandle<'a>>,
     handle: Option<&'a RunHandle>,
-    /// Set if the run waits for decisions that arrive through the handle.
+    /// Set if the run waits for approval decisions that arrive through its `RunHandle`.
     waits: bool,
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct Live<'a> {
     pub(crate) injected: Vec<Message>,
     pub(crate) budget: Option<Budget>,
     pub(crate) handle: Option<RunHandle>,
-    /// Set if the run waits for decisions that arrive through the handle.
+    /// Set if the run waits for approval decisions that arrive through its `RunHandle`.
     pub(crate) waits: bool,
     /// The output type of a typed run.
     pub(crate) typed: Option<OutputType>,
@@ -37,14 +37,14 @@ pub(crate) enum Progress {
     New,
     /// The run has begun, and its outcome is not known.
     Open {
-        /// The hooks' scopes around the run.
+        /// Scopes that the hooks opened around the run, such as tracing spans.
         scopes: Scopes,
         /// Set if the hooks were notified of the start, and so must be notified of the end.
         is_announced: bool,
     },
     /// The outcome is known. The hooks are being notified.
     Ending {
-        /// The hooks' scopes around the run.
+        /// Scopes that the hooks opened around the run, such as tracing spans.
         scopes: Scopes,
         /// Set if the hooks were notified of the start.
         is_announced: bool,

@@ -36,7 +36,7 @@ pub enum Step<O = ()> {
     Tools {
         /// The tool calls of the response.
         calls: Vec<ToolCall>,
-        /// The results of the calls, in the same order.
+        /// The results of the calls, in the order of `calls`.
         results: Vec<ToolOutput>,
     },
     /// The history was compacted. The run continues.

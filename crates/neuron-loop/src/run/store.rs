@@ -44,8 +44,8 @@ struct Position {
     revision: SessionRevision,
     /// Number of messages that are stored.
     messages: usize,
-    /// The ledger's number of rewrites when the session was last loaded or stored. If the ledger has another number
-    /// now, the session must be stored as a whole.
+    /// Number of changes to existing messages when the session was last loaded or stored. If the conversation has
+    /// another number now, the session must be stored as a whole.
     rewrites: usize,
     /// The state of the session. It may contain values that the loop does not know.
     state: SessionState,

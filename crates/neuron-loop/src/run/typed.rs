@@ -20,7 +20,7 @@ pub(crate) struct OutputType {
     pub(crate) plain: fn() -> OutputSchema,
 }
 
-/// Returns the required output of a typed run, and its changes to the requests.
+/// Returns the rules for the output of a typed run, and the changes that each of its requests needs.
 pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules, FrameChanges) {
     let config = parts.config();
     let mut changes = FrameChanges::default();

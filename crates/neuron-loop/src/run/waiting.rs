@@ -7,8 +7,8 @@ use super::begin::{accept, sign};
 use crate::ledger::Ledger;
 use crate::parts::{Env, or_cancelled};
 
-/// Maximum number of unsuitable signals in a row. The limit ends the run if an engine fails to consume a signal and
-/// would return it forever. A replay counts the same signals.
+/// Maximum number of signals in a row that contain no valid decisions. The limit ends the run if an engine fails to
+/// consume a signal and would return it forever. A replay counts the same signals.
 const MOST_UNFIT: usize = 1000;
 
 /// Waits until all pending calls have a decision.
@@ -16,7 +16,8 @@ const MOST_UNFIT: usize = 1000;
 /// # Errors
 ///
 /// [`LoopError::ApprovalRequired`] if decisions cannot arrive inside the run, or did not arrive in time.
-/// [`LoopError::Durable`] after [`MOST_UNFIT`] unsuitable signals. Other errors come from the engine.
+/// [`LoopError::Durable`] after [`MOST_UNFIT`] signals in a row that contain no valid decisions. Other errors come from
+/// the engine.
 pub(super) async fn wait_for_decisions(
     env: &Env<'_>,
     handle: Option<&RunHandle>,

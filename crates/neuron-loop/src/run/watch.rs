@@ -89,7 +89,7 @@ impl<O> Stream for RunStream<'_, O> {
     }
 }
 
-/// A future of a run, and the slot in which it leaves its events.
+/// The future of a run, and the slot through which the run passes its events to the reader.
 pub(crate) struct Events<'a, T> {
     /// The future of the run. `None` once it has ended.
     run: Option<WasmBoxedFuture<'a, T>>,
@@ -160,7 +160,7 @@ impl Stream for RunEvents {
     }
 }
 
-/// Closes the slot, so that the run does not wait for a reader any more.
+/// Closes the slot that passes events from the run to the reader, so that the run no longer waits for a reader.
 impl Drop for RunEvents {
     fn drop(&mut self) {
         self.0.close();

@@ -15,7 +15,7 @@ use super::prefetch::Work;
 use crate::ledger::{Batch, CallState, Calls, Ledger, Tally, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 
-/// Runs all calls of the ledger's batch that can begin.
+/// Runs all tool calls of the last response that can begin.
 ///
 /// # Errors
 ///
@@ -63,11 +63,12 @@ pub(crate) async fn run_batch<'a>(
     ran
 }
 
-/// The state of one execution of a batch.
+/// The state while the tool calls of one response run.
 pub(super) struct BatchRun<'l, 'a> {
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,
-    /// Number of earlier responses of the turn whose calls started early. Part of the idempotency keys.
+    /// Number of earlier responses of the turn with calls that started before the response was complete. It is part of
+    /// the idempotency keys.
     pub(super) attempt: usize,
     /// Reserved budget for the tool calls of the batch.
     pub(super) reservation: Option<Reservation>,
@@ -83,15 +84,15 @@ pub(super) struct BatchRun<'l, 'a> {
 pub(super) struct DecidedCall<'l, 'a> {
     pub(super) index: usize,
     made: ToolUseRef<'l>,
-    /// The arguments that run, if an approval may have changed them.
+    /// The arguments to run if an approval may have changed them. `None` if the arguments of the model are used.
     edited: Option<Box<Value>>,
     pub(super) verdict: Verdict,
-    /// The call's work, if it started before the response was complete.
+    /// The call's future or result, if the call started before the response was complete.
     pub(super) early: Option<Work<'a>>,
 }
 
 impl DecidedCall<'_, '_> {
-    /// Returns the call with the arguments that run.
+    /// Returns the call with the arguments to run, which an approval may have changed.
     pub(super) fn call(&self) -> ToolUseRef<'_> {
         ToolUseRef { input: self.edited.as_deref().unwrap_or(self.made.input), ..self.made }
     }
@@ -160,7 +161,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
     }
 
     /// Decides on the calls of a group in order, and then runs the allowed calls here or in the durable engine. Adds
-    /// each announced call to `asked`.
+    /// each call whose start was reported to the hooks to `asked`.
     async fn ask_and_run(
         &mut self,
         group: &[usize],

@@ -18,8 +18,8 @@ use super::prefetch::Work;
 use crate::parts::{Reader, check, or_cancelled};
 
 impl<'l, 'a> BatchRun<'l, 'a> {
-    /// Counts a call as started and marks it as begun. A call that started early, or that resumes a paused agent, was
-    /// counted before.
+    /// Counts a call as started and marks it as begun. A call that started before its response was complete, or inside
+    /// which an agent resumes after an approval, is not counted again.
     pub(super) fn start(&mut self, item: &DecidedCall<'_, '_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && item.early.is_none() {
@@ -31,7 +31,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.calls.begin(item.index);
     }
 
-    /// Returns the context for a call. It carries the approval if the call resumes a paused agent.
+    /// Returns the context for a call. The context contains the approval decisions if an agent inside the call waited
+    /// for them and now resumes.
     fn context_of(
         &self,
         item: &DecidedCall<'_, '_>,

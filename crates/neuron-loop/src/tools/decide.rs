@@ -16,7 +16,7 @@ use crate::parts::{Env, Hooks, Offered};
 pub(crate) enum Verdict {
     /// The call runs.
     Run,
-    /// The call runs, and the agent that paused inside it continues.
+    /// The call runs again. The agent inside it that waited for an approval resumes.
     Resume(Box<ResumedApproval>),
     /// The call does not run. The value is its result.
     Answer(Box<ToolOutput>),
@@ -52,7 +52,7 @@ pub(crate) async fn decide(
     })
 }
 
-/// Decides on a call without an approval decision.
+/// Decides on a call for which no person has given an approval decision.
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
     if is_invalid_json(call.input, || tools.definition(call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()).into());
@@ -73,7 +73,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     }
 }
 
-/// Decides on a call with an approval decision. The policy may still deny the call.
+/// Decides on a call for which a person has given an approval decision. The policy may still deny the call.
 fn after_decision(
     env: &Env<'_>,
     tools: &Offered<'_>,

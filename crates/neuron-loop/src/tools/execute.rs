@@ -15,7 +15,8 @@ use crate::parts::{Env, Hooks, Offered, or_cancelled};
 /// The result of a call, or the error that ends the run.
 pub(crate) type CallOutcome = Result<ToolOutput, LoopError>;
 
-/// Runs a call inside its hooks' scopes, until it ends, its timeout expires, or the run is cancelled.
+/// Runs a call inside the scopes of its hooks, such as tracing spans, until it ends, its timeout expires, or the run is
+/// cancelled.
 pub(crate) async fn execute(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
@@ -79,8 +80,8 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
 }
 
 /// Returns the context of a tool call. `index` is the position of the call in its response. `attempt` is the number of
-/// earlier responses of the turn whose calls started early. The cancellation token of the context is a child of
-/// `cancellation`.
+/// earlier responses of the turn with calls that started before the response was complete. The cancellation token of
+/// the context is a child of `cancellation`.
 pub(crate) fn call_context(
     env: &Env<'_>,
     (turn, attempt, index): (usize, usize, usize),

@@ -19,22 +19,23 @@ use crate::ledger::{Calls, RunRecord, Tally, is_invalid_json};
 use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered};
 
-/// The calls of one response that were decided before the response was complete. They are the first calls of the
-/// response.
+/// The first calls of one response, if hooks and policy decided on them while the response was still streaming.
 #[derive(Default)]
 pub(crate) struct Prefetch<'a> {
-    /// The calls in order. `None` for a call that the batch has taken over. The batch then notifies the hooks of its
-    /// end.
+    /// The calls in the order of the response. `None` for a call that the batch has removed to run it. The batch then
+    /// notifies the hooks of the end of the call.
     calls: Vec<Option<Prefetched<'a>>>,
     /// Number of calls whose first event has arrived.
     begun: usize,
-    /// Set if no further call may start early, because a call must wait for the complete response.
+    /// Set if no further call may start before the response is complete, because one of its calls must wait for the
+    /// complete response.
     is_closed: bool,
-    /// Number of earlier responses of the turn whose calls started early. It is part of the idempotency keys.
+    /// Number of earlier responses of the turn with calls that started before the response was complete. It is part of
+    /// the idempotency keys.
     attempt: usize,
 }
 
-/// A call that was decided before its response was complete.
+/// A call on which hooks and policy decided while its response was still streaming.
 pub(super) struct Prefetched<'a> {
     call: ToolCall,
     pub(super) verdict: Verdict,
@@ -44,7 +45,7 @@ pub(super) struct Prefetched<'a> {
 
 /// The work of a started call.
 pub(super) enum Work<'a> {
-    /// The call has its context and runs when its end is awaited.
+    /// The call has a context, but its tool starts only when [`end`](Self::end) is called.
     Ready(Box<ToolContext>),
     /// The call is running. The mutex is never locked. It only makes the future `Sync`.
     Running(Mutex<WasmBoxedFuture<'a, CallOutcome>>),
@@ -69,12 +70,12 @@ impl Work<'_> {
 }
 
 impl<'a> Prefetch<'a> {
-    /// Creates an empty set of calls. If `is_closed` is set, no call starts early.
+    /// Creates an empty set of calls. If `is_closed` is set, no call starts before the response is complete.
     pub(crate) fn new(is_closed: bool) -> Self {
         Self { is_closed, ..Self::default() }
     }
 
-    /// Waits for `work` while the early calls run.
+    /// Polls `work` to its end, and polls the calls that started early at the same time.
     pub(crate) async fn beside<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work);
         poll_fn(|cx| {
@@ -102,7 +103,7 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().flatten().filter(is_running).count()
     }
 
-    /// Starts the call that this stream event completes, if the call may start early.
+    /// Starts the call that this stream event completes, if the call may start before the response is complete.
     ///
     /// # Errors
     ///
@@ -160,8 +161,8 @@ impl<'a> Prefetch<'a> {
         Ok(())
     }
 
-    /// Returns `true` if the call may start early. Its tool must be pure, all earlier calls of the response were
-    /// decided early, and the limit of concurrent calls is not reached.
+    /// Returns `true` if the call may start while its response is still streaming. Its tool must be pure, all earlier
+    /// calls of the response must already be decided, and the limit of concurrent calls must not be reached.
     fn may_start(&self, env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> bool {
         let Some(tool) = tools.get(&call.name) else {
             return false;
@@ -178,8 +179,9 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Counts a tool call that starts early, even if its response is discarded later. Returns the number of earlier
-    /// responses of the turn with early calls, which is part of the call's idempotency key.
+    /// Counts a tool call that starts while its response is still streaming, even if the response is discarded later.
+    /// Returns the number of earlier responses of the turn with such calls, which is part of the call's idempotency
+    /// key.
     fn count(&mut self, run: &mut RunRecord) -> usize {
         if self.started() == 0 {
             self.attempt = run.attempt();
@@ -189,8 +191,9 @@ impl<'a> Prefetch<'a> {
         self.attempt
     }
 
-    /// Returns the number of earlier responses of the turn with early calls, for the idempotency keys. Returns `None`
-    /// if no call of this response started early, or if a started call differs from the call in the complete response.
+    /// Returns the number of earlier responses of the turn with calls that started before the response was complete. It
+    /// is part of the idempotency keys. Returns `None` if no such call of this response was started, or if a started
+    /// call differs from the call in the complete response.
     pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
         let started = self.started();
         (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)
@@ -201,7 +204,8 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().flatten().filter(|call| call.work.is_some()).count()
     }
 
-    /// Returns the number of started calls that are also in the complete response.
+    /// Returns the number of calls that started before the response was complete and that are also in the complete
+    /// response.
     pub(super) fn taken_by(&self, calls: &Calls<'_>) -> usize {
         let is_made = |(index, early): &(usize, &Option<Prefetched<'_>>)| {
             let early = early.as_ref().filter(|early| early.work.is_some());
@@ -210,8 +214,9 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().enumerate().filter(is_made).count()
     }
 
-    /// Removes and returns the call at `index` for the batch. Returns `None` if the call was not decided early, or if
-    /// it differs from the call in the complete response.
+    /// Removes and returns the call at `index`, for the batch that runs the calls of the complete response. Returns
+    /// `None` if the call was not decided on before the response was complete, or if it differs from the call in the
+    /// complete response.
     pub(super) fn hand_over(
         &mut self,
         index: usize,
@@ -220,8 +225,8 @@ impl<'a> Prefetch<'a> {
         self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
-    /// Stops the calls that no batch has taken over, and notifies the hooks with `error` as the reason. Used if the
-    /// response is discarded or its calls must not run.
+    /// Stops the calls that started before their response was complete and that no batch runs, and notifies the hooks
+    /// with `error` as the reason. Used if the response is discarded or its calls must not run.
     pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {

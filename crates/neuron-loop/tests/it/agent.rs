@@ -447,7 +447,7 @@ async fn tool_timeout_is_an_error_result() {
     );
 }
 
-/// Logs for each request whether it asks for caching.
+/// A model layer that logs for each request whether it asks the provider for caching.
 struct Wishes(Log);
 
 impl neuron_types::ModelLayer for Wishes {

@@ -18,7 +18,8 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// Decides by the arguments of the call. `{"ask": question}` requires an approval, `{"deny": reason}` denies.
+/// A permission policy that decides by the arguments of the call. `{"ask": question}` requires an approval, `{"deny":
+/// reason}` denies, and other arguments are allowed.
 pub(crate) struct ByArguments;
 
 impl PermissionPolicy for ByArguments {
@@ -583,7 +584,7 @@ async fn dropped_resumed_call_does_not_run_again() {
     assert_eq!(setup.log.count("start c0"), 1);
 }
 
-/// Hangs at the start of the first resumed run, and rejects the session at every later start.
+/// A hook that hangs at the start of the first resumed run, and ends the next resumed run at its `SessionStart`.
 #[derive(Clone, Default)]
 struct WaitsThenRefuses(Arc<AtomicUsize>);
 
@@ -834,7 +835,8 @@ async fn nested_approval_pauses_the_parent_and_resumes_the_child() {
     }
 }
 
-/// A call after the resumed one, in the same response, starts a new nested run.
+/// Approval decisions for an agent inside one call do not reach a later call of the same response, which starts a new
+/// nested run.
 #[tokio::test]
 async fn resumed_approval_reaches_only_its_own_call() {
     let inner = ScriptedProvider::new([

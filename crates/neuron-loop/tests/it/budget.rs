@@ -103,7 +103,7 @@ fn part_charges_the_whole_and_a_rejection_charges_neither() {
 /// An operation on a budget.
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Reserves from the part or from the whole.
+    /// Reserves tokens from the inner budget if `part` is `true`, otherwise from the budget around it.
     Reserve {
         part: bool,
         input: usize,
@@ -516,7 +516,8 @@ async fn compaction_tokens_are_charged() {
     assert_eq!(state(&budget), (872, 2, 1, 0));
 }
 
-/// All parts of the agent wait, so the run can be interrupted between any two operations.
+/// Interrupts a run between any two of its operations. Afterwards no budget is reserved, and all started tools are
+/// counted. All parts of the agent wait, so that the run can be interrupted everywhere.
 #[test]
 fn interrupted_run_reserves_nothing_and_counts_started_tools() {
     for way in WAYS {

@@ -128,7 +128,7 @@ async fn tool_error_after_cancel_is_reported_as_cancelled() {
     assert!(matches!(result, Err(LoopError::Cancelled)), "{result:?}");
 }
 
-/// Cancels at the first event whose line starts with the text.
+/// A hook that cancels the run at the first event whose log line starts with the text.
 struct CancelAt(&'static str, tokio_util::sync::CancellationToken, Recorder);
 
 impl neuron_types::ObservabilityHook for CancelAt {

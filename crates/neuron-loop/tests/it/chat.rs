@@ -26,7 +26,7 @@ pub(crate) struct Chat<'d> {
     pub(crate) agent: Agent,
     pub(crate) conversation: Conversation,
     durability: Option<Durability<'d>>,
-    /// Receives the handle of the last run, if set.
+    /// If set, the handle of each run is stored here when the run begins.
     pub(crate) handle: Option<Arc<Mutex<Option<RunHandle>>>>,
     /// The session in which each run stores the conversation, if set.
     pub(crate) session: Option<SessionHandle<'static>>,

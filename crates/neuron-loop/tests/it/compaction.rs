@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// Compacts with the function `how` when there are more than `at` messages.
+/// A context strategy that compacts with the function `how` when there are more than `at` messages.
 struct Compact<F> {
     at: usize,
     how: F,
@@ -184,7 +184,8 @@ async fn ineffective_strategy_is_tried_twice_and_the_run_continues() {
 /// as progress, so a run could compact forever.
 #[tokio::test]
 async fn rewriting_is_no_progress_but_shortening_is() {
-    /// Estimates every history the same. `true` removes a message, `false` rewrites one.
+    /// A strategy with the same token estimate for every history. If the flag is `true`, a compaction removes messages,
+    /// otherwise it only rewrites one.
     struct Coarse(bool, Log);
     impl ContextStrategy for Coarse {
         fn should_compact(&self, messages: &[Message], _: usize) -> bool {
@@ -219,9 +220,9 @@ async fn rewriting_is_no_progress_but_shortening_is() {
     }
 }
 
-/// Regression test. After a compaction that missed the budget, the next one is delayed until the conversation has
-/// grown. Before the fix, this size was always in tokens, even if the strategy counts something else, so the strategy
-/// was never asked again.
+/// Regression test. After a compaction that does not reach the strategy's budget, the next one waits until the
+/// conversation has grown, in the unit that the strategy counts. Before the fix, this size was always in tokens, so a
+/// strategy with another unit never compacted again.
 #[tokio::test]
 async fn strategy_with_another_unit_is_tried_again_after_growth() {
     for way in WAYS {

@@ -15,8 +15,8 @@ use serde_json::json;
 use crate::support::*;
 use crate::warnings::Warnings;
 
-/// Logs the sizes that it receives, and compacts above a size. Estimates ten tokens per message and a hundred for
-/// system prompt and tools.
+/// A context strategy that logs the sizes that it receives, and compacts above a size. It estimates ten tokens per
+/// message, and a hundred for system prompt and tools.
 #[derive(Clone)]
 struct Noting {
     seen: Arc<Mutex<Vec<usize>>>,
@@ -232,8 +232,8 @@ async fn ineffective_strategy_is_asked_again_after_growth() {
     assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
 }
 
-/// Regression test. Before the fix, a compaction waited until the conversation had doubled, which exceeded the model's
-/// context window.
+/// Regression test. Tool results that the strategy may clear are cleared soon after they appear. Before the fix, a
+/// compaction waited until the conversation had doubled, which exceeded the model's context window.
 #[tokio::test]
 async fn clearable_results_are_cleared_soon_after_they_appear() {
     let strategy = ToolResultClearingStrategy::new(2, 1_000);
@@ -277,8 +277,7 @@ async fn unreachable_budget_is_reported_once_over_many_runs() {
     }
 }
 
-/// After a compaction that missed the budget, the next run tries again immediately. The same run waits, because its new
-/// message cannot be removed.
+/// A run does not compact again if its new message is too long for the token budget. The next run does.
 #[tokio::test]
 async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];
@@ -356,7 +355,7 @@ async fn changing_tools_change_the_known_size() {
 
 #[tokio::test]
 async fn size_is_not_corrected_for_a_strategy_with_another_unit() {
-    /// Counts messages instead of tokens.
+    /// A context strategy that counts messages instead of tokens.
     struct Messages(Log);
     impl ContextStrategy for Messages {
         fn should_compact(&self, _: &[Message], token_count: usize) -> bool {

@@ -179,7 +179,7 @@ async fn snapshot_without_loop_state_is_enough() {
     assert!(first.contains("run-7/0/5/0/c0"), "the engine's id, and the next turn: {first}");
 }
 
-/// Removes the oldest turn after the first message, but only if the loop forces a compaction.
+/// A context strategy that removes the oldest turn after the first message, but only if the loop forces a compaction.
 struct Shrinks;
 
 impl ContextStrategy for Shrinks {
@@ -197,7 +197,8 @@ impl ContextStrategy for Shrinks {
     }
 }
 
-/// Room for an overflowing call is made once, even if a new execution begins in between.
+/// A model call that exceeds the context window is repeated only once after a compaction, even if a new execution
+/// begins in between.
 #[tokio::test]
 async fn overflow_compacts_once_across_executions() {
     for continue_at in [vec![], vec![3], vec![4]] {
@@ -279,7 +280,7 @@ async fn next_run_has_another_number() {
     assert!(keys[1].contains("run-7/4/0/0/c0"), "{keys:?}");
 }
 
-/// The tools find the context of the new execution, and its meter counts only tokens of this execution.
+/// Tools receive the context of the new execution, whose usage meter counts only the tokens of this execution.
 #[tokio::test]
 async fn new_execution_uses_its_own_context() {
     let world = three_turns(&Log::default());

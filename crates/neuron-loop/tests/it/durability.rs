@@ -446,7 +446,7 @@ async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     assert!(!ctx.cancellation_token.is_cancelled());
 }
 
-/// Regression test. Before the fix, the engine received an empty batch.
+/// Regression test. Before the fix, the engine received an empty batch if hooks had skipped all calls of a response.
 #[tokio::test]
 async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     let engine = Engine::default();
@@ -525,7 +525,8 @@ async fn engine_that_ends_the_run_in_a_compaction_ends_the_run() {
     assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error}");
 }
 
-/// The context calls its tools without a registry, which would catch the panic.
+/// A panic of a tool must leave a valid history. The durable context of this test calls its tools without a registry,
+/// which would catch the panic.
 #[tokio::test]
 async fn panic_in_the_context_leaves_a_valid_history() {
     for parallel in [false, true] {

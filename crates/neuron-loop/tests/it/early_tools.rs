@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Streams responses with a pause of one second after each call.
+/// A provider that streams responses with a pause of one second after each tool call.
 struct Slow {
     answers: Mutex<VecDeque<Answer>>,
 }
@@ -359,8 +359,8 @@ async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, a tool call that had started early outlived its run, and the hooks never saw its
-/// end.
+/// Regression test. Before the fix, a tool call that had started while its response was streaming outlived its run, and
+/// the hooks were never notified of its end.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };
@@ -385,7 +385,8 @@ async fn hook_that_rejects_the_response_discards_early_results() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, a tool call that had started early kept running until the agent's next run.
+/// Regression test. If the stream is dropped at any event, tool calls that started before the response was complete
+/// must stop. Before the fix, they kept running until the agent's next run.
 #[tokio::test(start_paused = true)]
 async fn stream_dropped_at_any_event_stops_early_calls() {
     let calls = [("read", json!({"hang": true}))];
@@ -410,8 +411,8 @@ async fn stream_dropped_at_any_event_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, early calls were checked against the limits of the run, but not against its shared
-/// budget.
+/// Regression test. No tool call may start while its response is streaming if the shared budget is exhausted. Before
+/// the fix, only the limits of the run were checked.
 #[tokio::test(start_paused = true)]
 async fn exhausted_budget_starts_nothing_early() {
     let hook = Recorder::default();
@@ -423,7 +424,8 @@ async fn exhausted_budget_starts_nothing_early() {
     assert_eq!(budget.tool_calls(), 1, "it was started");
 }
 
-/// Regression test. Before the fix, each attempt ran as many calls as the limit allows in total.
+/// Regression test. Early calls of discarded responses count for the tool call limit. Before the fix, each attempt at a
+/// response could run as many calls as the limit allows for the whole run.
 #[tokio::test(start_paused = true)]
 async fn discarded_early_calls_count() {
     let hook = Recorder::default();
@@ -456,8 +458,8 @@ async fn run_dropped_after_the_response_keeps_no_early_call() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, a call of the next attempt had the idempotency key of an early call of the broken
-/// response. A tool that caches results by key returned the wrong one.
+/// Regression test. Before the fix, a call in a repeated response had the idempotency key of a call of the broken
+/// response that had started while streaming. A tool that caches results by key returned the wrong result.
 #[tokio::test(start_paused = true)]
 async fn call_of_another_attempt_has_its_own_key() {
     let broken = Answer { breaks: true, ..answer(&[("read", json!({"text": "a"}))]) };
@@ -486,7 +488,7 @@ async fn last_call_of_a_run_starts_nothing_early() {
     assert_eq!(hook.log.count("start"), 1);
 }
 
-/// Logs its key. Its first call hangs.
+/// A tool that logs the idempotency key of each call. Its first call hangs.
 struct Notes(Log);
 
 impl ToolDyn for Notes {
@@ -542,7 +544,7 @@ async fn repeated_call_keeps_its_key_after_early_calls() {
     assert_eq!(keys[0], keys[1]);
 }
 
-/// Changes the arguments of each call.
+/// A model layer that changes the arguments of each tool call in a response.
 struct Changes;
 
 impl ModelLayer for Changes {

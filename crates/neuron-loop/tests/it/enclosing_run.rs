@@ -73,7 +73,8 @@ impl PermissionPolicy for Decides {
     }
 }
 
-/// Logs each call with its agent, and returns the action for calls of a nested agent.
+/// A hook that logs each tool call together with its own name (the `&str`) and the agent. For calls of an agent inside
+/// a tool call it returns the given action, otherwise `Continue`.
 struct Told(Log, &'static str, HookAction);
 
 impl ObservabilityHook for Told {

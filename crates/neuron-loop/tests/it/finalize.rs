@@ -240,7 +240,8 @@ async fn other_errors_are_not_followed_by_a_last_call() {
     }
 }
 
-/// All parts of the agent wait, so the run can be interrupted between any two operations.
+/// Interrupts the last call of a run, which follows a reached limit, between any two operations. The history must stay
+/// valid and must not end with the notice about the limit.
 #[test]
 fn interrupted_last_call_leaves_a_valid_history_without_notice() {
     let script = || {

@@ -28,7 +28,7 @@ enum Deed {
 
 use Deed::{Delta, Fail, Reset, Work};
 
-/// An engine that performs these actions for each response.
+/// An engine that performs the listed actions, in order, each time that it streams a response.
 struct Live(Vec<Deed>, Log);
 
 fn answer() -> Reply {
@@ -83,7 +83,7 @@ impl DurableContext for Live {
     no_signals_or_timers!();
 }
 
-/// Logs the model calls with their scopes. Takes two seconds to handle a first chunk.
+/// A hook that logs the model calls with their scopes. It takes two seconds to handle a first chunk.
 struct Watching {
     log: Log,
     ends_it: bool,
@@ -139,7 +139,11 @@ impl ObservabilityHook for Watching {
     }
 }
 
-/// Streams a response. Returns the log of all participants in order, and the tokens of the response.
+/// Streams a response for which the engine performs `deeds`. Returns the log of all participants in order, and the
+/// output tokens of the run.
+///
+/// If `ends_it` is set, the hook ends the run at the first chunk. The run is cancelled half a second after
+/// `cancel_after` seconds.
 async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (Vec<String>, u64) {
     let log = Log::default();
     let hook = Watching { log: log.clone(), ends_it, inside: Default::default() };
@@ -171,8 +175,8 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     (log.lines(), agent.usage().output_tokens as u64)
 }
 
-/// Regression test. Before the fix, the event was sent only when the whole response was there, so the measured time to
-/// the first chunk was the time of the call.
+/// Regression test. Before the fix, the hooks received `FirstChunk` only after the whole response, so the measured time
+/// to the first chunk was the time of the whole call.
 #[tokio::test(start_paused = true)]
 async fn first_chunk_precedes_the_reader_and_the_end_of_the_response() {
     let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;
@@ -222,8 +226,8 @@ async fn engine_retry_belongs_to_the_same_call() {
     assert_eq!(seen[..3], ["reader: reset", "hook: first chunk", "hook: it was"]);
 }
 
-/// The journal gets the whole response. A replay asks the hook after the response, so it ends the same way and makes no
-/// model call.
+/// If a hook ends the run at the first chunk, the reader gets no delta, but the journal gets the whole response. A
+/// replay calls the hook after the response, so it ends the same way and makes no model call.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_call_stops_deltas_but_not_the_journal() {
     for deeds in [&[Delta("a"), Work, Reset, Delta("b")][..], &[]] {

@@ -168,8 +168,8 @@ async fn terminate_after_a_skipped_call_starts_no_further_call() {
     check_pairs(&hook.log.lines());
 }
 
-/// Regression test. Before the fix, a cancellation dropped a hook while it was running. The response was lost, although
-/// the provider charges for it.
+/// Regression test. A hook that handles the first chunk must finish even if the run is cancelled meanwhile. Before the
+/// fix, the hook was dropped, and the response was lost although the provider charges for it.
 #[tokio::test(start_paused = true)]
 async fn hook_finishes_first_chunk_despite_cancel_and_may_end_the_run() {
     for way in WAYS {

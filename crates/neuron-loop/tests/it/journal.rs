@@ -72,7 +72,8 @@ pub(crate) struct Journaled {
     next: Arc<AtomicUsize>,
     /// All calls of the context with their arguments.
     pub(crate) calls: Log,
-    /// Number of times that the loop asked whether to continue as new, and the numbers at which the answer is yes.
+    /// Number of times that the loop asked whether to continue as new. `continue_at` contains the numbers, counted from
+    /// zero, of the questions that are answered with yes.
     asked: Arc<AtomicUsize>,
     continue_at: Arc<BTreeSet<usize>>,
     /// The next times of the clock, in seconds. After the last one, the time is zero.
@@ -100,7 +101,8 @@ impl Journaled {
         Self { continue_at: Arc::new(asked.into_iter().collect()), ..self }
     }
 
-    /// Returns the context of the next execution of the same run. It has a new journal and continues the counter.
+    /// Returns the context of the next execution of the same run. It has a new journal, and continues to count the
+    /// questions whether to continue as new.
     pub(crate) fn next_execution(&self) -> Self {
         Self {
             journal: Journal::default(),
@@ -115,7 +117,8 @@ impl Journaled {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Returns a context that replays the same execution from its journal, as in another process.
+    /// Returns a context that replays the same execution from its journal, as in another process. `asked` is the number
+    /// of times that the loop has already asked whether to continue as new.
     pub(crate) fn replay(&self, asked: usize) -> Self {
         Self {
             next: Arc::default(),

@@ -106,7 +106,7 @@ async fn request_has_the_system_prompt_and_the_tools() {
     assert!(request.model.is_empty());
 }
 
-/// Providers reject a message without content.
+/// A response without content adds no message to the history, because providers reject a message without content.
 #[tokio::test]
 async fn empty_response_with_metadata_adds_no_message() {
     let mut metadata = AnswerMetadata::default();

@@ -217,7 +217,8 @@ async fn limit_of_zero_sends_nothing() {
     }
 }
 
-/// Regression test. Before the fix, the tokens of a compaction were counted, but the next call was still made.
+/// Regression test. If the tokens of a compaction exceed a limit, the run must not make the next model call. Before the
+/// fix, the tokens were counted, but the call was made.
 #[tokio::test]
 async fn compaction_over_a_limit_prevents_the_next_call() {
     use neuron_types::{ContextError, ContextStrategy, Message};

@@ -345,7 +345,8 @@ async fn hanging_compaction_is_cancelled_and_a_hook_ends_the_run_after_it() {
     }
 }
 
-/// All parts of the agent wait, so the run can be interrupted between any two operations.
+/// Interrupts a run, whose conversation exceeds the context window, between any two operations. The history must stay
+/// valid. All parts of the agent wait, so that the run can be interrupted everywhere.
 #[test]
 fn interrupted_overflow_leaves_a_valid_history() {
     for first in [too_long as fn() -> Reply, cut_off] {

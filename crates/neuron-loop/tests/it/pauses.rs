@@ -93,7 +93,8 @@ fn delegate(input: Value) -> Reply {
     Reply::tool_calls([("out", "delegate", input)])
 }
 
-/// Regression test. Before the fix, a resumed call was reserved a second time.
+/// Regression test. A call that waits for a nested agent's approval must reserve budget only once. Before the fix, the
+/// call reserved budget again when it was resumed.
 #[tokio::test]
 async fn call_with_a_waiting_nested_agent_is_charged_once() {
     let inner = [calls([json!({"ask": "?", "text": "x"})]), Reply::text("inner done")];
@@ -127,7 +128,8 @@ async fn denied_or_supplied_calls_need_no_budget() {
     assert_eq!(log.count("start"), 1);
 }
 
-/// Regression test. Before the fix, approved calls that exceed the budget were closed, although none had begun.
+/// Regression test. Approved calls that exceed the budget must stay pending. Before the fix, they were closed with a
+/// result that says that they did not run, and the approval was lost.
 #[tokio::test]
 async fn approved_calls_beyond_the_budget_stay_pending() {
     let (mut agent, log, _) =
@@ -144,7 +146,8 @@ async fn approved_calls_beyond_the_budget_stay_pending() {
     assert_eq!(last_results(agent.messages()), ["c0: a"]);
 }
 
-/// Regression test. Before the fix, the edited arguments were lost, and the stored state was rejected.
+/// Regression test. An approval may edit the arguments of a call, and then an agent inside the call may wait for
+/// another approval. Before the fix, the edited arguments were lost, and the stored state was rejected.
 #[tokio::test]
 async fn edited_arguments_apply_to_a_call_with_a_waiting_nested_agent() {
     for is_stored in [false, true] {
@@ -171,7 +174,8 @@ async fn edited_arguments_apply_to_a_call_with_a_waiting_nested_agent() {
     }
 }
 
-/// A call with a waiting nested agent has begun, so it may have had an effect.
+/// A call inside which an agent waits for an approval has begun. If its run is abandoned, its result therefore says
+/// that it was interrupted, and that it may have had an effect.
 #[tokio::test]
 async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     let inner = || [calls([json!({"ask": "inner?"}), json!({"text": "deed"})])];
@@ -191,7 +195,8 @@ async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
 }
 
-/// Regression test. Before the fix, a turn with failing calls before and after a pause counted as two failed turns.
+/// Regression test. Before the fix, a turn with failing calls before and after the run paused for an approval counted
+/// as two failed turns.
 #[tokio::test]
 async fn turn_that_fails_before_and_after_a_pause_counts_once() {
     let turn = || calls([json!({"retry": "a"}), json!({"ask": "?", "retry": "b"})]);
@@ -226,7 +231,7 @@ async fn restored_state_with_huge_numbers_does_not_overflow() {
     agent.run_text("again", &ctx).await.unwrap();
 }
 
-/// Logs the model that each hook event names.
+/// A hook that logs the model that each event names.
 struct Models(Log);
 
 impl ObservabilityHook for Models {
@@ -244,7 +249,8 @@ impl ObservabilityHook for Models {
     }
 }
 
-/// Regression test. Before the fix, before the first model call, the events named the provider's default model.
+/// Regression test. Hooks of a restored run receive the name of its model. Before the fix, events before the first
+/// model call named the provider's default model.
 #[tokio::test]
 async fn hooks_of_a_restored_run_see_its_model() {
     let (mut agent, ..) = pausing([calls([json!({"ask": "?"})])]);
@@ -283,8 +289,8 @@ async fn limit_at_decided_calls_is_followed_by_a_last_call() {
     }
 }
 
-/// Regression test. Before the fix, the run ended with the text before the provider's pause, and could not be
-/// continued.
+/// Regression test. A run continues a response that the provider paused. Before the fix, the run ended with the text
+/// before the pause, and could not be continued.
 #[tokio::test]
 async fn run_continues_a_turn_that_the_provider_paused() {
     use neuron_types::StopReason;
@@ -302,7 +308,8 @@ async fn run_continues_a_turn_that_the_provider_paused() {
     agent.continue_run(&ctx).await.unwrap_err();
 }
 
-/// Interrupted at any point, each call stays pending or is closed. No call runs twice, even if another agent continues.
+/// If a resumed run is interrupted at any point, each call stays pending or has a result that says what happened to it.
+/// No call runs twice, even if another agent continues.
 #[test]
 fn interrupted_resumed_run_leaves_a_valid_history() {
     let script = || {

@@ -82,7 +82,7 @@ fn configured(
         })
 }
 
-/// Logs each request without its conversation.
+/// A hook that logs each model request without its conversation.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<CompletionRequest>>>);
 
@@ -194,7 +194,8 @@ async fn change_is_undone_when_a_hook_ends_the_run_first() {
     }
 }
 
-/// All parts of the agent wait, so the run can be interrupted between any two operations.
+/// Interrupts a run between any two of its operations. Changes that a callback made to one turn must not apply to the
+/// next run. All parts of the agent wait, so that the run can be interrupted everywhere.
 #[test]
 fn interrupted_run_leaves_no_change() {
     for way in WAYS {

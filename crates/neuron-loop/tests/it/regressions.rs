@@ -249,7 +249,7 @@ async fn skipped_call_needs_no_approval() {
     assert_eq!(last_results(agent.messages()), ["c0: not now"]);
 }
 
-/// Hangs at the first tool call that it observes.
+/// A hook that never returns from the first tool call event that it receives.
 #[derive(Clone, Default)]
 struct HangsOnce(Log);
 
@@ -358,7 +358,8 @@ impl ToolDyn for Stops {
     }
 }
 
-/// Rejects responses that contain "secret". A rejected paused response is removed together with its beginning.
+/// A model layer that rejects responses which contain "secret". If the provider had paused a rejected response, its
+/// earlier part is removed too.
 struct NoSecrets;
 
 impl ModelLayer for NoSecrets {
@@ -482,7 +483,7 @@ async fn restored_session_does_not_use_the_earlier_size() {
     assert!(sizes.last().unwrap().parse::<usize>().unwrap() < 1_000, "{sizes:?}");
 }
 
-/// Logs the sizes that it receives.
+/// A context strategy that never compacts, and logs the token counts that it receives.
 #[derive(Clone)]
 struct Sizes(Log);
 
@@ -527,7 +528,7 @@ async fn keys_do_not_repeat_after_a_session_is_restored_with_its_run_id() {
     assert_ne!(keys[0], keys[1]);
 }
 
-/// Logs the key of its call, and whether the context has a resumed approval.
+/// A tool that logs the idempotency key of its call, and asserts that its context contains no resumed approval.
 struct Keys(Log);
 
 impl ToolDyn for Keys {
@@ -652,7 +653,7 @@ async fn assistant_message_from_outside_closes_pending_calls() {
     assert_eq!(log.count("start"), 0);
 }
 
-/// Publishes its cancellation token, and hangs.
+/// A tool that publishes its cancellation token, and then never ends.
 struct Hangs(Arc<std::sync::Mutex<Option<tokio_util::sync::CancellationToken>>>);
 
 impl ToolDyn for Hangs {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Rejects texts that contain `bad`.
+/// A hook and model layer that rejects texts which contain `bad`.
 #[derive(Clone, Default)]
 struct Guard {
     log: Log,
@@ -81,7 +81,8 @@ fn holding() -> Guard {
     Guard { holds_back: true, ..Guard::default() }
 }
 
-/// Runs the agent as a stream. Returns a log of the reader's events and of the guard's actions, in order.
+/// Runs the agent as a stream. Returns a log of the events that the reader received and of the checks by the guard, in
+/// order.
 async fn told(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String> {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(message), &ctx).await;
@@ -174,7 +175,8 @@ async fn accepted_input_is_not_checked_or_removed_again() {
     assert_eq!(guard.log.lines()[..3], ["checks first", "checks bad", "checks good"]);
 }
 
-/// Regression test. Before the fix, the hooks never saw the message of a run that was dropped before the check.
+/// Regression test. Input that was not checked, because its run was dropped before the check, must be checked in the
+/// next run. Before the fix, it was never checked.
 #[tokio::test]
 async fn unchecked_input_is_checked_in_the_next_run() {
     let setup = setup([Reply::text("fine")]);
@@ -555,7 +557,8 @@ async fn results_of_approved_calls_are_checked_after_the_pause() {
     }
 }
 
-/// The parts of a paused response may each be acceptable, although the whole response is not.
+/// A response that the provider paused and then continued is checked as a whole. Each of its parts may be acceptable
+/// alone.
 #[tokio::test]
 async fn paused_response_is_checked_as_a_whole() {
     for way in WAYS {
@@ -587,7 +590,7 @@ async fn guard_sees_the_output_tool_of_a_typed_run() {
     assert_eq!(guard.log.lines(), ["checks go", judged, "checks again", judged]);
 }
 
-/// Replaces all but the last messages by a summary.
+/// A context strategy that replaces all but the last messages by a summary.
 struct Summarise {
     keep: usize,
 }
@@ -653,7 +656,8 @@ async fn dropped_buffered_stream_leaves_a_valid_history() {
     }
 }
 
-/// The run is dropped while a hook after the guard is still waiting.
+/// Input that a guard rejected is removed from the conversation before the hooks are notified of the run's end. The run
+/// of this test is dropped during this notification.
 #[tokio::test]
 async fn rejected_input_is_removed_before_other_hooks_are_notified() {
     struct Hangs;

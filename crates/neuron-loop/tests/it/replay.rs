@@ -35,7 +35,7 @@ struct Case {
 #[derive(Debug, Clone)]
 enum Answer {
     Tools(Vec<Value>),
-    /// Calls tools, and reports usage of a provider that counts differently.
+    /// Calls a tool, and reports this number of input tokens, which may differ from the strategy's estimate.
     Counted(usize),
     /// Calls tools, and reports no usage.
     Uncounted,
@@ -51,7 +51,7 @@ enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Strategy_ {
     Window(usize, usize),
-    /// Summarises with a model, through the durable context.
+    /// Summarises old messages with a model call, through the durable context. The numbers are the strategy's settings.
     Summary(usize, usize),
 }
 
@@ -310,7 +310,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
-    /// Checks the run in every way to run, in every division into executions, and in every replay.
+    /// Runs must have equal outcomes in each way to run, however the run is divided into executions, and in each
+    /// replay.
     #[test]
     fn run_is_the_same_in_every_division_into_executions(
         case in case(),

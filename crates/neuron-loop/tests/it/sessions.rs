@@ -107,7 +107,7 @@ async fn second_write_keeps_the_messages_of_the_first() {
     assert_eq!(places(&session)[..2], before);
 }
 
-/// The session of a process that ended during a run.
+/// A session whose process ended during a run can be restored and continued, wherever its messages end.
 #[tokio::test]
 async fn history_that_ends_within_tool_calls_is_accepted() {
     let whole = after_a_run().await;
@@ -249,7 +249,7 @@ async fn messages_since_returns_only_new_messages() {
     assert_eq!(agent.messages_since(&other), None);
 }
 
-/// The events of a continued run are the same as of any other run.
+/// A run that continues a restored conversation streams the same kinds of events as any other run.
 #[tokio::test]
 async fn restored_conversation_can_be_streamed() {
     let session = after_a_run().await;

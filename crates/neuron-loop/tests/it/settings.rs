@@ -111,7 +111,7 @@ async fn changed_settings_apply_from_the_next_call() {
     }
 }
 
-/// Logs the model that each hook event names.
+/// A hook that logs the model that each event names.
 struct Models(Log);
 
 impl ObservabilityHook for Models {

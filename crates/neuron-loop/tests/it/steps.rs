@@ -39,7 +39,7 @@ async fn step_after_a_dropped_step_finishes_the_batch_with_its_own_results() {
     }
 }
 
-/// Takes one second, once, at the first event whose line starts with the text.
+/// A hook that takes one second, once, at the first event whose log line starts with the text.
 struct SlowAt(&'static str, AtomicBool, Recorder);
 
 impl SlowAt {
@@ -67,7 +67,8 @@ impl ObservabilityHook for SlowAt {
     }
 }
 
-/// Regression test. Before the fix, a step that was dropped during the end notification lost the response.
+/// Regression test. Before the fix, a step that was dropped while the hooks were notified of the run's end lost the
+/// response.
 #[tokio::test(start_paused = true)]
 async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     for event in ["RunEnd", "SessionEnd"] {
@@ -86,8 +87,8 @@ async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     }
 }
 
-/// Regression test. Before the fix, a first step that was dropped in the hook's `SessionStart` left the run
-/// unannounced.
+/// Regression test. If the first step is dropped while a hook handles `SessionStart`, the hooks must still be notified
+/// once that the run starts. Before the fix, they were not.
 #[tokio::test(start_paused = true)]
 async fn run_is_announced_after_a_dropped_first_step() {
     let setup = setup([Reply::text("done")]);

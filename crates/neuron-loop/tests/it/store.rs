@@ -288,8 +288,8 @@ async fn pending_approval_is_used_only_once_with_a_session() {
     }
 }
 
-/// Regression test. Before the fix, a decided call that had not begun when the run was dropped counted as already
-/// decided.
+/// Regression test. A call with an approval decision that has not begun when the run is dropped must run when the run
+/// continues. Before the fix, the session rejected its decision as used.
 #[tokio::test(start_paused = true)]
 async fn decided_calls_continue_after_a_drop_with_the_same_session() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
@@ -321,8 +321,8 @@ async fn decided_calls_continue_after_a_drop_with_the_same_session() {
     assert_eq!((log.count("start c0"), log.count("start c1")), (1, 1));
 }
 
-/// Regression test. Before the fix, an old pending approval of a nested agent was used for its next one, and ran the
-/// earlier call.
+/// Regression test. The pending approval of an earlier call must be rejected, even if the call that waits now has the
+/// same call id. Before the fix, the old approval was accepted, and the earlier call ran again.
 #[tokio::test]
 async fn pending_approval_of_an_earlier_call_is_rejected() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
@@ -355,8 +355,8 @@ async fn pending_approval_of_an_earlier_call_is_rejected() {
     assert_eq!(log.count("start c0"), 2);
 }
 
-/// Regression test. Before the fix, a pending call that was changed in its session was signed again when the run
-/// resumed waiting.
+/// Regression test. A pending call that was changed in its session must not get a new approval signature. Before the
+/// fix, the call was signed again when the run resumed waiting.
 #[tokio::test]
 async fn changed_pending_call_in_a_session_is_not_signed() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
@@ -381,7 +381,8 @@ async fn changed_pending_call_in_a_session_is_not_signed() {
     }
 }
 
-/// Without a write at the end of such a run, the session would say that the outcomes of its calls are unknown.
+/// The end of a run that fails or is cancelled is also written to its session. Otherwise the session would say that the
+/// outcomes of its calls are unknown.
 #[tokio::test(start_paused = true)]
 async fn end_of_a_failed_or_cancelled_run_is_stored() {
     for second in [json!({ "fail": "broken" }), json!({ "cancelled": true })] {

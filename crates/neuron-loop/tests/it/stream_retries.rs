@@ -109,7 +109,8 @@ async fn broken_stream_is_reset_and_retried() {
     assert!(requests[0] == requests[1] && requests[1] == requests[2], "the same call");
 }
 
-/// After the retries, only the usage of the failed attempts differs.
+/// A run whose broken streams are retried ends like a run without broken streams. Only the usage differs, by the tokens
+/// of the failed attempts.
 #[tokio::test]
 async fn run_with_broken_streams_ends_like_one_without() {
     let mut ends = Vec::new();
@@ -461,8 +462,8 @@ async fn interrupted_after_any_event_the_history_is_valid() {
     }
 }
 
-/// Regression test. Before the fix, the last response was appended to the text of the broken one, and the turn was
-/// announced twice.
+/// Regression test. After a broken stream, the reader must be reset before the response of the last model call, which
+/// follows a reached limit. Before the fix, both texts were joined, and the hooks were notified of the turn twice.
 #[tokio::test]
 async fn last_call_after_a_broken_stream_resets_the_reader() {
     let call = calls([json!({"text": "a"})]).with_text("Look").end_early_after(1);
@@ -480,7 +481,8 @@ async fn last_call_after_a_broken_stream_resets_the_reader() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, if the stream of the last call broke, the run ended with the error of the limit.
+/// Regression test. If the stream breaks in the last model call, which follows a reached limit, the run ends with the
+/// error of the stream. Before the fix, it ended with the error of the limit.
 #[tokio::test]
 async fn last_call_whose_stream_breaks_ends_with_its_error() {
     let call = Reply::text("in short").end_early_after(1);

@@ -93,8 +93,8 @@ async fn first_text_arrives_before_the_response_ends() {
     assert_eq!(read, 10_000);
 }
 
-/// Streams a number of deltas, and counts the requested ones. The stream ends with a message, but without a complete
-/// response.
+/// A provider that streams a number of deltas, and counts the deltas that the loop requests. The stream ends with a
+/// message, but without a complete response.
 struct Counting(usize, Arc<AtomicUsize>);
 
 impl Provider for Counting {
@@ -197,7 +197,8 @@ async fn nothing_happens_before_the_first_poll() {
     assert_eq!(agent.messages(), [], "a run adds its message when it is first polled");
 }
 
-/// Regression test. Before the fix, a provider that forwards the stream of an agent ended the outer run for the reader.
+/// Regression test. Before the fix, events that a provider forwarded from another agent's stream reached the reader, so
+/// the end of that agent looked like the end of this run.
 #[tokio::test]
 async fn provider_events_other_than_deltas_are_not_forwarded() {
     struct Odd;

@@ -102,7 +102,7 @@ impl Act {
     }
 }
 
-/// Logs that the future of a call was dropped.
+/// Logs when it is dropped, which shows that the future of a call was dropped.
 struct Watch(Log, String);
 
 impl Drop for Watch {

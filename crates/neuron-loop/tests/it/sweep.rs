@@ -1,5 +1,6 @@
-//! Runs that are dropped or cancelled, or whose parts misbehave, at every possible point. Hooks, tools and the provider
-//! wait. The runs have a compaction, hints, a pause, and failing batches.
+//! Drops or cancels runs, or makes a part of the agent misbehave, at every possible point. Hooks, tools and the
+//! provider wait, so that the run can be interrupted there. The runs contain a compaction, hints to the model, a paused
+//! response, and failing batches of tool calls.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -22,7 +22,7 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// Uses 100 tokens, waits, uses 10 more, and then ends as its arguments say.
+/// A tool that uses 100 tokens, waits, uses 10 more, and then ends as its arguments say.
 struct Spend(ToolEffect);
 
 impl ToolDyn for Spend {
@@ -162,7 +162,7 @@ async fn tool_tokens_do_not_raise_the_estimate_of_the_next_response() {
     let budget = Budget::new(UsageLimits::default().with_output_tokens_limit(1_000));
     let provider =
         ScriptedProvider::new([spends(&["", ""]), Reply::text("done").usage(usage(10, 1))]);
-    /// Logs the reserved tokens during each model call.
+    /// A provider that logs the reserved tokens of the budget during each model call.
     struct Noting(ScriptedProvider, Budget, Mutex<Vec<usize>>);
     impl Provider for Noting {
         async fn complete(

@@ -397,8 +397,8 @@ async fn panic_in_a_tool_fails_only_that_call() {
     }
 }
 
-/// Regression test. Before the fix, three invalid calls of one response used up the retries before the model had seen a
-/// hint.
+/// Regression test. Before the fix, three invalid calls of one response used up the retries, before the model had
+/// received a result that asks it to try again.
 #[tokio::test]
 async fn tool_retries_are_counted_per_response() {
     let wrong = || calls(vec![json!({"retry": "use another"}); 3]);
@@ -423,8 +423,8 @@ async fn tool_retries_are_counted_per_response() {
     }
 }
 
-/// Regression test. Before the fix, the results of the calls came between the text of a cut-off or refused response and
-/// the end.
+/// Regression test. The final response of the run is the text of a cut-off or refused response, although the results of
+/// its calls, which must not run, follow it in the history.
 #[tokio::test]
 async fn response_whose_calls_must_not_run_keeps_its_text() {
     let cut = calls([ToolCall::invalid_json_input("{")]).stop_reason(StopReason::MaxTokens);
@@ -457,7 +457,8 @@ async fn calls_of_different_runs_have_different_keys() {
     assert_eq!(keys.lines(), ["r/0/0/0/c0", "r/1/0/0/c0"]);
 }
 
-/// A tool may have an argument with the name that marks arguments which are not JSON.
+/// A tool with its own argument `invalid_json` can be called. The loop stores arguments that are not JSON under the
+/// same name, and must not reject the call.
 #[tokio::test]
 async fn tool_with_an_argument_called_invalid_json_runs() {
     struct Lint;

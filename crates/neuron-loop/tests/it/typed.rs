@@ -53,7 +53,8 @@ fn gives(mode: OutputMode, output: Value) -> Reply {
     }
 }
 
-/// Returns a response with outputs (`out0`, `out1`, …) and calls of `act` (`c0`, `c1`, …), in this order.
+/// Returns a response with calls of the output tool (ids `out0`, `out1`, …), then calls of the tool `act` (ids `c0`,
+/// `c1`, …).
 fn gives_beside(outputs: &[Value], acts: &[Value]) -> Reply {
     let outputs = outputs.iter().enumerate().map(|(i, v)| (format!("out{i}"), "final_output", v));
     let acts = acts.iter().enumerate().map(|(i, v)| (format!("c{i}"), "act", v));
@@ -598,7 +599,8 @@ async fn durable_engine_receives_only_the_other_calls() {
     }
 }
 
-/// Returns an agent whose parts all wait, with a script for two output attempts and a batch.
+/// Returns an agent whose parts all wait. Its script contains two attempts at the typed output and a batch of tool
+/// calls.
 fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'static>, Recorder, ScriptedProvider) {
     let act = |id: &str, waits: u64| (id.to_owned(), "act", json!({ "waits": waits }));
     let batch = match mode {
@@ -668,7 +670,8 @@ fn interrupted_at_any_point_history_is_valid_and_settings_restored() {
     }
 }
 
-/// Regression test. Before the fix, settings were restored only by a run that was polled.
+/// Regression test. A typed run that was never polled must not change the requests of later runs. Before the fix, the
+/// changed settings were restored only if the run was polled.
 #[tokio::test]
 async fn typed_run_that_was_never_polled_changes_nothing() {
     for mode in MODES {

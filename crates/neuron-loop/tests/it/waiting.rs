@@ -63,7 +63,7 @@ impl Future for Waits {
     }
 }
 
-/// Panics when it is passed for the n-th time.
+/// A counter of uses of a part, which panics at the use with the index `at`.
 #[derive(Clone, Default)]
 struct Trap {
     at: Option<usize>,
@@ -163,7 +163,7 @@ impl ToolDyn for Waiting {
     }
 }
 
-/// A sliding window that waits.
+/// A context strategy with a sliding window, which waits before it compacts.
 pub(crate) struct SlowWindow(SlidingWindowStrategy, Trap);
 
 impl SlowWindow {
@@ -197,7 +197,7 @@ pub(crate) enum Deed {
     Cancels(CancellationToken),
 }
 
-/// A recorder that waits, and performs an action at one event.
+/// A hook that logs every event, waits at each, and performs an action at one of them.
 pub(crate) struct SlowRecorder {
     pub(crate) events: Recorder,
     pub(crate) deed: Option<(usize, Deed)>,
@@ -231,7 +231,7 @@ impl ObservabilityHook for SlowRecorder {
     }
 }
 
-/// A durable context that waits, with the same provider and tools.
+/// A durable context that runs the given provider and tools, and waits before each operation.
 struct Engine(Strict, ToolRegistry);
 
 impl DurableContext for Engine {
@@ -299,8 +299,8 @@ pub(crate) struct Built {
     pub(crate) events: Recorder,
 }
 
-/// Returns the script. It has either several batches with a hint and a pause, long enough for a compaction, or a batch
-/// that fails. Responses for more runs follow.
+/// Returns the script. It has either several batches of tool calls, with a hint to the model and a paused response,
+/// long enough for a compaction, or a batch that fails. Responses for more runs follow.
 pub(crate) fn replies(fails: bool) -> Vec<Reply> {
     let mut replies = if fails {
         vec![calls([json!({"waits": 3}), json!({"waits": 1, "fail": true}), json!({"waits": 2})])]

@@ -22,7 +22,8 @@ pub(crate) struct Case {
     pub(crate) interruption: Interruption,
     /// The reactions at each pause for an approval, in order.
     pub(crate) answers: Vec<Answering>,
-    /// Names of pure tools, which may start early in a separate run. `None` skips this run.
+    /// Names of pure tools, whose calls may start before the response is complete, in a separate run. `None` skips this
+    /// run.
     pub(crate) early: Option<Vec<&'static str>>,
     /// The way in which the second run gets the conversation of the first.
     pub(crate) reuse: Reuse,
@@ -32,12 +33,12 @@ pub(crate) struct Case {
     pub(crate) stores: bool,
 }
 
-/// The start of a run, or its continuation after a pause.
+/// The start of a run, or its continuation after a pause for an approval.
 #[derive(Debug, Clone)]
 pub(crate) enum Begin {
     Message(Message),
     Decisions(ApprovalDecisions),
-    /// The start that a durable engine would use.
+    /// Any other start, in the form in which a durable engine passes it.
     Start(Start),
 }
 
@@ -64,11 +65,11 @@ pub(crate) struct Config {
     pub(crate) retry_limit: Option<usize>,
     /// Set if a policy decides on calls. It denies some, and requires an approval for others.
     pub(crate) has_policy: bool,
-    /// Set if the run waits for approvals. The policy then requires more of them.
+    /// Set if the run waits for approvals. The policy then requires approvals for more calls.
     pub(crate) pauses: bool,
     /// Number of tool calls after which a stop condition is met.
     pub(crate) stops_after: Option<usize>,
-    /// The tool `look` is not offered in every n-th turn.
+    /// The tool `look` is not offered in every n-th turn, where n is this value. `None` if it is always offered.
     pub(crate) hides_every: Option<usize>,
     /// Set if a run that reached a limit makes one last call.
     pub(crate) finalizes: bool,
@@ -78,17 +79,17 @@ pub(crate) struct Config {
     /// Grace period after a failed call, in milliseconds. Never equal to the duration of a tool.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
-    /// The texts that each hook guards.
+    /// The guard of each hook, which rejects texts. Empty if hooks check no texts.
     pub(crate) guards: Vec<Guard>,
     pub(crate) strategy: Strategy,
     /// Each injector adds a text in every n-th turn.
     pub(crate) reminders: Vec<usize>,
     pub(crate) engine: Option<Engine>,
-    /// An earlier conversation, which may be invalid.
+    /// Messages of an earlier conversation, with which the agent starts. They may be an invalid history.
     pub(crate) history: Vec<Message>,
     /// Number of times that the reader of a stream waits before each event.
     pub(crate) slow_reader: usize,
-    /// Set if hooks wait.
+    /// Set if hooks return `Poll::Pending` before they answer.
     pub(crate) slow_hooks: bool,
 }
 
@@ -156,7 +157,7 @@ pub(crate) struct Strategy {
     pub(crate) above: usize,
     pub(crate) how: Compaction,
     pub(crate) usage: TokenUsage,
-    /// The number of the failing call, and its failure.
+    /// Number of the compaction that fails, counted from zero, and the kind of failure.
     pub(crate) failure: Option<(usize, StrategyFault)>,
 }
 
@@ -221,8 +222,9 @@ pub(crate) struct Engine {
     pub(crate) failing_call: Option<(usize, EngineFault)>,
     /// The number of the batch that returns one result too few.
     pub(crate) short_batch: Option<usize>,
-    /// The number of the question whether to continue as new that the engine answers with yes. The flag is set if the
-    /// engine does so by an error.
+    /// Index, counted from zero, of the loop's question whether to continue as new that the engine answers with yes. If
+    /// the flag is `true`, the engine then ends the execution with `DurableError::ContinueAsNew`, and otherwise the run
+    /// continues.
     pub(crate) continues: Option<(usize, bool)>,
     /// Number of turns after which the run continues as a new execution. This happens again after each such number of
     /// turns.
@@ -266,7 +268,8 @@ pub(crate) struct Answer {
     pub(crate) waits: usize,
     /// Delay before the first event, in milliseconds.
     pub(crate) sleeps: u64,
-    /// Set if the stream ends with the message and without a complete response.
+    /// Set if the stream ends after the event with the message, without the final event that contains the complete
+    /// response.
     pub(crate) without_response: bool,
     /// Number of events after which the stream breaks, and the kind of break.
     pub(crate) breaks: Option<(usize, Break)>,
@@ -399,7 +402,7 @@ pub(crate) const TOOL_DEEDS: [&str; 12] = [
 /// The arguments of a call that the tools of this test understand.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
-    /// Number of the call in its case.
+    /// Number that identifies the call in its test case.
     pub(crate) number: u64,
     /// Duration of the call, in milliseconds.
     pub(crate) delay: u64,
@@ -422,8 +425,8 @@ impl Order {
 pub(crate) struct Interruption {
     pub(crate) way: Way,
     pub(crate) how: How,
-    /// The point of the interruption, in thousandths. One value chooses among the places that the run passes, and
-    /// another chooses the pass at this place.
+    /// Selects the place of the interruption among all places that the run passes, in thousandths of their number.
+    /// `nth` selects the pass at this place in the same way.
     pub(crate) place: usize,
     pub(crate) nth: usize,
     /// The part of the run that is interrupted, in thousandths of the number of parts. Pauses for approvals split a run
@@ -522,7 +525,7 @@ impl Answering {
     }
 }
 
-/// The result that a person supplies.
+/// The tool result that a person supplies instead of an approval, so that the call does not run.
 fn supplied(order: &Order) -> ToolOutput {
     ToolOutput {
         structured_content: Some(json!("supplied")),
@@ -569,7 +572,8 @@ pub(crate) enum Judgement {
 }
 
 impl Judgement {
-    /// Returns the decision for a call, which depends on the number of the call.
+    /// Returns the decision for a call, which depends on the number of the call. If `pauses` is set, more calls require
+    /// an approval.
     pub(crate) fn of(input: &Value, pauses: bool) -> Self {
         match Order::read(input).number % ELEVEN {
             3 => Self::Deny,
@@ -584,8 +588,8 @@ impl Judgement {
 const ELEVEN: u64 = 11;
 
 impl Order {
-    /// Returns the numbers of edited arguments. Tools and policy treat the first like the original. The policy denies
-    /// the second.
+    /// Returns two numbers for calls whose arguments an approval edits. Tools and policy treat the first number like
+    /// the original, and the policy denies the second.
     pub(crate) fn edits(&self) -> [u64; 2] {
         if self.number == u64::MAX {
             return [self.number; 2];

@@ -1,5 +1,6 @@
-//! Checks one case. The case runs in the three ways and is compared with the reference. Then it is interrupted and
-//! checked against invariants. Then it continues and is compared with the reference again.
+//! Checks one case. The case runs awaited, streamed and stepped, and each run is compared with the reference model,
+//! which computes the expected outcome. Then the case is interrupted and checked against invariants. Then it continues
+//! and is compared with the reference model again.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -113,7 +114,8 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Returns `true` if the expected run has no event that ends the run or makes a call useless.
+/// Returns `true` if the expected run ends with a response or waits for an approval, without a failure or a limit. No
+/// hook may end the run or skip a call in it.
 fn is_calm(expected: &Expected) -> bool {
     let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
     let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
@@ -122,7 +124,8 @@ fn is_calm(expected: &Expected) -> bool {
         && !expected.seen.iter().any(is_trouble)
 }
 
-/// Checks that the events are the same as without early tools. Only the hooks may be called earlier.
+/// Checks that the run had the same observations as a run without early tools, apart from the order of the hooks'
+/// events.
 fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     for events in &journal.events {
         same_list("the events, sorted", &sorted(events), &sorted(&expected.events))?;
@@ -135,7 +138,8 @@ fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)
 }
 
-/// Checks that no early call overtakes a call that must wait for the complete response.
+/// Checks the order of the calls that start while the response is streaming. None of them may follow a call that must
+/// wait for the complete response.
 fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     for reply in &case.script {
         let Reply::Answers(answer) = reply else { continue };
@@ -179,20 +183,22 @@ async fn left_alone(
     Ok(first)
 }
 
-/// An agent that is compared with the reference.
+/// An agent whose runs are compared with the reference model, which computes the expected outcome.
 struct Session<'a> {
     case: &'a Case,
     way: Way,
     world: World,
     agent: Agent,
     memory: Memory,
-    /// The numbers of all calls that began, the numbers of all calls that ended, and the keys of the calls that began.
+    /// Numbers of all calls that began. `finished` has the numbers of the calls that ended, and `keys` the idempotency
+    /// keys of the calls that began.
     begun: Vec<u64>,
     finished: Vec<u64>,
     keys: Vec<String>,
     /// Number of approvals that were requested.
     asked: usize,
-    /// Set if only the state of the waiting run is known.
+    /// Set if only the stored state of the waiting run is known, so some comparisons with the reference model are
+    /// skipped.
     is_unsure: bool,
     /// Tokens of all runs. `None` for a restored agent.
     total: Option<TokenUsage>,
@@ -271,7 +277,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Drives a run, or a part of it, and compares it with the reference.
+    /// Drives a run, or its part up to a pause, and compares its outcome with the expected outcome from the reference
+    /// model.
     async fn exact(&mut self, begin: Begin) -> Checked<(Vec<Place>, Journal)> {
         let Self { case, way, .. } = *self;
         let ctx = context();
@@ -335,7 +342,7 @@ impl<'a> Session<'a> {
         same_list("the calls that wait", &self.agent.pending_calls(), pending)
     }
 
-    /// Checks that no call and no key occurs twice over all runs.
+    /// Checks that no tool call began twice, and no idempotency key was used twice, over all runs.
     fn note(&mut self, journal: &Journal) -> Checked {
         self.begun.extend(&journal.begun);
         self.finished.extend(&journal.finished);
@@ -414,7 +421,7 @@ impl<'a> Session<'a> {
         self.same_calls_wait()
     }
 
-    /// Continues in another agent with the stored state.
+    /// Continues the waiting run in another agent, which is restored from the run's serialised state.
     fn restore(&mut self) -> Checked {
         let state = self.memory.state().expect("it waits");
         let stored = serde_json::to_string(&state).map_err(|error| error.to_string())?;
@@ -438,7 +445,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Interrupts one part of a run, checks it, and then checks the next run.
+/// Interrupts one part of a run and checks the state afterwards, and then checks the next run. Pauses for approvals
+/// split a run into parts.
 async fn interrupted(
     case: &Case,
     parts: &[(Vec<Place>, Journal)],
@@ -536,8 +544,8 @@ fn some_wait(case: &Case, waited: &[Place]) -> usize {
     one_of(&times.collect::<Vec<_>>(), case.interruption.nth).unwrap_or_default()
 }
 
-/// Returns a place, and the number of the pass at this place at which the plan happens. Returns `None` if the run
-/// passes no suitable place.
+/// Selects a place at which the run can be interrupted, and one of the times that the run passes it, for the
+/// interruption `plan`. Returns `None` if the run passes no suitable place.
 fn some_pass(case: &Case, journal: &Journal, plan: Plan) -> Option<(Place, usize, Plan)> {
     // A tool that panics fails only its own call, which is not an interruption of the run.
     let can = |place: &Place| *place != Place::Tool || matches!(plan, Plan::Cancel);
@@ -557,10 +565,11 @@ struct Interrupted<'a> {
     place: Option<Place>,
     case: &'a Case,
     journal: Journal,
-    /// The calls that ended in all parts.
+    /// Numbers of the calls that ended, in the interrupted part of the run and all earlier parts.
     finished: Vec<u64>,
     expected: Expected,
-    /// The memory of the reference before the run and after the expected run.
+    /// The state of the reference model before the run. `after` is its state after the same run without an
+    /// interruption.
     before: Memory,
     after: Memory,
     agent: &'a Agent,
@@ -602,7 +611,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Checks that the events and lines of a dropped run are a beginning of the expected ones.
+    /// Checks that the events of a dropped run, and the lines that its reader received, are a beginning of the expected
+    /// ones.
     fn check_beginning(&self) -> Checked {
         for events in &self.journal.events {
             begins("the events", events, &self.expected.events)?;
@@ -723,8 +733,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Returns the memory that the reference needs to continue. Returns `None` if it is unknown, for example after a
-    /// dropped step with compactions.
+    /// Returns the state from which the reference model computes the expected next run. Returns `None` if the state is
+    /// unknown, for example after a dropped step with compactions.
     fn memory(
         &self,
         world: &World,
@@ -779,7 +789,8 @@ impl Interrupted<'_> {
         !self.journal.events[0].is_empty()
     }
 
-    /// Returns the calls for which the agent waits now. Decisions may be used up only after they were carried out.
+    /// Returns the calls for which the agent waits now. Returns an error if the decisions on them are gone although no
+    /// call was run.
     fn waiting(&self) -> Checked<Waits> {
         let (pending, history) = (self.agent.pending_calls(), self.agent.messages());
         let is = |memory: &Memory| {
@@ -814,7 +825,8 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Returns `true` if each of these calls waited before, or was about to wait when the run was dropped.
+    /// Returns `true` if an interrupted run may wait for these pending calls. All of them must be calls of the last
+    /// response that have not begun.
     fn may_wait_for(&self, pending: &[PendingCall]) -> bool {
         let is_dropped = self.how == How::DropStep || !matches!(self.ended, Ended::With(_));
         let last = self.agent.messages().iter().rfind(|message| message.role == Role::Assistant);
@@ -858,7 +870,7 @@ enum Waits {
     AsExpected,
     /// Interrupted within a batch. Some calls wait, and others have not begun.
     Interrupted,
-    /// The state after a dropped step.
+    /// After a dropped step, the calls of this reported state wait.
     For(Box<PendingApproval>),
 }
 
@@ -989,7 +1001,7 @@ fn begins<T: Debug + PartialEq<U>, U: Debug>(what: &str, is: &[T], expected: &[U
     Ok(())
 }
 
-/// Returns `true` if the loop added this message as a reminder or a notice.
+/// Returns `true` if the loop added this message as a reminder or as the notice about a reached limit.
 fn is_reminder(message: &Message) -> bool {
     message.role == Role::System && message.text().starts_with("every ")
 }

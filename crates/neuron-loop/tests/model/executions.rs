@@ -14,7 +14,7 @@ use crate::drive::{self, Ended, Stop};
 use crate::parts::{self, Agent};
 use crate::world::{Journal, World};
 
-/// The events that each execution has separately.
+/// The first words of events that occur in each execution, and not once per run.
 const OF_EXECUTIONS: [&str; 4] = ["SessionStart", "RunStart", "RunEnd", "SessionEnd"];
 
 pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {
@@ -124,7 +124,7 @@ fn without(lines: &[String], words: &[&str]) -> Vec<String> {
     lines.iter().filter(is_other).cloned().collect()
 }
 
-/// Runs in one execution, which ends at each pause and is resumed by hand.
+/// Runs the case in one execution. The run ends at each pause for an approval and is resumed with the decisions.
 async fn by_hand(case: &Case) -> Checked<Whole> {
     let world = world(case);
     let mut agent = parts::agent(case, &world);
@@ -150,7 +150,8 @@ async fn by_hand(case: &Case) -> Checked<Whole> {
     }
 }
 
-/// Runs in several executions with a new agent for each, as an engine does.
+/// Runs the case in several executions with a new agent for each, as a durable engine does. Returns the observations
+/// and the number of executions.
 async fn by_the_engine(case: &Case) -> Checked<(Whole, usize)> {
     let world = world(case);
     let mut start = Start::from(case.messages[0].clone());

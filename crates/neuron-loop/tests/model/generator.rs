@@ -1,4 +1,5 @@
-//! Creates a case from a seed. A new dimension needs one line here, one field in `case`, and its rule in `reference`.
+//! Creates a case from a seed. A new property of cases needs one line here, one field in `case`, and its rule in
+//! `reference`.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role, StopReason, TokenUsage, UsageLimits};
 use serde_json::{Value, json};
@@ -392,7 +393,7 @@ fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
     hooks
 }
 
-/// Makes hooks guard texts. Most of them reject something, often the same text.
+/// Makes hooks of the case guards, which check texts. Most of them reject a text, often the same text.
 fn guard(config: &mut Config, random: &mut Random) {
     let rule = |random: &mut Random| Rule {
         event: random.one_of(&["GuardIn", "GuardIn", "GuardOut", "PostLlm"]),
@@ -413,7 +414,8 @@ fn guard(config: &mut Config, random: &mut Random) {
     }
 }
 
-/// Makes the provider pause the first response, and a guard reject its end.
+/// Makes the provider pause the first response of the case, and a guard (a hook that rejects texts) reject the end of
+/// this response.
 fn reject_after_a_pause(config: &mut Config, script: &mut [Reply]) {
     let (Some(Reply::Answers(answer)), Some(rules)) =
         (script.first_mut(), config.hooks.first_mut())

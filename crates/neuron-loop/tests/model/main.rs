@@ -110,7 +110,7 @@ fn try_one(
     })
 }
 
-/// Time advances only when all tasks wait for it.
+/// Creates a runtime with virtual time, which advances only when all tasks wait for it.
 fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true).build().expect("a runtime")

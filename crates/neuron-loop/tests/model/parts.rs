@@ -37,7 +37,8 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
     agent_with(case, &[], world)
 }
 
-/// Builds the agent of a case. The tools in `pure` declare `ToolEffect::Pure` and may start early.
+/// Builds the agent of a case. The tools in `pure` declare `ToolEffect::Pure`, so their calls may start before the
+/// response is complete.
 pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> Agent {
     let config = &case.config;
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };
@@ -349,7 +350,7 @@ impl Obedient {
     }
 }
 
-/// Returns the line that is recorded when a call begins, with the facts that it knows from its context.
+/// Returns the line that is recorded when a tool call begins, with the call's id and turn from its context.
 pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
     format!("call {number} has the id {id} in turn {turn:?}")
 }
@@ -577,7 +578,7 @@ fn line(event: &HookEvent<'_>, scope: &HookScope<'_>) -> String {
     }
 }
 
-/// Returns the short form of an output for a line.
+/// Returns a short text of a tool output for a log line.
 pub(crate) fn brief(output: &ToolOutput) -> String {
     let text: Vec<String> = output.content.iter().map(ToString::to_string).collect();
     format!("{} {}", if output.is_error { "error" } else { "ok" }, text.join("|"))
@@ -620,7 +621,7 @@ impl Drop for Watched {
     }
 }
 
-/// A strategy that waits and counts its calls.
+/// A context strategy that waits, and counts its compactions.
 pub(crate) struct Counting {
     strategy: Strategy,
     world: World,
@@ -685,7 +686,7 @@ struct InMemory {
 }
 
 impl InMemory {
-    /// Checks that the history of a key only grows.
+    /// Checks that each request starts with the messages of the earlier request with the same history key.
     fn check_history(&self, request: RequestRef<'_>) {
         let Some(key) = request.history_key() else {
             return;

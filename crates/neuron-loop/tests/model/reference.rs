@@ -19,7 +19,7 @@ use crate::parts::{
 };
 use crate::world::Counters;
 
-/// Maximum number of times in a row that a paused turn is continued.
+/// Maximum number of times in a row that a response is continued after the provider paused it.
 const MAX_PAUSES: usize = 16;
 
 /// The state that an agent keeps between two runs.
@@ -34,9 +34,9 @@ pub(crate) struct Memory {
     pub(crate) budget: ContextBudget,
     /// Texts of the system messages that the loop added.
     pub(crate) said: BTreeSet<String>,
-    /// Number of runs.
+    /// Number of runs that have begun in this conversation.
     pub(crate) runs: usize,
-    /// The run that waits for an approval, if any.
+    /// State of the last run if it waits for an approval.
     pub(crate) waiting: Option<Waiting>,
 }
 
@@ -61,25 +61,29 @@ pub(crate) struct Waiting {
 #[derive(Debug, Clone, Default)]
 struct Failing {
     turns: BTreeMap<String, usize>,
-    /// The tools that failed and the tools that succeeded in this turn. A pause may split the turn.
+    /// The tools that failed in this turn. `succeeded` contains the tools that succeeded in it. A turn can continue
+    /// after the run paused for an approval.
     failed: BTreeSet<String>,
     succeeded: BTreeSet<String>,
 }
 
-/// The outcomes of the compactions that missed the strategy's budget.
+/// Counts the compactions that did not shorten the history to the strategy's token budget, and computes the delay of
+/// the next one.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContextBudget {
     /// Number of compactions in a row that changed nothing.
     futile: usize,
     /// Size up to which no compaction is tried.
     compact_above: Option<usize>,
-    /// Number of runs in a row that missed the budget, and whether the current run did.
+    /// Number of runs in a row whose compactions did not reach the token budget. `missed` tells whether the current run
+    /// is one of them.
     missed_runs: usize,
     missed: bool,
 }
 
 impl ContextBudget {
-    /// Records a missed budget. The conversation must grow by an eighth before the next compaction.
+    /// Records a compaction that did not reach the token budget. The conversation must grow by an eighth before the
+    /// next compaction.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(tokens + tokens / 8);
         self.missed_runs += usize::from(!std::mem::replace(&mut self.missed, true));
@@ -122,7 +126,8 @@ impl Memory {
         self.wait_for(state);
     }
 
-    /// Makes a run wait for an approval. Only the stored state of the run is known.
+    /// Records that a run waits for an approval. Everything that `state` does not contain is forgotten, as in a real
+    /// resumption.
     pub(crate) fn wait_for(&mut self, state: &PendingApproval) {
         let calls = match &self.history[..] {
             [.., answer, _] => calls(answer),
@@ -170,9 +175,10 @@ pub(crate) struct Expected {
     pub(crate) tool_usage: TokenUsage,
     pub(crate) turns: usize,
     pub(crate) events: Vec<String>,
-    /// The texts that the guards check.
+    /// The texts that the guards check. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
-    /// Sorted, because the events already show the order in which parallel tools end.
+    /// Lines of the ended scopes, in sorted order. Their real order is not checked, because the events already show the
+    /// order in which parallel tools end.
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,
     pub(crate) begun: Vec<u64>,
@@ -181,7 +187,7 @@ pub(crate) struct Expected {
     pub(crate) lines: Vec<String>,
     /// The history before each compaction and at the end. Between these points it only grows.
     pub(crate) histories: Vec<Vec<Message>>,
-    /// The turns and the usage after each change.
+    /// The number of turns and the usage, recorded each time that either changes.
     pub(crate) counts: Vec<(usize, TokenUsage)>,
     /// The compaction state at the start and after each finished compaction.
     pub(crate) budgets: Vec<ContextBudget>,
@@ -242,7 +248,7 @@ enum Fate {
     Failed(String),
     /// The call waits for an approval.
     Held(PendingCall),
-    /// The call had a result before the pause.
+    /// The call had a result before the run paused for an approval.
     Earlier(ToolOutput),
 }
 
@@ -257,7 +263,8 @@ enum Verdict {
     Wait(PendingCall),
 }
 
-/// Returns the expected observations of a run, and changes the memory as the agent must change its own.
+/// Returns the expected observations of a run. Changes `memory`, the state between two runs, as the agent must change
+/// its own state.
 pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -> Expected {
     let mut run = Run {
         config: &case.config,
@@ -308,9 +315,10 @@ struct Run<'a> {
     failing: Failing,
     /// The limit that the run has reached, if one last call follows.
     limit: Option<Failure>,
-    /// Set if a compaction made room for the last call, which did not fit into the context window.
+    /// Set if the previous model call did not fit into the context window. A second such call in a row is not followed
+    /// by a compaction.
     overflowed: bool,
-    /// Set if a turn was announced and its model call was not made yet.
+    /// Set if the hooks were notified of a turn whose model call was not made yet.
     is_turn_open: bool,
     /// Set if the tool `look` is not offered in this turn.
     hides_look: bool,
@@ -320,11 +328,11 @@ struct Run<'a> {
     answers: BTreeMap<String, ToolOutput>,
     /// Messages that were sent to the run and not added yet.
     sent: Vec<Message>,
-    /// Events that are not shown to the reader yet.
+    /// Events that the stream's reader has not received yet, because a guard must first check the response.
     held: Vec<StreamEvent>,
     /// The tokens of the last response.
     paid: Option<TokenUsage>,
-    /// Set if the calls of this part had approval decisions.
+    /// Set if the current group of calls had approval decisions.
     is_decided: bool,
     /// The text of the last response.
     answer: String,
@@ -348,7 +356,7 @@ impl Run<'_> {
         }
     }
 
-    /// Continues the run with all its counters.
+    /// Continues a run that waited for an approval, with the counters that it had then.
     fn begin_again(&mut self, decisions: ApprovalDecisions) {
         let waiting = self.memory.waiting.as_ref().expect("a run waits");
         self.turn = waiting.turn;
@@ -505,8 +513,9 @@ impl Run<'_> {
         self.failing.succeeded.clear();
     }
 
-    /// Compacts even if the strategy would not do so by itself. A failing strategy is ignored, because the call has
-    /// already failed.
+    /// Compacts the history after a model call did not fit into the context window, even if the strategy would not
+    /// compact by itself. If the strategy fails, the run ends with the outcome of the model call instead of the
+    /// strategy's error.
     fn make_room(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let old = Strategy::estimate(&self.memory.history);
         match self.compact(old) {
@@ -525,8 +534,8 @@ impl Run<'_> {
         self.config.finalizes && is_limit && allows_calls && self.limit.is_none()
     }
 
-    /// Makes the last call of a run. The notice names the limit, and no tool runs. If the model does not answer, the
-    /// notice is removed.
+    /// Makes the last model call of a run that reached a limit. A system message, the notice, names the limit, and no
+    /// tool runs. If the model does not answer, the notice is removed.
     fn last_call(&mut self, limit: Failure) -> Result<StopReason, Failure> {
         self.note(format!("last call: {}", limit.kind));
         let notice = format!(
@@ -663,7 +672,8 @@ impl Run<'_> {
         Ok(new)
     }
 
-    /// Runs the strategy on a copy. Returns the new history if it is shorter.
+    /// Runs the context strategy on a copy of the history, which has `old` tokens. Returns the new history if it is
+    /// shorter.
     fn compact(&mut self, old: usize) -> Result<Option<Vec<Message>>, Failure> {
         let strategy = &self.config.strategy;
         let scope = format!("compaction {old}");
@@ -706,7 +716,7 @@ impl Run<'_> {
         Ok(Some(compacted))
     }
 
-    /// Keeps only the newest of equal reminders.
+    /// Removes all but the newest of equal reminders, which are system messages that the loop added.
     fn newest_reminders(&self, mut messages: Vec<Message>) -> Vec<Message> {
         let is_one = |message: &Message| {
             message.role == Role::System && self.memory.said.contains(&message.text())
@@ -742,8 +752,8 @@ impl Run<'_> {
 
     // The model.
 
-    /// Calls the model through the guards. `messages` is the number of messages of the conversation, without the notice
-    /// of a limit.
+    /// Calls the model through the guards, which are hooks that may reject the input or the response. `messages` is the
+    /// number of messages of the conversation, without the notice of a limit.
     fn call_model(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
         self.hides_look =
             self.config.hides_every.is_some_and(|every| hides(every, self.seen.turns));
@@ -764,8 +774,8 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// Calls the model through all guards. The first guard is the outermost. It checks the input first and the response
-    /// last.
+    /// Calls the model through all guards, which are hooks that may reject texts. The first guard is the outermost. It
+    /// checks the input first and the response last.
     fn guarded(
         &mut self,
         messages: usize,
@@ -800,7 +810,7 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// Makes a guard check a text. Returns the reason if the guard rejects it.
+    /// Records that the guard with this index checks the text of `line`. Returns the reason if the guard rejects it.
     fn judged(&mut self, index: usize, line: String) -> Option<String> {
         let kind = kind(&line);
         self.seen.guards.push(format!("{index}: {line}"));
@@ -910,7 +920,7 @@ impl Run<'_> {
         }
     }
 
-    /// Removes the paused beginning of a rejected response together with its end.
+    /// Removes a rejected response as a whole, including its first part, after which the provider had paused.
     fn reject_paused_answer(&mut self, messages: usize) {
         if self.said_before().is_some() {
             self.note("rejected: a paused answer".into());
@@ -923,7 +933,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the error of a rejection, and records which calls ran before.
+    /// Returns the error of a run that a guard ended, and records which calls ran before.
     fn rejection(
         &mut self,
         side: &str,
@@ -1171,7 +1181,7 @@ impl Run<'_> {
         self.close(waiting.calls, calls, fates, &notes, ran, waiting.stop_reason)
     }
 
-    /// Closes the pending calls, because one last model call follows.
+    /// Ends the pending calls with the limit as the reason, because the run makes one last model call without them.
     fn give_up_waiting(&mut self, limit: &Failure) {
         self.note("last call: instead of calls that wait".into());
         let waiting = self.memory.waiting.take().expect("a run waits");
@@ -1187,7 +1197,7 @@ impl Run<'_> {
         }
     }
 
-    /// Applies the policy to an approved call, which it may still deny.
+    /// Applies the permission policy to a call that a person approved. The policy may still deny the call.
     fn approve(&mut self, call: &ToolCall, how: &str) {
         match self.judge(call) {
             Judgement::Deny => {
@@ -1267,7 +1277,8 @@ impl Run<'_> {
         LoopError::ApprovalRequired(Box::new(state)).into()
     }
 
-    /// Records the tools that failed and succeeded in a turn. A pause may split the turn.
+    /// Records the tools that failed and succeeded in a turn. A turn has several such groups of calls if the run paused
+    /// for an approval.
     fn note_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) {
         for (call, fate) in calls.iter().zip(fates) {
             let name = if self.is_known(call) { call.name.clone() } else { String::new() };
@@ -1341,7 +1352,7 @@ impl Run<'_> {
         outputs
     }
 
-    /// Returns the text of the paused turn that the model continues, if any.
+    /// Returns the text of the response that the provider paused, if the next model call continues it.
     fn said_before(&self) -> Option<String> {
         let history = self.memory.history.iter().rev();
         let parts = history.take_while(|message| message.role == Role::Assistant);
@@ -1449,8 +1460,8 @@ impl Run<'_> {
         Err(failure)
     }
 
-    /// Runs calls concurrently. After an error no call begins, patient calls stop, and the others may end within the
-    /// grace period.
+    /// Runs calls concurrently. After an error no call begins. Running calls with the action `patient`, which wait for
+    /// their cancellation, stop at once, and the other running calls may end within the grace period.
     fn run_here(
         &mut self,
         calls: &[ToolCall],
@@ -1539,7 +1550,7 @@ impl Run<'_> {
         self.end(call)
     }
 
-    /// Begins a call. Returns its duration.
+    /// Begins a call. Returns its duration in milliseconds, or 0 if its tool does not exist or was not offered.
     fn begin(&mut self, call: &ToolCall) -> u64 {
         if !self.is_known(call) {
             return 0;
@@ -1610,7 +1621,7 @@ impl Run<'_> {
         }
     }
 
-    /// Asks the hooks and then the policy.
+    /// Decides on a call, by the actions of the hooks and then by the permission policy.
     fn ask_before(&mut self, call: &ToolCall) -> Result<Verdict, Failure> {
         let skip = self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))?;
         if let Some(reason) = skip {

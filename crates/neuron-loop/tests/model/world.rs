@@ -22,7 +22,7 @@ pub(crate) const PLANNED: &str = "a planned panic";
 /// Id of the session in which a case stores its conversation.
 const SESSION: &str = "model";
 
-/// Number of uses of each part of the agent. The reference counts in the same way.
+/// Number of uses of each part of the agent. The reference model counts in the same way.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counters {
     /// Number of calls of the provider.
@@ -35,7 +35,8 @@ pub(crate) struct Counters {
     pub(crate) engine_calls: usize,
     pub(crate) engine_batches: usize,
     pub(crate) engine_asked: usize,
-    /// Number of decisions that arrived through a signal, and whether invalid decisions came before the next one.
+    /// Number of decisions that arrived through a signal. The flag is `true` if invalid decisions arrived before the
+    /// next valid one.
     pub(crate) signals: (usize, bool),
 }
 
@@ -44,21 +45,23 @@ pub(crate) struct Counters {
 pub(crate) struct Journal {
     /// Events that each hook received.
     pub(crate) events: Vec<Vec<String>>,
-    /// Ends of the scopes.
+    /// A line for each ended scope that a hook had opened around an operation, with the operation's outcome.
     pub(crate) scopes: Vec<String>,
-    /// Number of open scopes.
+    /// Number of scopes around operations that hooks have opened and that have not ended.
     pub(crate) open_scopes: usize,
     /// The conversation of each request.
     pub(crate) requests: Vec<Vec<Message>>,
-    /// Numbers of the calls that began, and of the calls that ended by themselves.
+    /// Numbers of the tool calls that began. `finished` contains the numbers of the calls that ended by themselves,
+    /// without a cancellation.
     pub(crate) begun: Vec<u64>,
     pub(crate) finished: Vec<u64>,
-    /// Set while an incomplete response is streaming. `early` has the calls that began during a stream.
+    /// Set while an incomplete response is streaming. `early` has the numbers of the tool calls that began during a
+    /// stream.
     pub(crate) is_streaming: bool,
     pub(crate) early: Vec<u64>,
     /// Names of the running tools.
     pub(crate) running: Vec<&'static str>,
-    /// Contexts of the calls that began.
+    /// Descriptions of the contexts that the begun tool calls received.
     pub(crate) contexts: Vec<String>,
     /// Idempotency keys of the calls that began.
     pub(crate) keys: Vec<String>,
@@ -70,7 +73,7 @@ pub(crate) struct Journal {
     pub(crate) ends: Vec<String>,
     /// The state from which a new execution starts.
     pub(crate) state: Option<Value>,
-    /// Pending approvals that were reported.
+    /// Pending approvals that the run reported to the durable engine, once for each wait.
     pub(crate) asked: Vec<PendingApproval>,
     /// Violated invariants.
     pub(crate) faults: Vec<String>,
@@ -78,9 +81,10 @@ pub(crate) struct Journal {
     pub(crate) place: Option<Place>,
     /// The place at which a step was dropped.
     pub(crate) dropped_in: Option<Place>,
-    /// Texts that the guards checked.
+    /// Texts that the guards checked. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
-    /// Number of times that each place was passed.
+    /// Number of times that the run passed each place, which is a point where an agent's part can wait or be
+    /// interrupted.
     pub(crate) passed: BTreeMap<Place, usize>,
     pub(crate) when_cancelled: Option<Cancelled>,
 }
@@ -90,7 +94,7 @@ pub(crate) struct Journal {
 pub(crate) struct Cancelled {
     pub(crate) at: Instant,
     pub(crate) place: Option<Place>,
-    /// Number of requests so far, and number of calls that had begun.
+    /// Number of requests until the cancellation. `begun` is the number of tool calls that had begun until then.
     pub(crate) requests: usize,
     pub(crate) begun: usize,
 }
@@ -186,7 +190,7 @@ impl World {
         self.state().passed
     }
 
-    /// Resets the number of allowed messages for another agent.
+    /// Resets the number of messages that the hooks allowed, because another agent continues.
     pub(crate) fn forget_passed(&self) {
         self.state().passed = 0;
     }
@@ -236,7 +240,7 @@ impl World {
         });
     }
 
-    /// Waits a number of times at a place.
+    /// Returns a future that is pending `times` times, and records that the run waits at this place.
     pub(crate) fn wait(&self, place: Place, times: usize) -> Wait {
         Wait { world: self.clone(), place, times }
     }

@@ -1,4 +1,5 @@
-//! Checksum lines in a session's file. Each covers all bytes before it.
+//! Checksum lines in a session's file. A checksum covers bytes that precede its digits, in the whole document or only
+//! in its own line.
 
 use std::fmt::Write;
 
@@ -13,8 +14,8 @@ pub(super) struct ChecksumLine {
     after: &'static str,
 }
 
-/// Form of the checksum line before the messages of a document. It covers the fields before it, so these can be
-/// verified without the messages.
+/// Form of the line with the checksum of a document's first fields, which precede its messages. With this checksum the
+/// fields can be verified without the messages.
 pub(super) const HEAD: ChecksumLine =
     ChecksumLine { before: "  \"head_checksum\": \"", after: "\",\n" };
 
@@ -40,7 +41,7 @@ impl ChecksumLine {
         out.extend_from_slice(line.as_bytes());
     }
 
-    /// Returns `true` if the bytes start with the fixed text of this form, which precedes the checksum.
+    /// Returns `true` if the bytes start with the fixed text that precedes the digits of the checksum.
     pub(super) fn begins(&self, bytes: &[u8]) -> bool {
         bytes.starts_with(self.before.as_bytes())
     }
@@ -53,8 +54,8 @@ impl ChecksumLine {
         std::str::from_utf8(digits).ok()
     }
 
-    /// Returns the bytes before the line at their end. Returns `None` if the bytes do not end with a line of this form.
-    /// The checksum is not verified.
+    /// Returns the bytes without the checksum line at their end. Returns `None` if they do not end with a line of this
+    /// form. The checksum is not verified.
     pub(super) fn split<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         let (covered, line) = bytes.split_at_checked(bytes.len().checked_sub(self.len())?)?;
         let has_form =

@@ -48,7 +48,7 @@ const WITHOUT_CHECKSUM: u64 = 1;
 /// First line of the messages. No other line is equal to it, because each line of a message starts with at least four
 /// spaces.
 pub(super) const MESSAGES: &str = "  \"messages\": [\n";
-/// Last line of the messages.
+/// Line that closes the list of messages in a document.
 const MESSAGES_END: &str = "  ],\n";
 
 /// Last bytes of a file of version 1.
@@ -70,7 +70,7 @@ struct Document {
     messages: Vec<Message>,
 }
 
-/// The fields that even a newer version has, which identify the format.
+/// The fields that identify the file format. Documents of newer versions have them too.
 #[derive(Deserialize)]
 struct Kind {
     format: String,
@@ -171,13 +171,13 @@ pub(super) fn read(
 
 /// Proof that a document's checksum was tested. The checksum either matched or was missing.
 pub(super) struct Checksum {
-    /// Set if the document has a checksum, which matched.
+    /// Set if the document has a checksum. `false` if it has none.
     is_there: bool,
 }
 
 impl Checksum {
-    /// Returns an error if `matches` is `Some(false)`, which is a checksum that does not match. Call it before any
-    /// other test of the bytes.
+    /// Returns an error if the checksum does not match (`Some(false)`). `None` means that the document has no checksum.
+    /// Call it before any other test of the bytes.
     pub(super) fn of(matches: Option<bool>, path: &Path) -> Result<Self, StorageError> {
         match matches {
             Some(false) => Err(changed(path)),

@@ -29,15 +29,16 @@ impl Default for Locks {
     }
 }
 
-/// The turn of a writer in its process, which may now take the lock file. Dropping it lets the next writer continue.
+/// The place of a writer at the head of its process's queue, so that the writer may now take the lock file. Dropping it
+/// lets the next writer continue.
 pub(super) type Turn = Option<OwnedMutexGuard<()>>;
 
 impl Locks {
-    /// Waits for the turn of a session's writer.
+    /// Waits until no other writer in this process writes a session with the same lock file.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future leaves the queue.
+    /// Dropping the future removes this writer from the queue.
     pub(super) async fn turn(&self, id: &str) -> Turn {
         Some(self.0.get(lock_of(id))?.clone().lock_owned().await)
     }
@@ -82,7 +83,8 @@ impl Lock {
     }
 
     /// Waits until this process holds the lock. If the lock file was deleted during the wait, the lock is not held
-    /// afterwards, and the caller must open the new file.
+    /// afterwards, and the caller must open the new file. `turn` is the place of this writer in the queue of its
+    /// process.
     ///
     /// # Cancel safety
     ///
@@ -122,7 +124,8 @@ impl Lock {
         (held.dev(), held.ino()) == (named.dev(), named.ino())
     }
 
-    /// Returns `true`, because the standard library cannot compare files on other systems.
+    /// Always returns `true`, because on this system the standard library cannot detect that the path names another
+    /// lock file.
     #[cfg(not(unix))]
     fn is_there(&self) -> bool {
         true

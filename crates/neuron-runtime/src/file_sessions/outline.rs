@@ -27,7 +27,8 @@ const LONGEST_END: usize = if END_LENGTH > LONGEST_CLOSING { END_LENGTH } else {
 pub(super) struct Outline {
     pub(super) summary: SessionSummary,
     pub(super) revision: SessionRevision,
-    /// End of the file for the next batch. `None` if the file must be rewritten before a batch can be appended.
+    /// Data that is needed to append the next batch of messages. `None` if the file must be rewritten before a batch
+    /// can be appended.
     pub(super) tip: Option<Tip>,
 }
 

@@ -57,7 +57,7 @@ fn grown(interval: Duration, coefficient: f64) -> Option<Duration> {
 
 /// The timeout of one attempt. Time counts only while [`hold`](Self::hold) is polled.
 pub(super) struct TimeLimit {
-    /// Timeout of the whole attempt.
+    /// Full timeout of the attempt.
     whole: Duration,
     /// Part of the timeout that is left.
     left: Duration,

@@ -75,16 +75,16 @@ pub struct PermissionRule {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnnotationCondition {
-    /// Required value of [`ToolAnnotations::read_only_hint`].
+    /// Required value of [`ToolAnnotations::read_only_hint`]. `None` accepts any value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
-    /// Required value of [`ToolAnnotations::destructive_hint`].
+    /// Required value of [`ToolAnnotations::destructive_hint`]. `None` accepts any value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub destructive: Option<bool>,
-    /// Required value of [`ToolAnnotations::idempotent_hint`].
+    /// Required value of [`ToolAnnotations::idempotent_hint`]. `None` accepts any value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// Required value of [`ToolAnnotations::open_world_hint`].
+    /// Required value of [`ToolAnnotations::open_world_hint`]. `None` accepts any value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_world: Option<bool>,
 }

@@ -424,7 +424,8 @@ struct Limits {
     memory: u64,
     processes: u64,
     file_size: u64,
-    /// `None` for the default, which depends on the size of the file system.
+    /// Number of bytes that must stay free on each writable file system. `None` for the default, which depends on the
+    /// size of the file system.
     disk_reserve: Option<u64>,
     output: usize,
 }

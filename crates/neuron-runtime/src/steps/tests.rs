@@ -241,8 +241,8 @@ fn to_json_rejects_too_deeply_nested_values() {
     assert!(matches!(error, DurableError::Other(_)), "{error}");
 }
 
-/// In an earlier version the replacement error was not stored. Each resumption ran the tool again or reported an
-/// unknown outcome, and the model call was charged again.
+/// A result that is nested too deeply to be stored is stored as an error. Otherwise each resumption would run the tool
+/// or call the model again.
 #[test]
 fn too_deeply_nested_result_is_replaced_by_an_error() {
     let deep = || (0..300).fold(json!(1), |inner, _| json!([inner]));

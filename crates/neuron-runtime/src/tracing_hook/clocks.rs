@@ -38,27 +38,28 @@ impl Clocks {
         }
     }
 
-    /// Stores the start time of the scope's call. Does nothing if the run is not open.
+    /// Stores the start time of the model call or tool call of this scope. Does nothing if no span of the run is open.
     pub(super) fn start(&self, scope: &HookScope<'_>) {
         if let Some(run) = self.lock().get_mut(scope.run_id) {
             run.calls.insert(scope.call_id.map(str::to_owned), Instant::now());
         }
     }
 
-    /// Returns the milliseconds since the scope's call began. Returns `None` if its start time is unknown.
+    /// Returns the milliseconds since the model call or tool call of this scope began. Returns `None` if its start time
+    /// is unknown.
     pub(super) fn since_start(&self, scope: &HookScope<'_>) -> Option<u64> {
         let call = scope.call_id.map(str::to_owned);
         millis(*self.lock().get(scope.run_id)?.calls.get(&call)?)
     }
 
-    /// Returns the milliseconds since the scope's call began, and removes its start time. Returns `None` if the start
-    /// time is unknown.
+    /// Returns the milliseconds since the model call or tool call of this scope began, and removes its start time.
+    /// Returns `None` if the start time is unknown.
     pub(super) fn stop(&self, scope: &HookScope<'_>) -> Option<u64> {
         let call = scope.call_id.map(str::to_owned);
         millis(self.lock().get_mut(scope.run_id)?.calls.remove(&call)?)
     }
 
-    /// Returns the milliseconds since the run began. Returns `None` if the run is not open.
+    /// Returns the milliseconds since the run began. Returns `None` if the run has not begun or has ended.
     pub(super) fn since_run(&self, run_id: &str) -> Option<u64> {
         millis(self.lock().get(run_id)?.began)
     }

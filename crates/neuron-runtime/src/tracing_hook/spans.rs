@@ -162,8 +162,8 @@ impl Drop for Spanned {
     }
 }
 
-/// The span of a run. Dropping it closes the run's clock, and records the event `neuron.run.dropped` if the run did not
-/// end.
+/// The span of a run. Dropping it removes the run's start times, and records the event `neuron.run.dropped` if the run
+/// did not end.
 struct RunScope {
     spanned: Spanned,
     run_id: String,

@@ -543,7 +543,8 @@ async fn typed_output_is_checked_as_text() {
     }
 }
 
-/// JSON can escape every character, and a parser returns the characters themselves.
+/// Guardrails also check the unescaped form of JSON. JSON can escape every character, and a parser returns the
+/// characters themselves.
 #[tokio::test]
 async fn escaped_json_is_also_checked_unescaped() {
     let fenced = "In ``` as you said:\n```json\n{\"name\": \"\\u0062ad\"}\n```\n";
@@ -576,7 +577,7 @@ async fn escaped_json_is_also_checked_unescaped() {
     }
 }
 
-/// The vendor's model reads all texts in a vendor-specific block.
+/// Guardrails check all texts in a vendor-specific block, because the vendor's model reads them all.
 #[tokio::test]
 async fn all_texts_of_a_vendor_specific_block_are_checked() {
     let raw = |json: Value| ContentBlock::Raw { provider: "v".into(), json, portable: None };
@@ -592,7 +593,8 @@ async fn all_texts_of_a_vendor_specific_block_are_checked() {
     assert_eq!(log.lines(), ["in: read\ndocument\nbad", "in: and this", "out: well"]);
 }
 
-/// Two harmless parts of a paused response may be harmful together.
+/// A response that the provider paused and continued is checked as one text, because two harmless parts may be harmful
+/// together.
 #[tokio::test]
 async fn paused_response_is_checked_as_one_text() {
     for way in WAYS {

@@ -134,8 +134,8 @@ async fn call_can_be_dropped_during_its_start() {
     assert_eq!(text(run(&sandbox, shell("echo still")).await), "still\n");
 }
 
-/// Runs a program in a sandbox, in a child process that other tests start and kill. Without an environment variable
-/// that they set, it does nothing.
+/// Runs a program in a sandbox. Other tests start this test as a child process and kill it. If the environment variable
+/// `HOST` or `HOST_RUNS` is missing, it does nothing.
 #[tokio::test]
 async fn host() {
     let (Some(folder), Ok(script)) = (std::env::var_os("HOST"), std::env::var("HOST_RUNS")) else {
@@ -154,7 +154,7 @@ async fn host() {
     }
 }
 
-/// The process that would kill the program is killed itself, with `KILL`, so it cannot clean up.
+/// All processes of a program end if this process is killed with `KILL`, although it then cannot clean up.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_process_remains_after_this_process_dies() {
     let folder = Folder::new();

@@ -47,7 +47,8 @@ async fn sockets_are_blocked_without_a_network() {
     assert_no_local_socket(&sandbox, &folder).await;
 }
 
-/// Unix sockets of a user's session lead to powerful servers, such as a container engine or an agent with keys.
+/// With `allow_network`, programs can open IP sockets but no Unix sockets. Unix sockets lead to powerful servers of the
+/// user, such as a container engine or an agent with keys.
 #[tokio::test]
 async fn allow_network_permits_only_ip_sockets() {
     let folder = Folder::new();

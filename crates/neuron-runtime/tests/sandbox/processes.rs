@@ -135,7 +135,7 @@ call('seccomp_ok', 39)
     assert_eq!(output.lines().count(), 31, "{output}");
 }
 
-/// Another library may open files without the close-on-exec flag.
+/// Programs do not inherit files that this process opened without the close-on-exec flag, as a foreign library may do.
 #[tokio::test]
 async fn inherited_files_are_closed() {
     let folder = Folder::new();

@@ -194,7 +194,8 @@ async fn append_converts_files_of_earlier_versions() {
     }
 }
 
-/// Without rewrites the file would grow to 20 MB.
+/// Appended states that later states replaced are removed from the file from time to time. Otherwise the file of this
+/// test would grow to 20 MB.
 #[tokio::test]
 async fn outdated_states_do_not_accumulate() {
     let temporary = Temporary::new();

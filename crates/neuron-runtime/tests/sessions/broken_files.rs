@@ -96,7 +96,8 @@ async fn truncated_file_is_corrupt() {
     storage.save(&session("s")).await.unwrap();
 }
 
-/// Before files had checksums, 15 of 20 changed bits were loaded without an error.
+/// A file with any changed bit is reported as corrupt. Before files had checksums, 15 of 20 changed bits were loaded
+/// without an error.
 #[tokio::test]
 async fn file_with_a_changed_bit_is_corrupt() {
     let temporary = Temporary::new();
@@ -328,7 +329,8 @@ async fn directory_instead_of_a_file_is_an_error() {
     assert!(listed[1].damage.as_ref().unwrap().contains("not a regular file"), "{listed:?}");
 }
 
-/// Reading a pipe would wait for ever for a writer, and reading some devices would never end.
+/// A pipe or a device in place of a session's file is an error and is never read. Reading a pipe would wait for ever
+/// for a writer, and reading some devices would never end.
 #[cfg(unix)]
 #[tokio::test]
 async fn pipe_or_device_instead_of_a_file_is_an_error() {

@@ -43,8 +43,8 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), work).await.expect("it hangs")
 }
 
-/// In an earlier version a process that waited for a stopped process could not be ended with Ctrl-C, because its
-/// runtime waited too.
+/// A write that waits for a lock must not prevent its runtime from shutting down, so that the process can be ended with
+/// Ctrl-C.
 #[test]
 fn waiting_write_uses_no_thread_of_the_runtime() {
     let temporary = Temporary::new();
@@ -88,8 +88,8 @@ fn waiting_writes_run_in_the_order_of_their_calls() {
     });
 }
 
-/// The directory is deleted and created again while a write waits. In an earlier version the holders of the old and the
-/// new lock then wrote at the same time.
+/// Two writes must not happen at the same time, even if the lock file is deleted while one of them waits. In this test
+/// the directory is deleted and created again.
 #[cfg(unix)]
 #[test]
 fn deleted_lock_file_does_not_permit_a_write() {

@@ -111,7 +111,8 @@ impl Cgroup {
         killed.then_some(SandboxLimit::Memory(limits.memory))
     }
 
-    /// Returns the directories of the group, without repetition if both are the same.
+    /// Returns the directories of the group, one for each of its controllers. If both controllers have the same
+    /// directory, it is returned once.
     fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         let other = self.memory.as_ref().filter(|memory| **memory != self.pids);
         [&self.pids].into_iter().chain(other)

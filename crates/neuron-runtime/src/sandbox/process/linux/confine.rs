@@ -189,7 +189,7 @@ fn execute() -> BitFlags<AccessFs> {
     read() | AccessFs::Execute
 }
 
-/// Returns all rights except running files, creating devices and sockets, and controlling devices.
+/// Returns all Landlock access rights except running files, creating devices and sockets, and controlling devices.
 fn write() -> BitFlags<AccessFs> {
     read()
         | AccessFs::WriteFile

@@ -81,7 +81,8 @@ impl Group {
         ended
     }
 
-    /// Sends `KILL` until no living process is left, at most for [`PATIENCE`].
+    /// Sends `KILL` until no living process is left, at most for [`PATIENCE`]. The dead process `kept` is not waited
+    /// for, so that its exit status stays readable.
     fn kill_all(&mut self, kept: Option<Pid>) -> Result<(), SandboxError> {
         let start = Instant::now();
         loop {

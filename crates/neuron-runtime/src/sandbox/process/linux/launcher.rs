@@ -260,6 +260,7 @@ fn quoted(value: &OsStr) -> Vec<u8> {
     word
 }
 
-/// Signals with which the kernel kills a process at a limit.
+/// Signal with which the kernel kills a process that exceeds the file size limit. `CPU_TIME_SIGNAL` is the signal for
+/// the processor time limit.
 pub(super) const FILE_SIZE_SIGNAL: i32 = Signal::XFSZ.as_raw();
 pub(super) const CPU_TIME_SIGNAL: i32 = Signal::XCPU.as_raw();

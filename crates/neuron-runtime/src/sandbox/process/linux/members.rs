@@ -16,7 +16,8 @@ pub(super) struct Members {
     last_look: Instant,
 }
 
-/// Maximum age of `others`. If this process was stopped for longer, the kernel may have reused a process id.
+/// Maximum time between two listings during which the set of known processes of other groups stays valid. After a
+/// longer pause, the kernel may have reused a process id.
 const MEMORY: Duration = Duration::from_secs(1);
 
 impl Members {

@@ -153,7 +153,8 @@ fn older_kernels_truncate_only_files_opened_for_writing() {
     }
 }
 
-/// The kernel uses only the lower 32 bits of these arguments, so the upper bits must not change the result.
+/// Each system call in this test reads only the lower 32 bits of an argument. The upper bits must not change the
+/// filter's result.
 #[test]
 fn filters_ignore_the_upper_bits_of_arguments() {
     let high = 1 << 32;
