@@ -15,7 +15,7 @@ pub struct Case {
     pub(super) checks: Vec<Check>,
 }
 
-/// A case in a file.
+/// The JSON form of a [`Case`] in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -27,7 +27,7 @@ struct Stored {
     expect: Expected,
 }
 
-/// The checks of a case in a file.
+/// The field `expect` of a case in a file, which lists the checks of the case.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Expected {

@@ -239,22 +239,23 @@ fn escaped(text: &str) -> String {
 
 /// The difference between the reports of two agents.
 ///
-/// The confidence interval applies only to these cases. More runs make the interval smaller, but only more and more
-/// varied cases show how the agents differ in general.
+/// Only the cases that are in both reports are compared, and the confidence interval applies only to them. More runs
+/// make the interval smaller, but only more and more varied cases show how the agents differ in general.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Comparison {
     /// Pass rate of the baseline.
     pub baseline: PassRate,
-    /// Pass rate of the compared agent.
+    /// Pass rate of the agent that is compared with the baseline.
     pub rate: PassRate,
     /// The pass rate minus the pass rate of the baseline.
     pub difference: f64,
     /// The lower end of the 95 % confidence interval of the difference.
     pub low: f64,
-    /// The upper end of the interval.
+    /// The upper end of the 95 % confidence interval of the difference.
     pub high: f64,
-    /// The cases whose pass rate differs, with the pass rate of the baseline and of the compared agent.
+    /// The cases whose pass rate differs. Each item has the name, the pass rate of the baseline, and the pass rate of
+    /// the other agent.
     pub changed: Vec<(String, PassRate, PassRate)>,
     /// The names of the cases that are in only one of the two reports. These cases are not compared.
     pub left_out: Vec<String>,
