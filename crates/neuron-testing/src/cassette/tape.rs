@@ -14,15 +14,17 @@ use crate::queue::lock;
 /// Maximum number of differences to a recording that an error text lists.
 const SHOWN: usize = 12;
 
-/// The files that cassettes of this process record.
+/// Absolute paths of the files that cassettes of this process are recording. Two cassettes must not record the same
+/// file.
 static RECORDED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// The recordings of a file.
+/// The recordings in a cassette file. Reads the file, finds recordings for requests, and writes new recordings.
 #[derive(Debug)]
 pub(super) struct Tape {
     path: PathBuf,
     state: State,
-    /// The path that this tape has added to [`RECORDED`]. `None` unless this tape records.
+    /// Path of the file in [`RECORDED`], the set of files that cassettes of this process are recording. `None` during
+    /// replay.
     recorded: Option<PathBuf>,
 }
 

@@ -60,7 +60,7 @@ impl Case {
         self
     }
 
-    /// Sets further data of the case for the agent and for checks.
+    /// Sets data of the case, in addition to the input, that the agent and the checks can read.
     pub fn with_data(mut self, data: impl Into<Value>) -> Self {
         self.data = data.into();
         self
@@ -112,7 +112,7 @@ impl Case {
         &self.input
     }
 
-    /// Returns the further data. `null` by default.
+    /// Returns the data of [`with_data`](Self::with_data). `null` by default.
     #[must_use]
     pub fn data(&self) -> &Value {
         &self.data
