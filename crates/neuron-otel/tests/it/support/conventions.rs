@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-/// A version of the conventions.
+/// A version of OpenTelemetry's GenAI semantic conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     V1_41,
