@@ -55,7 +55,7 @@ pub(super) enum Outcome {
     Response { ms: u64, response: CompletionResponse },
     /// The error of a request that failed before its first event. `ms` is the time since the request in milliseconds.
     Error { ms: u64, error: ErrorRecord },
-    /// The pieces of a stream.
+    /// The events of a streamed response, each with its delay.
     Stream(Vec<Piece>),
 }
 

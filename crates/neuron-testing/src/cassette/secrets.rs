@@ -95,7 +95,7 @@ impl Secrets {
         }
     }
 
-    /// Returns the places of secrets and keys in a text, with their replacements.
+    /// Returns the byte ranges of secrets and of API keys of well-known services in a text, each with its placeholder.
     fn ranges<'s>(&'s self, text: &'s str) -> Vec<(Range<usize>, &'s str)> {
         found(text, |(at, rest)| {
             let secret = self.0.iter().find(|secret| rest.starts_with(&secret.text));

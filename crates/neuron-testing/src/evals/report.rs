@@ -86,7 +86,8 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Reads the JSON of [`to_json`](Self::to_json), for example of the main branch for [`compare`](Self::compare).
+    /// Reads the JSON of [`to_json`](Self::to_json), for example a stored report of the main branch, to
+    /// [`compare`](Self::compare) with it.
     ///
     /// # Errors
     ///
@@ -262,7 +263,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Returns `true` if the interval of the difference does not contain 0.
+    /// Returns `true` if the 95 % confidence interval of the difference does not contain 0.
     #[must_use]
     pub fn is_significant(&self) -> bool {
         self.low > 0.0 || self.high < 0.0

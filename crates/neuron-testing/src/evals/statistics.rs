@@ -43,7 +43,8 @@ impl PassRate {
         Self { passed, runs, rate, low, high }
     }
 
-    /// Returns the difference to an earlier rate, and the lower and upper end of its 95 % confidence interval.
+    /// Returns this rate minus the rate `before`, then the lower and the upper end of the difference's 95 % confidence
+    /// interval.
     ///
     /// The method is Newcombe's, which uses Wilson's intervals (R. G. Newcombe, "Interval estimation for the difference
     /// between independent proportions", 1998).
