@@ -62,7 +62,7 @@ impl<'a> CallTarget<'a> {
     }
 }
 
-/// Records the end of a model call.
+/// Records the span attributes, the metrics and the content of a model call when the call ends.
 pub(crate) struct ChatRecorder {
     config: Arc<Config>,
     call: Arc<Activity>,

@@ -17,7 +17,7 @@ use crate::span_scope::{Ending, Recorder, SpanScope};
 use crate::spans::{known, provider_name};
 use crate::{ContentKind, content};
 
-/// Records the end of a tool call.
+/// Records the span attributes and the metrics of a tool call when the call ends.
 pub(crate) struct ToolRecorder {
     config: Arc<Config>,
     /// Attributes of the call's metrics. `None` if metrics are disabled.

@@ -29,7 +29,7 @@ pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
     Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
 }
 
-/// Sets the loop to run all calls of one response in parallel.
+/// Sets the agent loop to run all tool calls of one response in parallel.
 pub(crate) fn parallel(config: &mut LoopConfig) {
     config.parallel_tool_execution = true;
 }

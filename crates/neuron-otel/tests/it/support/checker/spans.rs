@@ -1,4 +1,4 @@
-//! Checks of spans against their definitions.
+//! Checks of spans against the definitions in OpenTelemetry's conventions.
 
 use std::collections::BTreeMap;
 
