@@ -224,7 +224,8 @@ impl Fault {
         }
     }
 
-    /// Classifies an error by its message. Returns `None` if no row of [`WORDINGS`] matches.
+    /// Classifies an error by its message. `words` are the codes and types of the error, which only help to recognise a
+    /// missing model. Returns `None` if no row of [`WORDINGS`] matches.
     fn of_message(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let is_missing = status == Some(404)
             || status.is_none()
