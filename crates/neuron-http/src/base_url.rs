@@ -246,8 +246,8 @@ mod tests {
         check("http://h/v2", "http://h/v2/v1/messages");
     }
 
-    /// Regression test. If the base URL and the path had a segment in common, such as a deployment named `chat`, the
-    /// joined URL lacked this segment.
+    /// A base URL may end with the first segment of the path, for example with a deployment named `chat`. The joined
+    /// URL must have this segment twice. Regression test: it had the segment only once.
     #[test]
     fn join_keeps_a_base_that_ends_like_the_endpoint() {
         for (base, path) in [
@@ -265,7 +265,8 @@ mod tests {
         assert_eq!(joined.to_string(), "http://h/api/chat");
     }
 
-    /// Regression test. The path became a part of the query, so every request went to the base URL itself.
+    /// The query of the base URL must follow the joined path. Regression test: the path was appended to the query, so
+    /// all requests had the path of the base URL.
     #[test]
     fn join_keeps_query_at_the_end() {
         check("http://h/v1?api-version=2", "http://h/v1/messages?api-version=2");

@@ -224,7 +224,8 @@ impl Fault {
         }
     }
 
-    /// Classifies an error by its message. Returns `None` if no row of [`WORDINGS`] matches.
+    /// Classifies an error by its message. `words` are the codes and types of the error, which only help to recognise a
+    /// missing model. Returns `None` if no row of [`WORDINGS`] matches.
     fn of_message(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let is_missing = status == Some(404)
             || status.is_none()
@@ -260,7 +261,7 @@ fn find(codes: &[(&str, Fault)], word: &str) -> Option<Fault> {
     codes.iter().find(|(code, _)| *code == word).map(|(_, fault)| *fault)
 }
 
-/// Texts in a message after which the request is quoted.
+/// Texts after which an error message of a server quotes the request.
 const QUOTES: &[&str] = &[
     // Ollama: a tool call of the model that could not be parsed.
     "raw='",
@@ -271,7 +272,8 @@ const QUOTES: &[&str] = &[
     "\"input\":",
 ];
 
-/// Returns the message before its first quotation of the request, in lower case. Quoted text must not decide the class.
+/// Returns the part of an error message before its first quotation of the request, in lower case. Quoted text must not
+/// decide the class of the error.
 fn without_quotation(message: &str) -> String {
     let end = QUOTES.iter().filter_map(|quote| message.find(quote)).min();
     end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
@@ -327,8 +329,8 @@ fn output_limit_exceeds_window(message: &str) -> bool {
     }
 }
 
-/// Returns the number that stands in `message` in place of the `#` of a pattern in `places`. Uses the first pattern
-/// that occurs in the message. Returns `None` if no pattern occurs.
+/// Finds a number in `message` with the patterns `places`, in which `#` marks the number. Uses the first pattern that
+/// occurs in the message. Returns `None` if no pattern occurs.
 fn number(message: &str, places: &[&str]) -> Option<u64> {
     let is_other = |letter: char| !letter.is_ascii_digit() && letter != ',';
     places.iter().find_map(|place| {

@@ -282,7 +282,8 @@ mod tests {
         }
     }
 
-    /// With `stream` in `extra`, the server would send a stream to `complete`, which expects a whole response.
+    /// `write_json` must reject `stream` in `extra`. Otherwise the server would send a stream to a caller that expects
+    /// a whole response.
     #[test]
     fn write_json_rejects_stream_in_extra() {
         let extra = json!({"stream": true});

@@ -120,7 +120,7 @@ impl Secret {
     }
 }
 
-/// Replaces a secret in a text, and an incomplete secret at its end.
+/// Replaces a secret in a text, and also a secret of which the end of the text has only the beginning.
 fn redact(text: String, secret: &str) -> String {
     let text = match text.contains(secret) {
         true => text.replace(secret, "[redacted]"),
@@ -176,7 +176,8 @@ mod tests {
         assert_eq!(Secret::default().redact("all".into()), "all");
     }
 
-    /// Regression test. If an error body was truncated inside the key, most of the key was shown.
+    /// An incomplete secret at the end of a text must be redacted. Regression test: most of the key was shown if an
+    /// error body was truncated inside the key.
     #[test]
     fn redact_removes_truncated_secret() {
         check("bad key sk-añ-12", "bad key [redacted]");
@@ -186,7 +187,8 @@ mod tests {
         check("sk-añ-1, cut by the server", "sk-añ-1, cut by the server");
     }
 
-    /// Regression test. The error about a malformed response showed the key, if the key was in JSON's escaped form.
+    /// A secret with JSON's escape `\/` for `/` must be redacted. Regression test: an error about a malformed response
+    /// showed such a key.
     #[test]
     fn redact_removes_json_escaped_secret() {
         let secret = Secret::new("sk-12/34/5");

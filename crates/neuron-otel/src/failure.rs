@@ -15,7 +15,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     /// Converts the error of an operation. Returns `None` if the operation waits for an approval or continues as a new
-    /// run, because neither is a failure. `captures` permits a description that may quote content.
+    /// run, because neither is a failure. If `captures` is `false`, a description that may quote content is left out.
     pub(crate) fn of(error: &(dyn Error + 'static), captures: bool) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<ProviderError>() {
             return Some(Self::new(error.kind(), error, captures || has_no_content(error)));

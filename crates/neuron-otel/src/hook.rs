@@ -63,7 +63,8 @@ impl OtelHook {
         self.with(|config| config.conventions = conventions)
     }
 
-    /// Sets the telemetry that contains content. Overrides `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`.
+    /// Selects the telemetry (spans, events, both or none) that contains prompts, responses, arguments and results.
+    /// Overrides `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`.
     #[must_use]
     pub fn with_content(self, capture: ContentCapture) -> Self {
         self.with(|config| config.content.capture = capture)

@@ -314,7 +314,7 @@ impl CreatedInstruments {
 }
 
 impl Tokens {
-    /// Records the tokens of a model call.
+    /// Records the tokens of a model call. `call` has the attributes of the metrics, and is unchanged afterwards.
     fn count(&self, usage: &TokenUsage, call: &mut Attributes) {
         match self {
             Self::Combined(tokens) => {

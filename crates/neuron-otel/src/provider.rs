@@ -85,7 +85,7 @@ impl<P: Provider> OtelProvider<P> {
     }
 }
 
-/// Ends the scopes with the result of a call.
+/// Ends the span of a call with its result, and records its metrics.
 fn end(scopes: Scopes, result: Result<&CompletionResponse, &ProviderError>) {
     scopes.end(match result {
         Ok(response) => Outcome::Response(response),
@@ -93,7 +93,7 @@ fn end(scopes: Scopes, result: Result<&CompletionResponse, &ProviderError>) {
     });
 }
 
-/// Runs a call that is not streamed inside its scopes.
+/// Runs a call that is not streamed, and records its span and metrics with `scopes`.
 async fn whole(
     mut scopes: Scopes,
     call: impl Future<Output = Result<CompletionResponse, ProviderError>>,
@@ -103,7 +103,7 @@ async fn whole(
     result
 }
 
-/// Runs a streamed call inside its scopes. The scopes stay open until the stream ends.
+/// Runs a streamed call, and records its span and metrics with `scopes`. The span ends with the stream.
 async fn stream(
     mut scopes: Scopes,
     call: impl Future<Output = Result<StreamHandle, ProviderError>>,
@@ -156,10 +156,11 @@ impl<P: Provider> Provider for OtelProvider<P> {
     }
 }
 
-/// A streamed response that is polled inside the scopes of its call. The scopes end with the last event of the stream.
+/// A streamed response whose polls run inside the span of the call. The last event ends the span and records the
+/// metrics of the call.
 struct ScopedStream {
     events: StreamReceiver,
-    /// `None` after the last event.
+    /// The scopes that record the span and the metrics of the call. `None` after the last event.
     scopes: Option<Scopes>,
     /// Builds the response from the events of a stream that has no event `ResponseComplete`.
     end: Option<ResponseEnd>,
@@ -194,7 +195,7 @@ impl futures_core::Stream for ScopedStream {
 }
 
 impl ScopedStream {
-    /// Ends the scopes if the event is the last one.
+    /// Ends the span of the call and records its metrics if `event` is the last one. `None` is the end of the stream.
     fn end_on_last_event(&mut self, event: Option<&StreamEvent>) {
         // Only the last event contains the result of the call.
         let result = match event {

@@ -39,13 +39,13 @@ pub(crate) struct RunState {
     /// Span of the run and its start time. Not set while a durable run replays, which means that it reads earlier
     /// results from its journal.
     span: OnceLock<(Span, Instant)>,
-    /// Set if the trace is not sampled. Computed at the first use.
+    /// `true` if the trace is not sampled. Empty until the value is first needed.
     unsampled: OnceLock<bool>,
     /// Function that creates the span of a replaying run. It is called when new work begins.
     begin: Mutex<Option<Box<dyn FnOnce() -> Span + Send>>>,
     /// Span of the current turn. Only [`SemanticConventions::Book`](crate::SemanticConventions::Book) has such spans.
     turn: Mutex<Option<Span>>,
-    /// Set if the conversation was compacted since the last model call.
+    /// `true` if the conversation was compacted since the last model call.
     compacted: AtomicBool,
     inference_calls: AtomicU64,
     tool_calls: AtomicU64,
@@ -243,7 +243,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// The state of one operation in progress, for one hook.
+/// The state of one operation in progress (such as a model call or a tool call), for one hook.
 pub(crate) struct Activity {
     config: Arc<Config>,
     run: Option<Arc<RunState>>,

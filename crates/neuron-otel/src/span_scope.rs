@@ -27,8 +27,8 @@ pub(crate) enum Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// Returns the failure to record, or `None` if the operation did not fail. `captures` permits a description that
-    /// may quote content.
+    /// Returns the failure to record, or `None` if the operation did not fail. If `captures` is `false`, a description
+    /// that may quote content is left out.
     pub(crate) fn failure(&self, captures: bool) -> Option<Failure> {
         match self {
             Self::Dropped => Some(Failure::dropped()),
@@ -59,7 +59,7 @@ pub(crate) struct SpanScope<W: Recorder> {
     polls: Polls,
 }
 
-/// Observes the polls of an operation.
+/// Stores when an operation was last polled, and if its last poll panicked.
 #[derive(Default)]
 pub(crate) struct Polls {
     /// Time when the last poll returned.

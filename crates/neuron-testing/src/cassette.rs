@@ -268,7 +268,8 @@ impl<P: Provider> Cassette<P> {
         loaded.map_err(ProviderError::InvalidRequest)
     }
 
-    /// Returns the recording for a request. If a new exchange must be recorded, returns a place for this exchange.
+    /// Returns the recorded response for a request, or the index at which to record a new exchange. Returns an error if
+    /// there is no recording and the mode is [`CassetteMode::Replay`].
     fn find(&self, request: RequestRef<'_>) -> Result<Found, ProviderError> {
         let request = self.recorded_form(request)?;
         let mut tape = lock(&self.recordings.tape);
@@ -299,14 +300,15 @@ impl<P: Provider> Cassette<P> {
     }
 }
 
-/// The result of the search for a recording.
+/// A recorded response to replay, or the index at which to record a new exchange.
 enum Found {
     Recording(Outcome),
     Place(Slot),
 }
 
 impl Recordings {
-    /// Stores the outcome of an exchange without secrets. Ignores temporary errors unless they are recorded too.
+    /// Stores the response or the error of an exchange without secrets. Temporary errors and the error for a wrong key
+    /// are stored only if [`record_errors`](Cassette::record_errors) was called.
     fn store(&self, slot: Slot, mut outcome: Outcome) -> Result<(), ProviderError> {
         let may_pass = |error: &ProviderError| {
             error.is_retryable() || matches!(error, ProviderError::Authentication(_))

@@ -80,7 +80,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) call: usize,
     /// The model that the request names.
     pub(crate) model: &'a str,
-    /// Number of characters in the prompt, to estimate the usage.
+    /// Approximate number of characters in the prompt, to estimate the usage. For a server, the bytes of the request
+    /// body.
     pub(crate) prompt_chars: usize,
 }
 

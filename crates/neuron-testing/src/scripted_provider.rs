@@ -138,7 +138,8 @@ impl ScriptedProvider {
     /// Takes the next reply and records the request.
     ///
     /// Both happen under one lock, so that requests and replies have the same order. The inner result is the reply's
-    /// response, or the [`Cut`] of a reply without content.
+    /// response, or the error or endless wait ([`Cut`]) of a reply without content. [`Pace`] has the delays of the
+    /// reply. Returns an error if no reply is left.
     fn take(
         &self,
         request: CompletionRequest,

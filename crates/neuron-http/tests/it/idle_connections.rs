@@ -195,7 +195,8 @@ async fn repeated_request_is_reported_as_sent() {
     assert!(error.was_sent());
 }
 
-/// Regression test. The second attempt used another connection from the pool, which the server had closed as well.
+/// The second attempt of a request must open a new connection. Regression test: the attempt used another idle
+/// connection, which the server had closed too.
 #[tokio::test]
 async fn second_attempt_uses_new_connection() {
     let server = RawServer::bind().await;

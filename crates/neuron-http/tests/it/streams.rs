@@ -10,7 +10,8 @@ use tokio::io::AsyncWriteExt;
 const SSE: [&str; 1] = ["text/event-stream"];
 const LINES: [&str; 1] = ["application/x-ndjson"];
 
-/// Serves one stream, with each chunk as a separate write. An empty content type means a missing header.
+/// Serves one stream with the chunks `pieces`, reads it with a client that accepts the content types `kinds`, and
+/// returns the bytes read. An empty `content_type` means that the response has no such header.
 async fn streamed(
     kinds: &[&str],
     content_type: &str,

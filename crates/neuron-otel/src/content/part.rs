@@ -127,7 +127,8 @@ fn modality(mime_type: Option<&str>) -> &'static str {
     known.into_iter().find(is_family).unwrap_or("document")
 }
 
-/// Types of parts that have required fields in the conventions. A raw block of the same type lacks these fields.
+/// Types of parts that have required fields in the conventions. A raw block of one of these types lacks the fields, so
+/// its part gets another type.
 const TYPES_WITH_FIELDS: [&str; 9] = [
     "text",
     "tool_call",

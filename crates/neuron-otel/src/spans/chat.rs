@@ -62,7 +62,7 @@ impl<'a> CallTarget<'a> {
     }
 }
 
-/// Records the end of a model call.
+/// Records the span attributes, the metrics and the content of a model call when the call ends.
 pub(crate) struct ChatRecorder {
     config: Arc<Config>,
     call: Arc<Activity>,
@@ -73,7 +73,7 @@ pub(crate) struct ChatRecorder {
     sent: Option<Box<CapturedRequest>>,
 }
 
-/// The content of a request, serialised for the event of the call.
+/// The content of a request, serialised for the OpenTelemetry event that contains the content of the call.
 struct CapturedRequest {
     provider: String,
     model: String,
@@ -182,7 +182,8 @@ fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
     )
 }
 
-/// Serialises the content of a request for the event of the call.
+/// Serialises the prompt, the messages and the tools of a request for the OpenTelemetry event that contains the content
+/// of the call.
 fn sent(
     config: &Config,
     run: Option<&RunState>,
@@ -322,7 +323,8 @@ impl ChatRecorder {
         );
     }
 
-    /// Records the metrics of the call.
+    /// Records the metrics of the call. `call` has the attributes of the metrics. `first_chunk` is the time to the
+    /// first chunk and `seconds` is the whole duration, both in seconds.
     fn measure(
         &self,
         mut call: Attributes,

@@ -12,7 +12,7 @@ use crate::run_state::{Activity, Kind, RunState};
 use crate::span_parent::of_run;
 use crate::span_scope::{Ending, Recorder, SpanScope};
 
-/// Records the end of a compaction.
+/// Records the span attributes of a compaction of the conversation when the compaction ends.
 pub(crate) struct CompactionRecorder {
     config: Arc<Config>,
     run: Option<Arc<RunState>>,

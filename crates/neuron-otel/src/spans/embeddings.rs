@@ -23,7 +23,7 @@ pub(crate) struct Call {
     span: Span,
     attributes: Attributes,
     started: Instant,
-    /// Set after `end`.
+    /// `true` after [`end`](Self::end). Dropping the call then records nothing.
     has_ended: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::span_scope::{Ending, Recorder, SpanScope};
 use crate::spans::{known, provider_name};
 use crate::{ContentKind, content};
 
-/// Records the end of a tool call.
+/// Records the span attributes and the metrics of a tool call when the call ends.
 pub(crate) struct ToolRecorder {
     config: Arc<Config>,
     /// Attributes of the call's metrics. `None` if metrics are disabled.
@@ -170,8 +170,8 @@ impl Recorder for ToolRecorder {
 /// The scope of a tool call in a durable run that replays. The call begins with its first poll, because the durable
 /// context polls a call only to run the tool. A call whose result is in the journal is never polled and not recorded.
 pub(crate) enum ReplayedCall {
-    /// The call has not begun, or is not recorded. The function begins the call. It returns `None` if the call is not
-    /// recorded.
+    /// The call has not begun, or is not recorded. The first poll calls the function, which begins the call. `None`
+    /// after the function was called. The function returns `None` if the call is not recorded.
     Waiting(Option<Box<dyn FnOnce() -> Option<SpanScope<ToolRecorder>> + Send>>),
     /// The call has begun and is recorded.
     Begun(Box<SpanScope<ToolRecorder>>),

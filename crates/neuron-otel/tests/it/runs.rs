@@ -37,7 +37,8 @@ async fn run_is_parent_of_its_calls() {
     assert_eq!(*tools.1, 2);
 }
 
-/// Langfuse and Phoenix show these attributes of the root span as the input and the output of a trace.
+/// The root span must have `gen_ai.input.messages` and `gen_ai.output.messages`. Langfuse and Phoenix show these
+/// attributes as the input and the output of a trace.
 #[tokio::test]
 async fn root_span_has_the_input_and_output_of_the_run() {
     for conventions in MODES {

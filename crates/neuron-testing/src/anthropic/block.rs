@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::chunks::chunks;
 use crate::json::merge;
 
-/// Returns the blocks that Anthropic would send. A raw block of another provider is replaced by its portable form. A
-/// raw block without a portable form is left out.
+/// Returns the blocks that Anthropic would send. A raw block of another provider (in its own JSON) is replaced by the
+/// standard block inside it, or left out if it has none.
 pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlock> {
     content.iter().filter_map(|block| match block {
         ContentBlock::Raw { provider, .. } if provider == "anthropic" => Some(block),

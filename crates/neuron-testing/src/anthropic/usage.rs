@@ -34,7 +34,8 @@ pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     merge(counts(&call(usage)), sparse(others))
 }
 
-/// Returns the totals of a call, without the compaction and advisor passes that Anthropic excludes.
+/// Returns the total token counts of a call. Like Anthropic, excludes passes (runs of a model within the call) for
+/// compaction and for an advisor.
 fn call(usage: &TokenUsage) -> UsageIteration {
     let less = |all: Option<usize>, pass: Option<usize>| {
         all.map(|count| count.saturating_sub(pass.unwrap_or_default()))

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Maximum number of characters of a value in a difference.
+/// Maximum number of characters that an error text shows of a recorded or sent value.
 const SHOWN: usize = 120;
 
 /// Returns the differences between a recorded and a sent value, as lines with the path of each difference.

@@ -40,7 +40,7 @@ impl Request {
     }
 }
 
-/// A recorded exchange.
+/// A request to a provider, with the recorded response or error.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Exchange {
     pub(super) request: Request,
@@ -51,15 +51,15 @@ pub(super) struct Exchange {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
-    /// A whole response.
+    /// A response that was not streamed. `ms` is the time since the request in milliseconds.
     Response { ms: u64, response: CompletionResponse },
-    /// The error of a request.
+    /// The error of a request that failed before its first event. `ms` is the time since the request in milliseconds.
     Error { ms: u64, error: ErrorRecord },
-    /// The pieces of a stream.
+    /// The events of a streamed response, each with its delay.
     Stream(Vec<Piece>),
 }
 
-/// An event of a stream.
+/// A recorded event of a stream, with its delay.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Piece {
     /// Time since the previous piece in milliseconds. For the first piece, the time since the request.
@@ -159,7 +159,8 @@ impl Outcome {
         error.map(|error| error.clone().into_provider_error())
     }
 
-    /// Returns the response as a whole.
+    /// Replays the outcome as a response that is not streamed, with the recorded delays if `pace` requires them.
+    /// Returns the recorded error if the request failed.
     pub(super) async fn response(
         self,
         pace: CassettePace,
@@ -173,7 +174,8 @@ impl Outcome {
         }
     }
 
-    /// Returns the response as a stream.
+    /// Replays the outcome as a stream, with the recorded delays if `pace` requires them. Returns the recorded error if
+    /// the request failed before its first event.
     pub(super) async fn stream(self, pace: CassettePace) -> Result<StreamHandle, ProviderError> {
         match self {
             Self::Response { ms, response } => {
@@ -215,7 +217,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The text to which a delta belongs.
+/// The text of which a delta is a part, for example the arguments of one tool call.
 #[derive(PartialEq)]
 enum DeltaOf {
     Text,
@@ -269,7 +271,7 @@ impl Recorder {
 }
 
 impl Event {
-    /// Replaces secrets in deltas, also where they are split.
+    /// Replaces secrets in deltas, even if a secret is split over several deltas.
     fn remove_secrets(pieces: &mut [Piece], secrets: &Secrets) {
         let mut texts: Vec<(DeltaOf, Vec<&mut String>)> = Vec::new();
         for piece in pieces {
@@ -290,8 +292,8 @@ impl Event {
         }
     }
 
-    /// Returns the recorded form of an event. `None` for an event that a provider does not send. `last` is the message
-    /// of the stream.
+    /// Returns the recorded form of an event, or `None` for an event that a provider does not send. `MessageComplete`
+    /// stores its message in `last`. If `ResponseComplete` has the same message, its recorded form omits the message.
     fn record(event: &StreamEvent, last: &mut Option<Message>) -> Option<Self> {
         Some(match event.clone() {
             StreamEvent::TextDelta(text) => Self::Text(text),
@@ -318,7 +320,8 @@ impl Event {
         })
     }
 
-    /// Returns the event. `last` is the message of the stream.
+    /// Converts the recorded form to the event. A recorded message is stored in `last`, and a final event that was
+    /// recorded without a message gets this message.
     fn replay(self, last: &mut Option<Message>) -> StreamEvent {
         match self {
             Self::Text(text) => StreamEvent::TextDelta(text),

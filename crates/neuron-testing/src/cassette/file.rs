@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::exchange::{Exchange, Outcome, Request};
 
-/// Version of the format.
+/// Version of the cassette file format. Files of another version are rejected.
 const VERSION: u32 = 1;
 
 #[derive(Deserialize)]
@@ -18,14 +18,14 @@ struct File {
     exchanges: Vec<Stored>,
 }
 
-/// An exchange in the file.
+/// The JSON form of an exchange (a request with its response or error) in a cassette file.
 #[derive(Deserialize)]
 struct Stored {
-    /// Position of an earlier exchange whose conversation this request continues. `request` then has only the new
-    /// messages and the other fields.
+    /// Index of an earlier exchange whose conversation this request continues. `request` then contains only the new
+    /// messages and the fields that differ from the earlier request. `None` if `request` is complete.
     #[serde(default)]
     continues: Option<usize>,
-    /// Names of the fields that the earlier request has, but this request does not have.
+    /// Names of fields that this request lacks, but the request of the exchange `continues` has.
     #[serde(default)]
     without: Vec<String>,
     request: Request,
@@ -88,7 +88,8 @@ pub(super) fn write(path: &Path, exchanges: &[(&Request, &Outcome)]) -> Result<(
     fs::write(&new, text).and_then(|()| fs::rename(&new, path)).map_err(fails)
 }
 
-/// Returns the text of a file. Requests and responses are indented. A piece of a stream is one line.
+/// Returns the JSON text of a cassette file. Requests and responses are indented, and each event of a stream is one
+/// line.
 fn text(exchanges: &[(&Request, &Outcome)]) -> String {
     let stored = exchanges.iter().enumerate().map(|(index, (request, outcome))| {
         let earlier = exchanges.get(..index).unwrap_or_default();
@@ -132,9 +133,11 @@ fn line(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// A request without the parts that it has in common with an earlier request. See [`Stored`].
+/// A request without the messages and fields that it shares with an earlier request in the file. [`Stored`] explains
+/// the fields.
 struct Shortened {
-    /// `None` if the request continues no earlier conversation, and is whole.
+    /// Index of the exchange whose conversation the request continues. `None` if there is none, and `request` is then
+    /// complete.
     continues: Option<usize>,
     without: Vec<String>,
     request: Request,
@@ -167,7 +170,8 @@ fn shortened(earlier: &[(&Request, &Outcome)], request: &Request) -> Shortened {
     }
 }
 
-/// Returns the whole request of a [`Shortened`] request.
+/// Returns the complete request of a [`Shortened`] request. `earlier` is the request that it continues, and `without`
+/// names the fields of `earlier` that it lacks.
 fn continued(earlier: &Request, request: Request, without: &[String]) -> Request {
     let mut whole = earlier.0.clone();
     whole.retain(|name, _| !without.contains(name));

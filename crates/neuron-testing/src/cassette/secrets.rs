@@ -31,7 +31,7 @@ const KEYS: [&str; 22] = [
 ];
 /// Minimum length of a key in bytes. Shorter words with the same beginning are ordinary text.
 const KEY_BYTES: usize = 20;
-/// The replacement of a key.
+/// The placeholder that replaces an API key of a well-known service.
 const KEY: &str = "[KEY]";
 /// Fields of the file format whose values are fixed names such as `assistant`. These values are never secret.
 const NAMES: [&str; 4] = ["type", "role", "stop_reason", "kind"];
@@ -40,7 +40,7 @@ const NAMES: [&str; 4] = ["type", "role", "stop_reason", "kind"];
 #[derive(Clone, Default)]
 pub(super) struct Secrets(Vec<Secret>);
 
-/// A form of a secret value.
+/// A text to replace, and its placeholder. The text is a secret value, or that value with JSON escapes.
 #[derive(Clone)]
 struct Secret {
     text: String,
@@ -65,8 +65,8 @@ impl Secrets {
         self.0.sort_by_key(|secret| std::cmp::Reverse(secret.text.len()));
     }
 
-    /// Replaces secrets by placeholders in all texts of a JSON value, including the names of fields with other
-    /// characters than lower-case letters.
+    /// Replaces secrets by placeholders in all texts of a JSON value. A field name that consists only of lower-case
+    /// letters and `_` is not changed, because it may be a name of the file format.
     pub(super) fn remove(&self, value: &mut Value) {
         map_texts(value, &|text| with_ranges(text, 0, &self.ranges(text)));
     }
@@ -82,8 +82,8 @@ impl Secrets {
         });
     }
 
-    /// Replaces secrets in a text that comes in pieces, also where a secret is split. The placeholder is in the piece
-    /// where the secret begins.
+    /// Replaces secrets in the text that `pieces` form together, even if a secret is split over several pieces. The
+    /// placeholder is then in the piece in which the secret begins.
     pub(super) fn remove_in_pieces(&self, pieces: &mut [&mut String]) {
         let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
         let ranges = self.ranges(&whole);
@@ -95,7 +95,7 @@ impl Secrets {
         }
     }
 
-    /// Returns the places of secrets and keys in a text, with their replacements.
+    /// Returns the byte ranges of secrets and of API keys of well-known services in a text, each with its placeholder.
     fn ranges<'s>(&'s self, text: &'s str) -> Vec<(Range<usize>, &'s str)> {
         found(text, |(at, rest)| {
             let secret = self.0.iter().find(|secret| rest.starts_with(&secret.text));
@@ -105,7 +105,8 @@ impl Secrets {
     }
 }
 
-/// Returns the places in a text for which `find` returns a length and a replacement. Places do not overlap.
+/// Returns the ranges of a text to replace, each with its replacement. `find` receives a position and the text from
+/// there. It returns the length to replace and the replacement, or `None`. Ranges do not overlap.
 fn found<'s>(
     text: &'s str,
     find: impl Fn((usize, &'s str)) -> Option<(usize, &'s str)>,
@@ -122,7 +123,8 @@ fn found<'s>(
     ranges
 }
 
-/// Returns a piece of a longer text with the replacements. `start` is the position of the piece in the text.
+/// Returns a piece of a longer text after the replacements in `ranges`. `start` is the byte position of the piece in
+/// the longer text.
 fn with_ranges(piece: &str, start: usize, ranges: &[(Range<usize>, &str)]) -> String {
     let mut replaced = String::with_capacity(piece.len());
     for (at, char) in piece.char_indices().map(|(at, char)| (at + start, char)) {
@@ -135,7 +137,8 @@ fn with_ranges(piece: &str, start: usize, ranges: &[(Range<usize>, &str)]) -> St
     replaced
 }
 
-/// Returns the length of a key of a well-known service at a position of a text.
+/// Returns the length in bytes of the API key of a well-known service that begins at the byte `at` of a text. Returns
+/// `None` if no such key begins there.
 fn key_length(text: &str, at: usize) -> Option<usize> {
     let is_of_key = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
     let (before, rest) = text.split_at_checked(at)?;
@@ -155,7 +158,7 @@ fn key_length(text: &str, at: usize) -> Option<usize> {
     (key.len() >= KEY_BYTES && has_digit).then_some(key.len())
 }
 
-/// Returns a text as JSON writes it, without the quotes.
+/// Returns a text with JSON's escapes, without the quotes around it.
 fn escaped(text: &str) -> String {
     let json = Value::from(text).to_string();
     json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()

@@ -11,18 +11,20 @@ use super::exchange::{Exchange, Outcome, Request};
 use super::{CassetteMatching, CassetteMode, VARIABLE, file};
 use crate::queue::lock;
 
-/// Maximum number of differences in an error.
+/// Maximum number of differences to a recording that an error text lists.
 const SHOWN: usize = 12;
 
-/// The files that cassettes of this process record.
+/// Absolute paths of the files that cassettes of this process are recording. Two cassettes must not record the same
+/// file.
 static RECORDED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// The recordings of a file.
+/// The recordings in a cassette file. Reads the file, finds recordings for requests, and writes new recordings.
 #[derive(Debug)]
 pub(super) struct Tape {
     path: PathBuf,
     state: State,
-    /// The path that this tape has added to [`RECORDED`]. `None` unless this tape records.
+    /// Path of the file in [`RECORDED`], the set of files that cassettes of this process are recording. `None` during
+    /// replay.
     recorded: Option<PathBuf>,
 }
 
@@ -51,7 +53,7 @@ struct Recording {
     uses: usize,
 }
 
-/// The place of an exchange that is being recorded.
+/// The index of a recording whose exchange is in progress. The response or the error is stored there later.
 #[derive(Debug)]
 pub(super) struct Slot(usize);
 
@@ -136,8 +138,8 @@ impl Tape {
         }
     }
 
-    /// Takes the outcome of the least used matching recording, and of the first one if several are equal. Returns
-    /// `None` if no recording matches.
+    /// Returns the response or the error of the matching recording with the fewest uses, and counts the use. Among
+    /// recordings with equally few uses, the first is used. Returns `None` if no recording matches.
     pub(super) fn take(
         &mut self,
         request: &Request,
@@ -160,7 +162,7 @@ impl Tape {
         recordings.filter(|(_, recording)| recording.uses == 0).map(|(index, _)| index)
     }
 
-    /// Adds a place for the recording of a request.
+    /// Adds a recording of `request` that has no response yet. Returns the index for [`store`](Self::store).
     pub(super) fn reserve(&mut self, request: Request) -> Slot {
         if let State::Read(recordings) = &mut self.state {
             recordings.push(Recording { request, outcome: None, uses: 1 });
@@ -168,7 +170,8 @@ impl Tape {
         Slot(self.recordings().len().saturating_sub(1))
     }
 
-    /// Stores an outcome, and replaces the file.
+    /// Stores the response or the error of the exchange at the slot, and writes the whole cassette file again. Returns
+    /// the reason as an error if the file cannot be written.
     pub(super) fn store(&mut self, Slot(index): Slot, outcome: Outcome) -> Result<(), String> {
         if let Some(recording) = self.recordings_mut().get_mut(index) {
             recording.outcome = Some(outcome);

@@ -15,7 +15,7 @@ pub struct Case {
     pub(super) checks: Vec<Check>,
 }
 
-/// A case in a file.
+/// The JSON form of a [`Case`] in a file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Stored {
@@ -27,7 +27,7 @@ struct Stored {
     expect: Expected,
 }
 
-/// The checks of a case in a file.
+/// The field `expect` of a case in a file, which lists the checks of the case.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Expected {
@@ -60,7 +60,7 @@ impl Case {
         self
     }
 
-    /// Sets further data of the case for the agent and for checks.
+    /// Sets data of the case, in addition to the input, that the agent and the checks can read.
     pub fn with_data(mut self, data: impl Into<Value>) -> Self {
         self.data = data.into();
         self
@@ -112,7 +112,7 @@ impl Case {
         &self.input
     }
 
-    /// Returns the further data. `null` by default.
+    /// Returns the data of [`with_data`](Self::with_data). `null` by default.
     #[must_use]
     pub fn data(&self) -> &Value {
         &self.data

@@ -38,7 +38,7 @@ impl Score {
         Self { value, reason: reason.into() }
     }
 
-    /// Returns the score within its range.
+    /// Returns the score, limited to the range from 0 to 1. A value that is not finite becomes 0.
     pub(super) fn bounded(&self) -> f64 {
         if self.value.is_finite() { self.value.clamp(0.0, 1.0) } else { 0.0 }
     }

@@ -86,7 +86,8 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Reads the JSON of [`to_json`](Self::to_json), for example of the main branch for [`compare`](Self::compare).
+    /// Reads the JSON of [`to_json`](Self::to_json), for example a stored report of the main branch, to
+    /// [`compare`](Self::compare) with it.
     ///
     /// # Errors
     ///
@@ -239,29 +240,30 @@ fn escaped(text: &str) -> String {
 
 /// The difference between the reports of two agents.
 ///
-/// The confidence interval applies only to these cases. More runs make the interval smaller, but only more and more
-/// varied cases show how the agents differ in general.
+/// Only the cases that are in both reports are compared, and the confidence interval applies only to them. More runs
+/// make the interval smaller, but only more and more varied cases show how the agents differ in general.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Comparison {
     /// Pass rate of the baseline.
     pub baseline: PassRate,
-    /// Pass rate of the compared agent.
+    /// Pass rate of the agent that is compared with the baseline.
     pub rate: PassRate,
     /// The pass rate minus the pass rate of the baseline.
     pub difference: f64,
     /// The lower end of the 95 % confidence interval of the difference.
     pub low: f64,
-    /// The upper end of the interval.
+    /// The upper end of the 95 % confidence interval of the difference.
     pub high: f64,
-    /// The cases whose pass rate differs, with the pass rate of the baseline and of the compared agent.
+    /// The cases whose pass rate differs. Each item has the name, the pass rate of the baseline, and the pass rate of
+    /// the other agent.
     pub changed: Vec<(String, PassRate, PassRate)>,
     /// The names of the cases that are in only one of the two reports. These cases are not compared.
     pub left_out: Vec<String>,
 }
 
 impl Comparison {
-    /// Returns `true` if the interval of the difference does not contain 0.
+    /// Returns `true` if the 95 % confidence interval of the difference does not contain 0.
     #[must_use]
     pub fn is_significant(&self) -> bool {
         self.low > 0.0 || self.high < 0.0

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::report::{CaseReport, CheckReport, Report, RunReport};
 use super::{Case, Check, Score};
 
-/// Cases that an agent runs.
+/// A set of cases with their checks, and the settings for the runs of an agent.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Eval {
@@ -51,7 +51,7 @@ impl Eval {
         self
     }
 
-    /// Adds a check of all cases.
+    /// Adds a check that scores the runs of all cases.
     pub fn check(mut self, check: Check) -> Self {
         self.checks.push(check);
         self

@@ -17,9 +17,9 @@ pub struct PassRate {
     pub runs: usize,
     /// The share of passed runs, from 0 to 1. It is 0 without runs.
     pub rate: f64,
-    /// The lower end of the interval.
+    /// The lower end of the 95 % confidence interval of `rate`.
     pub low: f64,
-    /// The upper end of the interval.
+    /// The upper end of the 95 % confidence interval of `rate`.
     pub high: f64,
 }
 
@@ -43,7 +43,8 @@ impl PassRate {
         Self { passed, runs, rate, low, high }
     }
 
-    /// Returns the difference to an earlier rate, and the lower and upper end of its 95 % confidence interval.
+    /// Returns this rate minus the rate `before`, then the lower and the upper end of the difference's 95 % confidence
+    /// interval.
     ///
     /// The method is Newcombe's, which uses Wilson's intervals (R. G. Newcombe, "Interval estimation for the difference
     /// between independent proportions", 1998).
@@ -79,7 +80,7 @@ mod tests {
         assert!((rate.low - low).abs() < 1e-4 && (rate.high - high).abs() < 1e-4, "{rate:?}");
     }
 
-    /// Newcombe's tables of 1998 have these intervals.
+    /// The computed intervals must be equal to those in Newcombe's tables of 1998.
     #[test]
     fn intervals_are_those_of_the_literature() {
         check(81, 263, 0.2553, 0.3662);

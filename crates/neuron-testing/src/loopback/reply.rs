@@ -76,7 +76,7 @@ impl ServerReply {
 }
 
 impl Reply {
-    /// Converts the reply to a [`ServerReply`] whose bytes are encoded, split and cut as `wire` says.
+    /// Converts the reply to a [`ServerReply`]. `wire` sets how its bytes are encoded, split and cut.
     pub fn over(self, wire: Wire) -> ServerReply {
         ServerReply::from(self).over(wire)
     }

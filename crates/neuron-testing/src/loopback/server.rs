@@ -114,7 +114,8 @@ async fn serve(stream: TcpStream, service: Arc<Service>) {
 }
 
 impl Service {
-    /// Reads and records a request, runs the steps before the response, and returns the response.
+    /// Reads and records a request, and returns the response that the handler plans. Before that, waits for the other
+    /// requests that `gather` requires, and runs the planned delay or abort.
     async fn answer(&self, request: Request<Incoming>) -> io::Result<Response<Body>> {
         let (head, incoming) = request.into_parts();
         let received = incoming.collect().await.map_err(io::Error::other)?;

@@ -106,8 +106,8 @@ impl Wire {
     }
 }
 
-/// Keeps the first `bytes` bytes of a body. `kind` determines how a longer body ends, which is normally or with a
-/// closed connection.
+/// Keeps the first `bytes` bytes of a body. If the body is longer, `kind` determines whether it then ends normally or
+/// the connection is closed.
 fn cut(steps: Vec<Step>, bytes: usize, kind: CutKind) -> Vec<Step> {
     let mut left = bytes;
     let mut kept = Vec::with_capacity(steps.len());

@@ -147,7 +147,7 @@ pub(super) fn chat_frames(
     frames
 }
 
-/// The JSON of a delta, and the text whose length the obfuscation hides.
+/// The JSON of a delta, and its text. In OpenAI's field `obfuscation`, random padding hides the length of this text.
 type Delta = (Value, String);
 
 /// Returns all deltas of a stream, except the empty delta with the finish reason.

@@ -47,15 +47,15 @@ pub struct Dialect {
     pub(super) reasoning_beside: bool,
 }
 
-/// The call id in the deltas of a tool call, except the first delta, which has the id.
+/// The form of the call id in the deltas of a tool call after the first delta. The first delta always has the id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LaterIds {
-    /// The delta has no `id` field.
+    /// Later deltas of a tool call have no `id` field.
     #[default]
     Missing,
-    /// The `id` is null.
+    /// Later deltas of a tool call have `"id": null`.
     Null,
-    /// The `id` is an empty string.
+    /// Later deltas of a tool call have an empty string as `id`.
     Empty,
 }
 

@@ -66,7 +66,7 @@ impl ChatMessage {
         }
     }
 
-    /// Adds the fields of a raw message, without its `type`.
+    /// Adds the fields of a message in OpenAI's own JSON to this message. The field `type` is left out.
     fn add_fields(&mut self, json: &Value) {
         for (key, value) in json.as_object().into_iter().flatten() {
             match (key.as_str(), value) {

@@ -59,7 +59,8 @@ pub(crate) fn check<W: Wording>(
     problem.map_or(Ok(()), |problem| Err(vendor.error(path, problem)))
 }
 
-/// Checks the length and the items of a list. `rest` is the part of the kind after the word `list`.
+/// Checks the length and the items of a list. `rest` has the words after `list` in the kind, for example `up to 4 of
+/// text` (at most 4 texts).
 fn check_list<W: Wording>(
     vendor: W,
     path: &str,
@@ -75,7 +76,8 @@ fn check_list<W: Wording>(
     items.try_for_each(|(index, item)| check(vendor, &vendor.item(path, index), item, &kind))
 }
 
-/// Returns the problem with a name, or `None` if the name is valid.
+/// Returns the problem with a name, or `None` if the name is valid. `bounds` are the words after `name` in its kind,
+/// for example `up to 64` (characters).
 fn bad_name(bounds: &[&str], name: &str) -> Option<Problem<'static>> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match name.is_empty() {

@@ -53,8 +53,8 @@ pub(crate) trait Wording: Copy + 'static {
     /// Returns the path of the item at `index` in the list at `path`, in the vendor's notation.
     fn item(self, path: &str, index: usize) -> String;
 
-    /// Returns the path that the vendor prints for the object at `path` once the object's tag is known. Default:
-    /// `path`.
+    /// Returns the path that the vendor prints for the object at `path` once its tag (the type that selects its shape)
+    /// is known. Default: `path`.
     fn tagged(self, path: &str, tag: &str) -> String {
         let _ = tag;
         path.to_owned()
@@ -72,7 +72,7 @@ pub(crate) trait Wording: Copy + 'static {
 /// A vendor's treatment of a JSON null.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Null {
-    /// Null is a value. It matches only the kinds that allow null.
+    /// Null matches only kinds that allow it, such as `text or null`.
     Value,
     /// The vendor treats a field with null as missing.
     Missing,
@@ -97,13 +97,13 @@ pub(crate) enum Problem<'a> {
     Choice { allowed: &'a [&'a str], found: &'a str },
     /// The tag of an object, in its field `key`, is not in the table of tags.
     Tag { key: &'a str, tags: &'a [&'a str], found: &'a str },
-    /// A number is out of range.
+    /// A number is less than `least` or greater than `most`.
     Range { is_integer: bool, least: f64, most: f64, found: f64 },
     /// A name contains a character that is not allowed.
     Pattern,
     /// A list or a name is empty.
     Empty { is_list: bool },
-    /// A list or a string is too long.
+    /// A list has more than `most` items, or a string has more than `most` characters. `found` is the actual length.
     Length { is_list: bool, most: usize, found: usize },
 }
 

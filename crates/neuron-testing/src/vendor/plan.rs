@@ -21,7 +21,8 @@ pub(super) struct Desk<V> {
 }
 
 impl<V: Vendor> Desk<V> {
-    /// Plans the response to `request`. A request that fails the vendor's checks takes no reply from the script.
+    /// Plans the response to `request`. A request that fails the vendor's checks gets an error, and uses no reply of
+    /// the script.
     pub(super) fn plan(&self, request: &RecordedRequest, request_id: &str) -> Plan {
         let vendor = &*self.vendor;
         let mut responder =
@@ -196,7 +197,8 @@ impl<V: Vendor> Responder<'_, V> {
         self.raw(status, body)
     }
 
-    /// Plans a response that has only the headers of the scripted reply.
+    /// Plans a response with this status and body. Its only headers are those of the scripted reply, without the
+    /// vendor's headers.
     fn raw(self, status: u16, body: Vec<Step>) -> Plan {
         Plan { before: Vec::new(), status, headers: self.headers, body: self.wire.apply(body) }
     }

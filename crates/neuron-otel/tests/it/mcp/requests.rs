@@ -118,7 +118,8 @@ async fn request_outside_of_trace_begins_a_trace() {
     }
 }
 
-/// Checks the error types, the error codes and the statuses of a client span and of the server span below it.
+/// Checks that an MCP span has the error type `error`, the JSON-RPC error code `code`, and a status description. If
+/// `code` is `None`, the span must have no error code.
 #[track_caller]
 fn assert_failed(span: &Tree, error: &str, code: Option<&str>) {
     assert_eq!(span.attributes.text("error.type"), Some(error), "{span:?}");

@@ -55,7 +55,7 @@ pub(super) fn kinds() -> impl Iterator<Item = Kind> {
 /// A running server and its client.
 pub(super) struct Served {
     pub(super) client: Arc<McpClient>,
-    /// Port of the server. Set for HTTP.
+    /// Port of the server. `None` if the connection does not use HTTP.
     pub(super) port: Option<i64>,
     stop: CancellationToken,
     serving: JoinHandle<()>,
@@ -126,7 +126,8 @@ impl Kind {
         }
     }
 
-    /// Returns the values of `network.transport` and `network.protocol.name` in spans.
+    /// Returns the expected values of the span attributes `network.transport` and `network.protocol.name`. `None` means
+    /// that the attribute must be absent.
     pub(super) fn network(self) -> (Option<&'static str>, Option<&'static str>) {
         match self.way {
             Way::Streams => (None, None),
@@ -153,7 +154,7 @@ impl Served {
     }
 }
 
-/// Returns an agent named `planner` with the given tools and the hook.
+/// Returns an agent named `planner` with the given tools and an `OtelHook`.
 pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Chat {
     let mut registry = ToolRegistry::new();
     for tool in tools {
@@ -162,7 +163,7 @@ pub(super) fn agent(setup: &Setup, tools: Vec<Arc<dyn ToolDyn>>) -> Chat {
     Chat::new(setup.plain(Behavior::Echo).tools(registry).hook(setup.hook()))
 }
 
-/// Returns the tree of the run. The other trees are requests that set up the connection.
+/// Returns only the span tree of the agent's run. The trees of requests that set up the MCP connection are left out.
 #[track_caller]
 pub(super) fn run_of(forest: &Forest) -> Forest {
     Forest(vec![forest.one("invoke_agent planner").clone()])

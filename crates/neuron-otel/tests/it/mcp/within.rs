@@ -110,7 +110,7 @@ impl ToolDyn for Ask {
     }
 }
 
-/// A handler of the client that answers the question in place of a user.
+/// A handler of the MCP client that declines every question (elicitation) of the server, in place of a user.
 pub(super) struct User;
 
 impl ElicitationHandler for User {

@@ -29,7 +29,7 @@ pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
     Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
 }
 
-/// Sets the loop to run all calls of one response in parallel.
+/// Sets the agent loop to run all tool calls of one response in parallel.
 pub(crate) fn parallel(config: &mut LoopConfig) {
     config.parallel_tool_execution = true;
 }
@@ -84,7 +84,8 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs an agent to its end and ignores the result.
+/// Runs an agent to its end and ignores the result. `way` selects whether the run is awaited, read as a stream, or
+/// executed in steps.
 pub(crate) async fn run(way: Way, agent: &mut Chat, ctx: &ToolContext) {
     let run = agent.run("go", ctx);
     match way {

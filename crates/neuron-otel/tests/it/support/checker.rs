@@ -15,17 +15,17 @@ use super::telemetry::Exported;
 #[derive(Debug)]
 pub(crate) struct Checker {
     conventions: Conventions,
-    /// Set if the telemetry may contain content. Attributes with content are opt-in.
+    /// `true` if the telemetry may contain content (prompts, responses, arguments and results).
     content: bool,
 }
 
 impl Checker {
-    /// Creates a checker for telemetry without content.
+    /// Creates a checker that reports attributes with content (prompts, responses, arguments and results) as problems.
     pub(crate) fn new(version: Version) -> Self {
         Self { conventions: Conventions::load(version), content: false }
     }
 
-    /// Creates a checker for telemetry with content.
+    /// Creates a checker that accepts attributes with content (prompts, responses, arguments and results).
     pub(crate) fn with_content(version: Version) -> Self {
         Self { content: true, ..Self::new(version) }
     }

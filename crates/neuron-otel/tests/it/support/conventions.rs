@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-/// A version of the conventions.
+/// A version of OpenTelemetry's GenAI semantic conventions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Version {
     V1_41,
@@ -16,7 +16,7 @@ impl Version {
     pub(crate) const ALL: [Self; 2] = [Self::V1_41, Self::Latest];
 }
 
-/// All definitions in one version of the conventions.
+/// All definitions in one version of OpenTelemetry's GenAI conventions.
 #[derive(Debug)]
 pub(crate) struct Conventions(Value);
 

@@ -1,4 +1,4 @@
-//! The tools for runs over HTTP.
+//! The tools `look` and `ask` of the agents in tests with a model server over HTTP.
 
 use std::sync::Arc;
 

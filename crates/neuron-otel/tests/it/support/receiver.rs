@@ -35,7 +35,7 @@ pub(crate) enum Answer {
     Accept,
     /// A response with this status and no body. The data is discarded.
     Status(u16),
-    /// No response as long as this value is set, and then an error.
+    /// No response while the receiver has this setting. Waiting requests get an error after the setting has changed.
     Never,
 }
 

@@ -153,7 +153,8 @@ impl Setup {
         self.case.hook(&self.telemetry)
     }
 
-    /// Returns an agent named `planner` with the tool `look` and without hooks.
+    /// Returns the builder of an agent named `planner` with the tool `look` and without hooks. `behavior` is the result
+    /// of the tool's calls.
     pub(crate) fn plain(&self, behavior: Behavior) -> AgentBuilder {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Look(behavior)));
@@ -168,7 +169,7 @@ impl Setup {
             .tools(tools)
     }
 
-    /// Returns an agent named `planner` with the tool `look` and the hook.
+    /// Returns an agent named `planner` with the tool `look` and an `OtelHook` for the version of this case.
     pub(crate) fn agent(&self, behavior: Behavior) -> Chat {
         Chat::new(self.plain(behavior).hook(self.hook()))
     }

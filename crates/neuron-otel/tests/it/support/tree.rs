@@ -52,7 +52,8 @@ impl Forest {
         text
     }
 
-    /// Compares the outline with `expected`, which may be indented as a whole.
+    /// Asserts that the [`outline`](Self::outline) of the span trees equals `expected`. Indentation that all lines of
+    /// `expected` have in common is ignored.
     #[track_caller]
     pub(crate) fn assert_outline(&self, expected: &str) {
         let lines: Vec<&str> = expected.lines().filter(|line| !line.trim().is_empty()).collect();

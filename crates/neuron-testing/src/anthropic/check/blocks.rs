@@ -21,7 +21,7 @@ pub(super) fn check_block(block: &Object<'_>, place: &str, betas: &[&str]) -> Re
     }
 }
 
-/// Checks that a block of the type `name` is allowed in `place`.
+/// Checks that a block of the type `name` is allowed in `place`, which is a role or `tool_result`.
 fn check_place(
     block: &Object<'_>,
     name: &str,

@@ -29,7 +29,8 @@ pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
 /// The kind of an input item, and the item.
 type Item<'a> = (&'a str, &'a Object<'a>);
 
-/// Checks an input item and returns its kind. Items with a role, or with only an id, may leave out `type`.
+/// Checks an input item and returns its kind. Items with a role, or with only an id, may leave out `type`. `is_stored`
+/// is `false` if the request has `"store": false`. A reference to stored reasoning is then an error.
 fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiError> {
     let kind = match item.get("type") {
         None if item.fields.contains_key("role") => "message",

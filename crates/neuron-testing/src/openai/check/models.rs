@@ -22,7 +22,7 @@ fn is_one_of(model: &str, families: &[&str]) -> bool {
 }
 
 /// Checks the sampling parameters of a request to a reasoning model, in both APIs. Only the default value 1 is
-/// accepted, unless `effort` is `none`.
+/// accepted, unless the reasoning effort `effort` is `none`.
 pub(super) fn check_sampling(
     body: &Object<'_>,
     model: &str,

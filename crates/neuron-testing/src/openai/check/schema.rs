@@ -61,7 +61,8 @@ pub(super) fn check_strict(
         .try_for_each(|(steps, child)| check_strict(child, subject, &[context, &steps].concat()))
 }
 
-/// Checks one object schema, without its subschemas.
+/// Checks one object schema, without its subschemas. `subject` names the tool or format in the error text. `context` is
+/// the path from the root schema to `schema`.
 fn check_strict_object(schema: &Value, subject: &str, context: &[String]) -> Result<(), String> {
     if schema.get("additionalProperties") != Some(&Value::Bool(false)) {
         let what = "'additionalProperties' is required to be supplied and to be false";

@@ -7,7 +7,7 @@ use super::schema::{check_object_schema, check_strict};
 use super::wording::{Object, refused};
 use crate::shape::{Problem, Wording, words};
 
-/// The location of the fields of a tool definition or a tool choice. The two APIs differ.
+/// The JSON nesting of a tool definition or tool choice. Chat Completions and the Responses API differ in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     /// The fields are nested under the name of the kind, such as `function`. Chat Completions uses this shape.

@@ -1,4 +1,4 @@
-//! Checks of metrics against their definitions.
+//! Checks of metrics against the definitions in OpenTelemetry's conventions.
 
 use std::collections::BTreeMap;
 

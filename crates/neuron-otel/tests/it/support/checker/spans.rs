@@ -1,4 +1,4 @@
-//! Checks of spans against their definitions.
+//! Checks of spans against the definitions in OpenTelemetry's conventions.
 
 use std::collections::BTreeMap;
 
@@ -72,8 +72,9 @@ impl Checker {
     }
 }
 
-/// Returns the names of the definitions that apply to a span, first its operation and then extensions. Returns `None`
-/// if the conventions do not define the span.
+/// Returns the names of the conventions' span definitions that apply to a span. The first is the definition of the
+/// operation, and a second one adds attributes for a vendor or for MCP. Returns `None` if the conventions do not define
+/// the span.
 fn definitions(kind: SpanKind, attributes: &Attributes) -> Option<Vec<&'static str>> {
     let is_mcp = attributes.has("mcp.method.name");
     if is_mcp && kind == SpanKind::Server {
@@ -123,7 +124,8 @@ fn is_of_rejected_name(span: &Span, definition: &str, attributes: &Attributes) -
         && attributes.text("mcp.method.name") == Some(span.name.as_str())
 }
 
-/// Checks the conditional requirements whose conditions are visible in the span.
+/// Returns the problems of attributes that the conventions allow only with certain values or only beside certain other
+/// attributes. For example, a span must not have more cached tokens than input tokens.
 fn conditions(attributes: &Attributes) -> Vec<String> {
     let mut problems = Vec::new();
     if attributes.bool("gen_ai.request.stream") == Some(false) {
