@@ -1,4 +1,5 @@
-//! Measures a turn of the loop with 1 and with 16 concurrent tools, compared with the same futures joined by hand.
+//! Measures a turn of the agent loop with 1 and with 16 concurrent tools, compared with the same futures joined by
+//! hand.
 
 use std::time::Duration;
 

@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 pub struct Comparison {
     /// Median time of the library.
     pub library: Duration,
-    /// Median time of the floor.
+    /// Median time of the floor, the same work in hand-written code.
     pub floor: Duration,
-    /// Median of the ratios of all rounds. The ratio of a round is the library's time divided by the floor's time.
+    /// Median of the ratios of all rounds. The ratio of a round is the library's time divided by the time of the floor,
+    /// which is hand-written code.
     pub ratio: f64,
 }
 
 impl Comparison {
-    /// Runs `library` and `floor` alternately, `rounds` times each, and measures their times.
+    /// Runs `library` and the hand-written code `floor` alternately, `rounds` times each, and measures their times.
     pub fn of<T>(rounds: usize, library: impl Fn() -> T, floor: impl Fn() -> T) -> Self {
         Self::of_times(rounds, || time(&library), || time(&floor))
     }

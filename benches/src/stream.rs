@@ -19,7 +19,7 @@ use neuron_types::{
 /// Number of text deltas in a response.
 pub const PIECES: usize = 10_000;
 
-/// A stream in a vendor's format, with two functions that decode the stream.
+/// A stream in a vendor's format, with the provider's decoder and a hand-written decoder.
 #[derive(Debug)]
 pub struct Vendor {
     /// Name of the API.

@@ -89,7 +89,7 @@ pub fn script(agents: usize, others: usize) -> impl Iterator<Item = Reply> {
     calls.chain(std::iter::repeat_with(|| Reply::text(ANSWER)).take(others + agents))
 }
 
-/// The values that all clients of a case share.
+/// The values that all clients of a measured case share. A case is a kind of client, with or without streaming.
 #[derive(Debug)]
 pub struct Clients {
     case: Case,

@@ -277,7 +277,8 @@ fn message_with_its_own_type_is_parsed() {
     assert_eq!(sent(vec![text("a"), kept]), expected);
 }
 
-/// Regression test. A request of the Responses API contained the raw call as an item.
+/// A call with unknown fields of Chat Completions must become a plain call in the Responses API. Regression test. The
+/// raw call was sent as an item.
 #[test]
 fn responses_api_receives_call_with_unknown_fields_as_plain_call() {
     let own = with(function("x", "look", "{}"), "extra_content", json!({"a": 1}));

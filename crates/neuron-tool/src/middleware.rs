@@ -239,8 +239,8 @@ impl<'a> Next<'a> {
         self.global.is_empty() && self.own.is_empty()
     }
 
-    /// Runs the whole chain for a borrowed call. A panic becomes an error result for the model. The call is cloned only
-    /// if there is middleware.
+    /// Runs all middleware and then the tool for a borrowed call. A panic becomes an error result for the model. The
+    /// call is cloned only if there is middleware.
     pub(crate) async fn run_ref(
         self,
         call: ToolUseRef<'_>,
@@ -252,7 +252,7 @@ impl<'a> Next<'a> {
         }
     }
 
-    /// Runs the whole chain. A panic becomes an error result for the model.
+    /// Runs all middleware and then the tool. A panic becomes an error result for the model.
     pub(crate) async fn run_caught(
         self,
         call: &ToolCall,

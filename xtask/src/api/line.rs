@@ -1,4 +1,5 @@
-//! A line of a listing, with its sort key. The text does not depend on the formatting of the source.
+//! A line in the listing of a crate's public API, with its sort key. The text does not depend on the formatting of the
+//! source.
 
 use quote::ToTokens;
 

@@ -572,7 +572,8 @@ fn tool_choices_are_mapped() {
     }
 }
 
-/// Regression test. The tool choice was sent whenever `extra` was set, but the API rejects a tool choice without tools.
+/// The tool choice must be sent only if the request or its `extra` has tools, because the API rejects a tool choice
+/// without tools. Regression test.
 #[test]
 fn tool_choice_is_sent_if_extra_has_tools() {
     let choice = |extra: Value| {

@@ -648,7 +648,8 @@ fn reused_index_keeps_both_blocks() {
     );
 }
 
-/// Regression test. The text of the delta was dropped silently, and the response was reported as complete.
+/// A delta for a block that is not open must be an error. Regression test. The text of the delta was dropped, and the
+/// response was reported as complete.
 #[test]
 fn delta_for_unopened_block_is_an_error() {
     let block = || start(0, json!({"type": "text", "text": ""}));
@@ -819,7 +820,8 @@ fn fallback() -> Value {
     })
 }
 
-/// If the fallback happens during the stream, `message_start` has named the model that declined.
+/// The response must name the model that continued it after the first model declined. The event `message_start` names
+/// the first model, if it declined during the stream.
 #[test]
 fn response_after_fallback_names_the_second_model() {
     let served = json!([
@@ -842,7 +844,8 @@ fn response_after_fallback_names_the_second_model() {
     }
 }
 
-/// The calls of a model that declined must not run, and the API rejects them in the next request.
+/// If the first model declines the request and another model continues the response, the first model's tool calls must
+/// be omitted. They must not run, and the API rejects them in the next request.
 #[test]
 fn calls_abandoned_by_fallback_are_omitted() {
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "sig"});

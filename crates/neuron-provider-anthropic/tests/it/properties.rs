@@ -125,7 +125,7 @@ fn written(answer: &CompletionResponse) -> Value {
 }
 
 /// Returns the events of a streamed response. Texts, reasoning and arguments are split into fragments, and all other
-/// blocks are whole.
+/// blocks are whole. `more` are fields that the events also contain.
 fn events(content: &[Value], more: &BTreeMap<String, Value>) -> String {
     let mut start = body(&json!([]));
     let usage = json!({"output_tokens": 3});

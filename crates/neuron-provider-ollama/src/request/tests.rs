@@ -281,7 +281,8 @@ fn failed_results_are_marked_and_images_are_sent() {
     );
 }
 
-/// An MCP server may return any type of resource, including images of unusual types.
+/// Audio and resources in tool results must be sent as images or described by text. An MCP server may return any type
+/// of resource, including images of unusual types.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let blob = |mime_type: &str| ContentItem::Resource {

@@ -315,7 +315,8 @@ fn tool_results_precede_their_images() {
     );
 }
 
-/// An MCP server may return any type of resource, including images of unusual types.
+/// Images that the API accepts must be sent, and other resources described by text. An MCP server may return any type
+/// of resource, including images of unusual types.
 #[test]
 fn image_resources_are_sent_and_others_described() {
     check_messages(

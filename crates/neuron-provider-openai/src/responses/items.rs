@@ -92,9 +92,9 @@ pub(crate) struct OpenCall {
 enum Fit {
     /// Neither the index nor an id is equal. One of the two indices is missing, and for a call no two ids differ.
     Unknown,
-    /// The output index is equal, and no id is.
+    /// The output indices of the event and the item are equal. Their ids are not.
     OutputIndex,
-    /// An id is equal. The output index may differ.
+    /// An id of the event is equal to an id of the item. Their output indices may differ.
     Id,
     /// The output index and an id are equal.
     Both,

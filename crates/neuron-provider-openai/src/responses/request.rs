@@ -138,8 +138,9 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Value of the field `strict`. `None` if the dialect does not accept the field. If it does, the field is
-            /// sent even if it is `false`, because the API's default is `true` and rejects most schemas.
+            /// Value of the field `strict`. `None` if the dialect does not accept the field. If the dialect accepts the
+            /// field, it is sent even if the value is `false`, because the API's default is `true` and rejects most
+            /// schemas.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,
             #[serde(flatten)]

@@ -106,7 +106,9 @@ fn written(answer: &CompletionResponse) -> Value {
     body["input"].take()
 }
 
-/// Returns the events of a streamed response. They identify items by their output indices, or only by their ids.
+/// Returns the events of a streamed response. `more` are fields that every event also contains. If `has_places` is set,
+/// events contain output indices, and otherwise only the ids of items. If `has_output` is set, the last event repeats
+/// all items.
 fn events(
     items: &[Value],
     more: &BTreeMap<String, Value>,

@@ -47,8 +47,8 @@ fn refused() -> Value {
     said(json!([{"type": "refusal", "refusal": "No."}]))
 }
 
-/// xAI runs these tools itself, but sends their calls like calls of the caller's tools. An agent would report that the
-/// tool does not exist, and the model would repeat the call.
+/// xAI runs its search tools itself, but sends their calls like calls of the caller's tools. An agent would report that
+/// the tool does not exist, and the model would repeat the call.
 #[test]
 fn searches_run_by_xai_are_not_tool_calls() {
     let search = json!({

@@ -291,7 +291,8 @@ fn content_without_deltas_is_emitted_whole() {
     assert_eq!(short(&events), deltas);
 }
 
-/// Regression test. The first item was lost if the last event contained no items.
+/// Items with the same output index must all be kept. Regression test. The first item was lost if the last event
+/// contained no items.
 #[test]
 fn items_with_equal_output_index_are_kept() {
     let items = [said("a"), called("c1", json!("{}"))];
