@@ -1,12 +1,12 @@
 //! The command `cargo xtask faults`, which checks that the tests of the agent loop find deliberate faults in a copy of
 //! its source.
 //!
-//! The command puts one fault at a time into the copy. The model of the loop (`crates/neuron-loop/tests/model`), a test
-//! with random cases, must then fail. If the model does not cover the faulty code, the list of faults names another
-//! test that must fail.
+//! The command puts one fault at a time into the copy. The test `model` of the agent loop
+//! (`crates/neuron-loop/tests/model`), which runs random cases, must then fail. If this test does not cover the faulty
+//! code, the list of faults names another test that must fail.
 //!
 //! cargo-mutants generates a mutant for every function and cannot use a given list. The faults of our list are mistakes
-//! that a person would make, so they measure the quality of the model and not the coverage of lines.
+//! that a person would make, so they measure the quality of the test `model` and not the coverage of lines.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     }
 }
 
-/// An entry of the list of faults.
+/// A deliberate fault, parsed from an entry of the list `faults.txt`.
 #[derive(Debug)]
 struct Fault<'a> {
     /// The whole entry of the fault in the list.

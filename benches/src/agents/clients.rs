@@ -176,7 +176,8 @@ impl Bare {
     }
 }
 
-/// Runs a hand-written loop that supports only this conversation.
+/// Runs the conversation of the benchmark with the provider, in a hand-written loop that supports only this
+/// conversation.
 async fn by_hand(provider: Anthropic, streamed: bool) -> Result<(), Failure> {
     let mut request = question();
     loop {

@@ -377,8 +377,8 @@ impl Serialize for Calls<'_> {
     }
 }
 
-/// Returns the name of a called tool, with `_` in place of each character that the API rejects. Returns the name of an
-/// existing tool unchanged.
+/// Returns the name of a called tool, with `_` in place of each character that the API rejects. A long name is
+/// truncated, and an empty name becomes `unnamed`. Returns the name of an existing tool unchanged.
 ///
 /// Models sometimes call tools that do not exist, with invalid names such as `functions.look`. The API would then
 /// reject every later request of the conversation.

@@ -538,8 +538,8 @@ impl ToolRegistry {
         self.chain(&call.name, sandbox)?.nested(nested).run_caught(call, ctx).await
     }
 
-    /// Returns the chain of the middleware around a tool and the tool itself. Returns [`ToolError::NotFound`] if no
-    /// tool has this name.
+    /// Returns a [`Next`] that runs the middleware around a tool and then the tool. Returns [`ToolError::NotFound`] if
+    /// no tool has this name.
     fn chain<'a>(
         &'a self,
         name: &str,

@@ -177,7 +177,7 @@ impl<'a> Declaration<'a> {
     }
 
     /// Returns the line of the declaration. `owner` is the path of its module or type, for sorting. `shown` is this
-    /// path as it is printed.
+    /// path as it is printed. `gates` are the `cfg` attributes of the module or type.
     fn line(&self, owner: &str, shown: &TokenStream, gates: &[String]) -> Line {
         const KEPT: [&str; 4] =
             ["non_exhaustive", "proc_macro", "proc_macro_attribute", "proc_macro_derive"];

@@ -23,7 +23,8 @@ pub(super) fn read(root: &Path, crate_name: &str) -> Result<Vec<SourceItem>, Str
     Ok(found)
 }
 
-/// Adds the items of a module and of its child modules to `found`. The files of the child modules are in `folder`.
+/// Adds the items of a module and of its child modules to `found`. `gates` are the `cfg` attributes of the module and
+/// of all modules around it. The files of the child modules are in `folder`.
 fn add(
     items: Vec<Item>,
     module: &str,

@@ -25,7 +25,8 @@ pub(super) fn list(crate_name: &str, items: &[SourceItem]) -> Vec<String> {
     lines.into_iter().map(|line| line.text).collect()
 }
 
-/// Returns the line of a macro with `#[macro_export]`, or `None` for every other macro.
+/// Returns the line of a macro with `#[macro_export]` in the listing of the public API. Returns `None` for every other
+/// macro.
 fn exported_macro(call: &ItemMacro, crate_name: &str, gates: &[String]) -> Option<Line> {
     let is_exported = call.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"));
     let name = call.ident.as_ref().filter(|_| is_exported && !is_hidden(&call.attrs))?;

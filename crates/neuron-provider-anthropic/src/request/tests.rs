@@ -368,8 +368,8 @@ fn raw_blocks_that_the_api_rejects_are_repaired() {
     check_blocks(Role::Assistant, blocks, json!([{"type": "text", "text": "a"}]));
 }
 
-/// Regression test. The API rejected conversations that began with another vendor's model. The ids of the calls
-/// contained invalid characters, or the other server had restarted its numbering in every response.
+/// Call ids of another vendor must be replaced if they contain invalid characters or repeat in a later response.
+/// Regression test. The API rejected such conversations.
 #[test]
 fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     let asked = |blocks: Vec<ContentBlock>| Message { role: Role::Assistant, content: blocks };
@@ -422,7 +422,8 @@ fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     assert_eq!(check_request(&json, &[]), Ok(()));
 }
 
-/// Regression test. The images were sent as URLs, and the API tries to download every URL.
+/// An image in a `data:` URL must be sent as base64 data. Regression test. The image was sent as a URL, and the API
+/// tries to download every URL.
 #[test]
 fn images_in_data_urls_are_sent_as_base64() {
     let image = |url: &str| ContentBlock::Image { source: ImageSource::Url { url: url.into() } };
@@ -765,7 +766,8 @@ fn requested_breakpoint_is_sent_below_the_maximum() {
     }
 }
 
-/// Regression test. An empty list of edits was sent without the beta header, and the API rejected it.
+/// An empty list of context edits must not be sent, because the API rejects it without the beta header. Regression
+/// test.
 #[test]
 fn context_management_without_edits_is_not_sent() {
     let request = CompletionRequest {

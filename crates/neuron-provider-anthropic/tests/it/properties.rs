@@ -45,7 +45,7 @@ fn kind(kind: &'static str) -> Value {
     json!({"type": kind})
 }
 
-/// Generates a block of a response without an id.
+/// Generates a content block of a response. The block has no id.
 fn block() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let citation = (more(), "[a-z]{0,3}").prop_map(|(more, cited)| {

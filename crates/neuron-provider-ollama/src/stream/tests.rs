@@ -23,7 +23,7 @@ fn read_bytes(bytes: &[u8]) -> Vec<StreamEvent> {
     read(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
 
-/// Returns events in a format that can be compared.
+/// Returns the `Debug` texts of events, because events cannot be compared directly.
 fn shown(events: &[StreamEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{event:?}")).collect()
 }

@@ -13,7 +13,8 @@ fn read_cut(bytes: &[u8], breaks: bool) -> Vec<StreamEvent> {
     read::<ChatDecoder>(pieces)
 }
 
-/// Regression test. If a body without a length ended inside the usage event, the usage was lost silently.
+/// A stream that ends inside the event with the token counts must be an error. Regression test. The response was
+/// reported as complete, without the counts.
 #[test]
 fn stream_truncated_before_usage_is_an_error() {
     let answer = sse(&[chunk(json!({"content": "a"})), last_chunk("stop")]);

@@ -527,7 +527,8 @@ fn failed_base_resp_is_an_error_and_successful_is_not() {
     assert_eq!(found(2013), Some("Other"));
 }
 
-/// Regression test. These errors were retried endlessly, although the same request always fails.
+/// Errors with which the same request always fails must not be retryable, even with status 500. Regression test. They
+/// were retried endlessly.
 #[test]
 fn status_500_for_permanent_errors_is_invalid_request() {
     let server =

@@ -185,8 +185,8 @@ fn finish_reason_is_mapped_to_stop_reason() {
     }
 }
 
-/// Regression test. If a server sent `""` as the finish reason before the end, a broken stream was reported as
-/// complete.
+/// An empty finish reason must be ignored. Regression test. If a server sent `""` before the end, a broken stream was
+/// reported as complete.
 #[test]
 fn empty_finish_reason_is_ignored() {
     let mut chunks = vec![chunk(json!({"content": "half an"}), Some(""))];

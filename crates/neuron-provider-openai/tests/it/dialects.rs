@@ -350,8 +350,8 @@ async fn timeout_includes_the_wait_for_the_key() {
     assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
 }
 
-/// Regression test. If a proxy closed a stream before its last chunk, the stream was reported as a success with a usage
-/// of zero.
+/// A stream without the requested token counts and without `[DONE]` must be an error. Regression test. If a proxy
+/// closed a stream before its last chunk, the response was reported as complete, with zero tokens.
 #[tokio::test]
 async fn stream_without_done_requires_requested_usage() {
     const ANSWER: &str = r#"data: {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}

@@ -42,7 +42,7 @@ fn with(mut json: Value, more: BTreeMap<String, Value>) -> Value {
     json
 }
 
-/// Generates an item of a response without ids.
+/// Generates an item of a response. The item has no ids.
 fn item() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let part = prop_oneof![

@@ -61,7 +61,8 @@ impl Api {
         body.to_string()
     }
 
-    /// Returns the response as the provider must parse it. In the Responses API, items take the place of the message.
+    /// Returns the response as the provider must parse it. In the Responses API, the message then contains the items as
+    /// raw blocks.
     pub(crate) fn read(self, response: &CompletionResponse) -> CompletionResponse {
         use neuron_provider_openai::wire;
         let body = self.body(response);

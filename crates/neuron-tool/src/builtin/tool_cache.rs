@@ -55,7 +55,7 @@ pub struct ToolCache {
     in_flight: KeyedMutex<Arc<Key>>,
 }
 
-/// The cached outputs.
+/// The cached outputs, and a counter that detects outdated outputs.
 #[derive(Default)]
 struct State {
     /// The cached outputs and the times at which they were cached, oldest first.

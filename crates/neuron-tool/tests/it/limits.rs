@@ -81,7 +81,7 @@ async fn rate_limit_queues_further_calls_in_order() {
     assert_eq!(seen.lock().unwrap().starts, expected);
 }
 
-/// Regression test. A call that was cancelled while it waited in the queue was started.
+/// A call that is cancelled or dropped while it waits in the queue must not start or count. Regression test.
 #[tokio::test(start_paused = true)]
 async fn cancelled_or_dropped_calls_do_not_start_or_count() {
     for by_rate in [false, true] {

@@ -201,7 +201,8 @@ fn pending_client_items_set_stop_reason() {
     assert_eq!(reason(json!([message, custom])), StopReason::ToolUse);
 }
 
-/// Regression test. A message without content was treated as unknown fields of Chat Completions.
+/// A message item without `content` must be kept as an item. Regression test. The item was treated as unknown fields of
+/// Chat Completions.
 #[test]
 fn message_without_content_is_an_item() {
     let message = |content: Option<Value>| {
