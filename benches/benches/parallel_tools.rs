@@ -9,7 +9,7 @@ use neuron_benches::turn::Cost;
 
 const ROUNDS: usize = 51;
 
-/// Number of turns in a round.
+/// Number of turns in a round. A round is one measured repetition.
 const TURNS: usize = 200;
 
 fn main() {

@@ -53,7 +53,7 @@ impl Server {
     }
 }
 
-/// An agent that streams a run.
+/// An agent whose runs are streamed, to measure the time until the first text.
 #[derive(Debug)]
 pub struct AgentSide {
     agent: Agent,

@@ -108,9 +108,9 @@ fn with(mut call: Value, key: &str, value: Value) -> Value {
     call
 }
 
-/// Snowflake Cortex adds stubs, which are fields with empty values, to every message and every call (recorded
-/// responses). Regression test. A plain response became a call without a name, and a call lost its name and its
-/// arguments.
+/// Stubs, which are fields with empty values, must be ignored. Recorded responses of Snowflake Cortex contain them in
+/// every message and every call. Regression test. A plain response became a call without a name, and a call lost its
+/// name and its arguments.
 #[test]
 fn stub_is_ignored_and_does_not_hide_a_call() {
     let stubs = |mut message: Value| {

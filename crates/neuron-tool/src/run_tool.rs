@@ -63,7 +63,7 @@ pub trait RunTool: Sized {
         None
     }
 
-    /// Runs the tool with these arguments.
+    /// Runs the tool with the arguments in `self`.
     ///
     /// # Errors
     ///

@@ -211,7 +211,7 @@ fn variant(variant: &Variant) -> Declaration<'_> {
 }
 
 /// Returns the declaration of an associated item of a trait. `..` marks an item with a default, which implementers may
-/// omit.
+/// omit. Returns `None` for a macro call.
 fn trait_item(item: &TraitItem) -> Option<Declaration<'_>> {
     Some(match item {
         TraitItem::Fn(TraitItemFn { attrs, sig, default, .. }) => {

@@ -79,7 +79,8 @@ pub(super) fn with_gates(outer: &[String], attributes: &[Attribute]) -> Vec<Stri
     gates
 }
 
-/// Returns the items in the call of a macro such as `pin_project!`. Returns any other item unchanged.
+/// Returns the items that are written inside a call of a macro such as `pin_project!`. Returns any other item
+/// unchanged.
 fn written_out(item: Item) -> Vec<Item> {
     if let Item::Macro(call) = &item
         && call.ident.is_none()

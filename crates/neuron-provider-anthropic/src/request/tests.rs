@@ -166,8 +166,8 @@ fn tool_results_are_mapped() {
     );
 }
 
-/// An MCP server may return any type of resource. Regression test. Audio, archives and images of unusual types were
-/// lost, or made every later request of a conversation fail.
+/// Audio and resources in tool results must be sent as blocks that the API accepts, or described by text. Regression
+/// test. Archives and images of unusual types were lost, or made every later request of a conversation fail.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let check = |content, is_error, expected: Value| {
@@ -906,7 +906,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a conversation that the API accepts, and the positions at which it may be cut.
+/// Generates a conversation that the API accepts, and the numbers of leading messages that are a valid conversation by
+/// themselves.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -958,7 +959,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// Prompt caches require that a longer conversation begins with the same bytes.
+    /// The body of a longer conversation must begin with the bytes of a shorter one, because prompt caches need this.
     #[test]
     fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),

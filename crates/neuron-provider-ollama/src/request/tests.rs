@@ -353,7 +353,8 @@ fn raw_json_is_unchanged_and_foreign_blocks_portable() {
     );
 }
 
-/// Ollama rejects a tool name that is not a text with status 400, in every later request of the conversation.
+/// If the name of a tool call is not a text, Ollama rejects every later request of the conversation with status 400.
+/// The call must therefore be omitted.
 #[test]
 fn invalid_calls_are_omitted_and_unknown_types_sent_back() {
     let unknown = json!({"id": "c1", "type": "custom", "custom": {"name": "look"}});
@@ -635,7 +636,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a conversation, and the positions at which it may be cut.
+/// Generates a conversation, and the numbers of leading messages that are a valid conversation by themselves.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -680,7 +681,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// Prompt caches require that a longer conversation begins with the same bytes.
+    /// The body of a longer conversation must begin with the bytes of a shorter one, because prompt caches need this.
     #[test]
     fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),

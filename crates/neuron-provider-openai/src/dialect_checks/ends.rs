@@ -41,7 +41,8 @@ fn stream_truncated_before_usage_is_an_error() {
     }
 }
 
-/// Perplexity sends no `[DONE]` (recorded streams), and older servers send no usage.
+/// A stream must be complete without `[DONE]`, which Perplexity omits in recorded streams. It must also be complete
+/// without the usage, which older servers omit.
 #[test]
 fn stream_without_done_or_usage_is_complete() {
     let answer = [chunk(json!({"content": "a"})), last_chunk("stop")];

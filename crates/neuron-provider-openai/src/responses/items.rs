@@ -257,7 +257,7 @@ impl OpenItems {
     }
 }
 
-/// An item that is complete.
+/// An item of a streamed response whose complete JSON has arrived.
 #[derive(Debug)]
 pub(crate) struct DoneItem {
     pub(crate) order: Order,

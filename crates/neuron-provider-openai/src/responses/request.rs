@@ -231,7 +231,7 @@ struct InputMessage<C> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    /// A raw block in the format of the API, sent unchanged.
+    /// The JSON of a [`ContentBlock::Raw`] in the format of the API, sent unchanged.
     Own(&'a Value),
     Repaired(RepairedCall<'a>),
     Text {
@@ -476,8 +476,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Converts a block of a user message to a content part. Returns `None` for a block that is sent elsewhere or not at
-/// all.
+/// Converts a block of a user message to a content part. Returns `None` for a block that is not a part of the content,
+/// such as a tool result, and for an empty text.
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
     if let Some(own) = message::own_part(block, PROVIDER, &PARTS) {
         return Some(Part::Own(own));
