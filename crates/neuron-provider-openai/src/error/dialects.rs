@@ -270,7 +270,7 @@ fn context_overflow_is_recognised_in_plain_text() {
 }
 
 /// Tests errors whose messages resemble messages about an exceeded context window. These errors need another class,
-/// because a shorter conversation would not help, or because a retry would.
+/// because a shorter conversation would not help, or because a retry would help.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";

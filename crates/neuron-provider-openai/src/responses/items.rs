@@ -277,8 +277,8 @@ impl DoneItem {
     }
 
     /// Returns `true` if `item` repeats this item. Both must have the same content, ids and output index, and at least
-    /// one id or the index must be known. The field `call_id` of the content may differ, because it may have been
-    /// generated here, and so may `status`.
+    /// one id or the index must be known. The fields `call_id` and `status` of the content may differ, because this
+    /// crate may have generated the `call_id`, and the status may change.
     pub(crate) fn repeats(&self, output_index: Option<usize>, item: &Value) -> bool {
         let content = |item: &Value| {
             let mut item = item.clone();
