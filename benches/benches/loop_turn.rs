@@ -1,4 +1,4 @@
-//! Measures a turn of the loop after 10, 100 and 1,000 turns of history, compared with a hand-written loop.
+//! Measures a turn of the agent loop after 10, 100 and 1,000 turns of history, compared with a hand-written loop.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const HISTORIES: [usize; 3] = [10, 100, 1000];
 /// A function that runs a number of turns and returns the cost of each.
 type Run = fn(usize) -> Vec<Cost>;
 
-/// Returns the sum of `iterations` median times of a turn after `history` turns.
+/// Measures the median time of a turn after `history` turns, `iterations` times. Returns the sum of the medians.
 fn measure(iterations: u64, history: usize, run: impl Fn(usize) -> Vec<Cost>) -> Duration {
     (0..iterations)
         .map(|_| {

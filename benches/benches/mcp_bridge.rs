@@ -4,7 +4,7 @@ use neuron_benches::bridge::{Bridge, Sdk};
 use neuron_benches::comparison::{Comparison, Options};
 
 const ROUNDS: usize = 101;
-/// Number of calls in a round.
+/// Number of calls in a round. A round is one measured repetition.
 const CALLS: u32 = 200;
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

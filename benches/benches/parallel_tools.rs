@@ -1,4 +1,5 @@
-//! Measures a turn of the loop with 1 and with 16 concurrent tools, compared with the same futures joined by hand.
+//! Measures a turn of the agent loop with 1 and with 16 concurrent tools, compared with the same futures joined by
+//! hand.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use neuron_benches::turn::Cost;
 
 const ROUNDS: usize = 51;
 
-/// Number of turns in a round.
+/// Number of turns in a round. A round is one measured repetition.
 const TURNS: usize = 200;
 
 fn main() {

@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Measures a storage and its floor (a plain insert), and prints the result as a line of the table.
+/// Measures a storage and its floor (a plain insert) `rounds` times, and prints the result as a line of the table.
 fn compare<S: VersionedSessionStorage>(
     name: &str,
     runtime: &Runtime,

@@ -1,5 +1,5 @@
-//! Measures a turn of the loop with `OtelHook`, compared with a turn without a hook. The cases are the configurations
-//! of [`Listening`].
+//! Measures a turn of the agent loop with `OtelHook`, compared with a turn without a hook. The cases are the
+//! configurations of [`Listening`].
 
 use neuron_benches::comparison::{Options, median};
 use neuron_benches::telemetry::Listening;

@@ -7,7 +7,7 @@ use neuron_types::ToolContext;
 
 const ROUNDS: usize = 101;
 
-/// Number of calls in a round.
+/// Number of calls in a round. A round is one measured repetition.
 const CALLS: usize = 10_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! A plain client of Anthropic's API, which is a floor for agents and providers.
+//! A plain client of Anthropic's API. The benchmarks compare agents and providers with its costs.
 
 use bytes::Bytes;
 use http::uri::InvalidUri;

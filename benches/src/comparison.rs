@@ -1,21 +1,23 @@
-//! Measures the library and its floor alternately, so that other load on the machine affects both. The floor is the
+//! Measures neuron's code and its floor alternately, so that other load on the machine affects both. The floor is the
 //! same work in minimal hand-written code.
 
 use std::time::{Duration, Instant};
 
-/// The median times of the library and its floor, which is the same work in minimal hand-written code.
+/// The median times of neuron's code and its floor, which is the same work in minimal hand-written code.
 #[derive(Debug, Clone, Copy)]
 pub struct Comparison {
-    /// Median time of the library.
+    /// Median time of neuron's code.
     pub library: Duration,
-    /// Median time of the floor.
+    /// Median time of the floor, the same work in hand-written code.
     pub floor: Duration,
-    /// Median of the ratios of all rounds. The ratio of a round is the library's time divided by the floor's time.
+    /// Median of the ratios of all rounds. The ratio of a round is the time of neuron's code divided by the time of the
+    /// floor, which is hand-written code.
     pub ratio: f64,
 }
 
 impl Comparison {
-    /// Runs `library` and `floor` alternately, `rounds` times each, and measures their times.
+    /// Runs neuron's code `library` and the hand-written code `floor` alternately, `rounds` times each, and measures
+    /// their times.
     pub fn of<T>(rounds: usize, library: impl Fn() -> T, floor: impl Fn() -> T) -> Self {
         Self::of_times(rounds, || time(&library), || time(&floor))
     }

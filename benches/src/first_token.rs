@@ -24,7 +24,7 @@ const ANSWER: &str = "A sound that comes back. ";
 #[derive(Debug)]
 pub struct Server {
     server: AnthropicServer,
-    /// Ends the thread when it is dropped.
+    /// Dropping this sender ends the thread of the server.
     _end: tokio::sync::oneshot::Sender<()>,
 }
 
@@ -53,7 +53,7 @@ impl Server {
     }
 }
 
-/// An agent that streams a run.
+/// An agent whose runs are streamed, to measure the time until the first text.
 #[derive(Debug)]
 pub struct AgentSide {
     agent: Agent,

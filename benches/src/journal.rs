@@ -35,11 +35,11 @@ impl Parrot {
         })
     }
 
-    /// Returns the bytes that the journal stores for a response.
+    /// Returns the bytes of the journal record for a response of this model.
     ///
     /// # Errors
     ///
-    /// Returns an error if the record cannot be encoded. The record of a response always can.
+    /// Returns an error if the record cannot be encoded as JSON, which never happens for a response.
     pub fn record(&self) -> Result<Vec<u8>, DurableError> {
         StepRecord::of_llm(Ok(self.0.clone()), Utc::now()).to_json()
     }
@@ -67,7 +67,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Opens a run in a new database in `folder`.
+    /// Opens a durable run of the model `parrot` in a new SQLite database in `folder`.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::ALLOCATOR;
 use crate::turn::Echo;
 
-/// The measured numbers of layers.
+/// The numbers of middleware layers that the benchmark measures.
 pub const LAYERS: [usize; 4] = [0, 1, 5, 10];
 
 /// Middleware that only calls the next layer, written as a user would write it.
@@ -42,7 +42,7 @@ pub fn call() -> ToolCall {
     ToolCall { id: "call".into(), name: "echo".into(), input: Value::Null }
 }
 
-/// Calls the tool `times` times through the registry, as the loop does.
+/// Calls the tool `times` times through the registry and its middleware, as the agent loop does.
 ///
 /// # Errors
 ///

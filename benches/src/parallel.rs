@@ -1,4 +1,4 @@
-//! Runs turns with concurrent tools, in the loop and in hand-written code.
+//! Runs turns with concurrent tools, in the agent loop and in hand-written code.
 
 use std::future::poll_fn;
 use std::sync::Arc;

@@ -19,7 +19,7 @@ use neuron_types::{
 /// Number of text deltas in a response.
 pub const PIECES: usize = 10_000;
 
-/// A stream in a vendor's format, with two functions that decode the stream.
+/// A stream in a vendor's format, with the provider's decoder and a hand-written decoder.
 #[derive(Debug)]
 pub struct Vendor {
     /// Name of the API.
@@ -93,7 +93,7 @@ fn answer() -> CompletionResponse {
 /// An iterator over bytes in chunks of a fixed size, like the reads of a connection.
 ///
 /// Unlike the bytes of a connection, the chunks are not reference-counted. With chunks of one byte, counting would take
-/// longer than decoding, and would hide the difference between the library and the floor.
+/// longer than decoding, and would hide the difference between the library and the hand-written decoder.
 #[derive(Debug, Clone)]
 pub struct Chunks {
     rest: &'static [u8],

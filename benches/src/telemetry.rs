@@ -1,4 +1,4 @@
-//! Runs turns of the loop with several configurations of telemetry.
+//! Runs turns of the agent loop with several configurations of telemetry.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A turn of the loop after many other turns, with its model, its tools and its cost.
+//! Measures a turn of an agent after many other turns. Contains the model, the tools and the cost of the turn.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -250,7 +250,8 @@ pub fn run_watched(
     run_with(turns, strategy, true, hook)
 }
 
-/// Runs an agent with whole responses. [`ToolCaller::waits`] describes `waits`.
+/// Runs an agent for `turns` turns without streaming, and returns the cost of each turn. If `waits` is `true`, the
+/// model yields to the runtime before each response.
 fn run_with(
     turns: usize,
     strategy: impl ContextStrategy,

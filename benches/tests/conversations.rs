@@ -38,7 +38,7 @@ impl Provider for Greeter {
     }
 }
 
-/// A tool with ten parameters.
+/// A tool with ten parameters. The field is the name of the tool.
 struct Wide(String);
 
 impl ToolDyn for Wide {

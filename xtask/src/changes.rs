@@ -9,7 +9,7 @@ use crate::workspace::{self, Metadata};
 
 /// The files that differ from the commit `base`.
 pub(crate) struct Changes {
-    /// The hash of the commit.
+    /// The hash of the commit with which the files were compared.
     pub(crate) base: String,
     /// Paths of the changed and the untracked files, relative to the workspace's root.
     pub(crate) files: BTreeSet<String>,

@@ -1,12 +1,12 @@
 //! The command `cargo xtask faults`, which checks that the tests of the agent loop find deliberate faults in a copy of
 //! its source.
 //!
-//! The command puts one fault at a time into the copy. The model of the loop (`crates/neuron-loop/tests/model`), a test
-//! with random cases, must then fail. If the model does not cover the faulty code, the list of faults names another
-//! test that must fail.
+//! The command puts one fault at a time into the copy. The test `model` of the agent loop
+//! (`crates/neuron-loop/tests/model`), which runs random cases, must then fail. If this test does not cover the faulty
+//! code, the list of faults names another test that must fail.
 //!
 //! cargo-mutants generates a mutant for every function and cannot use a given list. The faults of our list are mistakes
-//! that a person would make, so they measure the quality of the model and not the coverage of lines.
+//! that a person would make, so they measure the quality of the test `model` and not the coverage of lines.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -15,18 +15,19 @@ use std::time::{Duration, Instant};
 
 use crate::{changes, process, workspace};
 
-/// Number of cases that the model tests for each fault. Most faults are found within 100 cases, and the last one within
-/// 19,000.
+/// Number of random cases that the test `model` of the agent loop runs for each fault. Most faults are found within 100
+/// cases, and the last one within 19,000.
 const CASES: &str = "20000";
 
-/// Time limit for the model on the source without a fault.
+/// Time limit for the test `model` on the source without a fault.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Minimum time limit for the model on the source with a fault. The time limit itself is ten times the duration without
-/// a fault. A longer run counts as an endless loop.
+/// Minimum time limit for a test on the source with a fault. The time limit itself is ten times the duration of the
+/// test `model` without a fault. A longer run counts as an endless loop.
 const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
 
-/// Maximum number of faults in a sample that are in changed code. Of all other faults, the sample contains every 16th.
+/// Maximum number of faults that a sample contains for changed code. It is also the step for all other faults, of which
+/// the sample contains every 16th.
 const SAMPLE: usize = 16;
 
 const LOOP: &str = "crates/neuron-loop/src/";
@@ -35,7 +36,7 @@ const MODEL: &str = "crates/neuron-loop/tests/model/";
 
 const LIST: &str = "crates/neuron-loop/tests/model/faults.txt";
 
-/// The faults of the list that a run of the command tries.
+/// Selects the faults in the list `faults.txt` that a run of `cargo xtask faults` tries.
 #[derive(Clone, Copy)]
 pub(crate) enum Selection<'a> {
     All,
@@ -45,7 +46,8 @@ pub(crate) enum Selection<'a> {
     Sample,
 }
 
-/// Tries the selected faults. Returns an error if no test fails for one of them.
+/// Puts each selected fault into a copy of the source, and runs the test that must then fail. Returns an error if this
+/// test succeeds for any of the faults.
 pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     let list = read(&process::root().join(LIST))?;
     let faults = select(parse(&list)?, selection)?;
@@ -81,14 +83,15 @@ pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     }
 }
 
-/// An entry of the list of faults.
+/// A deliberate fault, parsed from an entry of the list `faults.txt`.
 #[derive(Debug)]
 struct Fault<'a> {
     /// The whole entry of the fault in the list.
     block: &'a str,
     name: &'a str,
     file: &'a str,
-    /// Name of the test in `tests/it` that must fail. `None` if the model must fail.
+    /// Name of the test in `tests/it` that must fail because of the fault. `None` means that the test `model` must
+    /// fail.
     test: Option<&'a str>,
     find: String,
     replace: String,
@@ -175,12 +178,13 @@ impl Fault<'_> {
 }
 
 enum Verdict {
-    /// The test failed. The field is the first line of its report.
+    /// The test failed or did not end, so it found the fault. The text is a line of its output, the name of the test,
+    /// or a short reason.
     Found(String),
     Missed,
 }
 
-/// A copy of the workspace, with its own target folder.
+/// A copy of the workspace with its own target folder. The faults are put into this copy.
 struct Copy {
     folder: PathBuf,
     /// The locked file. Without the lock, two processes could put their faults into the same files.
@@ -229,7 +233,7 @@ impl Copy {
         Ok(())
     }
 
-    /// Builds and runs a test of `tests/it` in the copy. If `test` is `None`, runs the model.
+    /// Builds and runs a test of `tests/it` in the copy. If `test` is `None`, runs the test `model`.
     fn try_test(&self, test: Option<&str>, limit: Duration) -> Result<Verdict, String> {
         let mut program = process::program(self.build(test.map_or("model", |_| "it"))?);
         program.env("MODEL_CASES", CASES).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
@@ -247,7 +251,7 @@ impl Copy {
         }
     }
 
-    /// Builds the test target `tests` of the loop, and returns the path of the test program.
+    /// Builds the test target `tests` of the crate `neuron-loop`, and returns the path of the test program.
     fn build(&self, tests: &str) -> Result<PathBuf, String> {
         let mut command =
             process::cargo(["test", "--quiet", "--offline", "--package", "neuron-loop"]);

@@ -158,7 +158,8 @@ fn libraries() -> Result<Vec<String>, String> {
     Ok(libraries)
 }
 
-/// Returns the libraries that changed since the default base, and every eighth of the other libraries.
+/// Returns the libraries that the changes since the default commit of [`changes::since`] affect, and every eighth of
+/// the other libraries.
 fn sample_of_libraries() -> Result<Vec<String>, String> {
     let changed = changes::packages(&changes::since(None)?.files, &workspace::members()?);
     let is_chosen = |(place, name): &(usize, String)| match &changed {
@@ -168,7 +169,7 @@ fn sample_of_libraries() -> Result<Vec<String>, String> {
     Ok((1..).zip(libraries()?).filter(is_chosen).map(|(_, name)| name).collect())
 }
 
-/// Tests the loop's model with a million cases. Every day tests other cases.
+/// Runs the randomised test `model` of the agent loop with a million cases. Every day runs other cases.
 fn model() -> Result<(), String> {
     let mut command = process::cargo(["test", "--release", "--package", "neuron-loop"]);
     command.args(["--test", "model"]);

@@ -1,5 +1,5 @@
-//! The step `wasm`, which type-checks the packages that must compile for wasm32. If the target is not installed,
-//! `debian` provides a compiler with the sources of the standard library.
+//! The step `wasm`, which type-checks the packages that must compile for wasm32. If the target is not installed, the
+//! module `debian` provides a compiler with the sources of the standard library.
 
 mod debian;
 

@@ -89,7 +89,7 @@ pub fn script(agents: usize, others: usize) -> impl Iterator<Item = Reply> {
     calls.chain(std::iter::repeat_with(|| Reply::text(ANSWER)).take(others + agents))
 }
 
-/// The values that all clients of a case share.
+/// The values that all clients of a measured case share. A case is a kind of client, with or without streaming.
 #[derive(Debug)]
 pub struct Clients {
     case: Case,
@@ -176,7 +176,8 @@ impl Bare {
     }
 }
 
-/// Runs a hand-written loop that supports only this conversation.
+/// Runs the conversation of the benchmark with the provider, in a hand-written loop that supports only this
+/// conversation.
 async fn by_hand(provider: Anthropic, streamed: bool) -> Result<(), Failure> {
     let mut request = question();
     loop {

@@ -12,13 +12,13 @@ use super::usage;
 pub struct Measured {
     /// Runs per second, from the start of the first run to the end of the last one.
     pub runs_a_second: f64,
-    /// User and system CPU time, in milliseconds.
+    /// User and system CPU time per run of an agent, in milliseconds.
     pub cpu_ms: f64,
-    /// Peak memory of the process minus its peak before the measurement, in bytes.
+    /// Peak memory of the process minus its peak before the measurement, in bytes per run of an agent.
     pub peak_bytes: f64,
-    /// Heap memory while all clients wait for their first response, in bytes.
+    /// Heap memory while all clients wait for their first response, in bytes per run of an agent.
     pub heap_bytes: f64,
-    /// Number of allocations. A reallocation is not counted.
+    /// Number of allocations per run of an agent. A reallocation is not counted.
     pub allocations: f64,
 }
 

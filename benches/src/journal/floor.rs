@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A file to which entries are appended. It has no runs, no steps and no checksums.
+/// A plain file to which entries are appended, for comparison with the journal. The file has no runs, no steps and no
+/// checksums.
 #[derive(Debug)]
 pub struct Floor {
     file: File,

@@ -25,7 +25,7 @@ pub async fn storage(
     PostgresSessionStorage::builder().schema(schema).connect(&server.url("postgres")).await
 }
 
-/// A connection to a database with one table of texts.
+/// A connection to a database with one table of texts, for the plain inserts with which the storage is compared.
 #[derive(Debug)]
 pub struct Floor {
     client: Client,

@@ -11,7 +11,7 @@ use crate::request::{PROVIDER, SUMMARIZE};
 /// Name of the beta feature for automatic compaction of long conversations, and for compaction blocks.
 const COMPACTION: &str = "compact-2026-01-12";
 
-/// Name of the beta feature for compaction that a request asks for.
+/// Name of the beta feature for an immediate compaction, which a request starts with its field `compaction`.
 const COMPACTION_NOW: &str = "compact-2026-09-04";
 
 /// Name of the beta feature for a fallback to another model if the first model declines, and for fallback blocks.

@@ -8,7 +8,7 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// A raw block of an earlier response, serialised for the next request.
+/// A [`ContentBlock::Raw`] of an earlier response, serialised for the next request.
 pub(crate) struct Echo<'a> {
     json: &'a Value,
     /// Set if the block is a tool call whose `input` is not an object. The arguments are then serialised as an object,
@@ -17,7 +17,7 @@ pub(crate) struct Echo<'a> {
 }
 
 impl<'a> Echo<'a> {
-    /// Wraps the raw block `block`, whose JSON is `json`.
+    /// Wraps the [`ContentBlock::Raw`] `block`, whose JSON is `json`.
     pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Self {
         let call = block.as_tool_use().filter(|_| !json.get("input").is_some_and(Value::is_object));
         Self { json, input: call.map(|call| ObjectInput(call.input)) }

@@ -60,13 +60,13 @@ fn is_abandoned(block: &ContentBlock, answered: &HashSet<String>) -> bool {
     }
 }
 
-/// Returns the type of a raw block of this API, or `None` for any other block.
+/// Returns the field `type` of a [`ContentBlock::Raw`] of this API, or `None` for any other block.
 fn kind(block: &ContentBlock) -> Option<&str> {
     text(block, "type")
 }
 
-/// Returns the text of the field `key` in a raw block of this API. Returns `None` for any other block, and if the field
-/// is missing or is not a text.
+/// Returns the text of the field `key` in a [`ContentBlock::Raw`] of this API. Returns `None` for any other block, and
+/// if the field is missing or is not a text.
 fn text<'b>(block: &'b ContentBlock, key: &str) -> Option<&'b str> {
     match block {
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => json.get(key)?.as_str(),

@@ -21,7 +21,7 @@ pub(crate) struct Ids<'a> {
     sent: HashSet<Cow<'a, str>>,
     /// Replacements of ids that are invalid or that an earlier call has.
     renamed: HashMap<&'a str, String>,
-    /// Last number that was appended to a repeated id.
+    /// Last number that was appended to each repeated id, by id.
     numbers: HashMap<Cow<'a, str>, usize>,
 }
 

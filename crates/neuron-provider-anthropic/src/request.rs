@@ -1,7 +1,8 @@
 //! Serialisation of requests.
 //!
-//! Equal requests are serialised to equal bytes. `messages` is the last field. Unless a compaction came between, the
-//! body of each turn therefore begins with the same bytes as the body of the previous turn. Prompt caches need this.
+//! Equal requests are serialised to equal bytes. `messages` is the last field. Unless the conversation was compacted
+//! meanwhile, the body of each turn therefore begins with the same bytes as the body of the previous turn. Prompt
+//! caches need this.
 
 use std::borrow::Cow;
 use std::ops::Not;

@@ -148,7 +148,7 @@ fn is_unknown(data: &[u8]) -> bool {
 /// A decoder of one streamed response. Collects the response while it emits events.
 #[derive(Default)]
 pub(crate) struct MessageDecoder {
-    /// Set after `message_start`.
+    /// Set to `true` when the event `message_start` has arrived.
     begun: bool,
     head: MessageHead,
     ids: ResponseIds,

@@ -173,8 +173,8 @@ mod tests {
         assert_eq!((error.kind(), error.to_string().as_str()), ("Other", expected));
     }
 
-    /// Regression test. The server's error was reported as an invalid response, without the command that pulls the
-    /// model.
+    /// An error that the server sends instead of vectors must keep its class and its text. Regression test. The error
+    /// was reported as an invalid response, without the command that pulls the model.
     #[test]
     fn error_in_place_of_vectors_keeps_its_class() {
         let body = br#"{"error":"model 'm' not found"}"#;

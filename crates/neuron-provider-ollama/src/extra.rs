@@ -27,7 +27,8 @@ pub(crate) const CHAT_FIELDS: [&str; 13] = [
 ];
 
 /// Names of the top-level fields of an embedding request, from the server's type `EmbedRequest`. Also contains
-/// `stream`. It therefore stays at the top level of `extra`, where [`write_json`](neuron_http::write_json) rejects it.
+/// `stream`, so that [`with_options`] leaves it at the top level of `extra`. There,
+/// [`write_json`](neuron_http::write_json) rejects `stream`.
 pub(crate) const EMBED_FIELDS: [&str; 7] =
     ["model", "input", "keep_alive", "truncate", "dimensions", "options", "stream"];
 

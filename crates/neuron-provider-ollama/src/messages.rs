@@ -234,7 +234,7 @@ pub(crate) fn portable_block(block: &ContentBlock) -> Option<&ContentBlock> {
     }
 }
 
-/// Returns the JSON of a raw block of this provider, or `None` for any other block.
+/// Returns the JSON of a [`ContentBlock::Raw`] of this provider, or `None` for any other block.
 fn own_json(block: &ContentBlock) -> Option<&Value> {
     match block {
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => Some(json),
@@ -242,8 +242,8 @@ fn own_json(block: &ContentBlock) -> Option<&Value> {
     }
 }
 
-/// Returns `true` if the JSON of a raw block contains the unknown fields of a message. Returns `false` if the JSON is a
-/// tool call.
+/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains the unknown fields of a message. Returns `false` if
+/// the JSON is a tool call.
 fn is_message(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message")
 }

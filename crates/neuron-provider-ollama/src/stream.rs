@@ -89,7 +89,8 @@ struct DeltaLine {
     message: DeltaMessage,
     #[serde(default)]
     done: bool,
-    /// Unit fields accept only `null`. A line with another value is deserialised as a [`WireLine`].
+    /// The type `()` accepts only a missing field or `null`. A line with any other `error` is deserialised as a
+    /// [`WireLine`] instead.
     #[serde(default, rename = "error")]
     _error: (),
     #[serde(default, rename = "logprobs")]

@@ -185,7 +185,8 @@ mod tests {
         assert_eq!(serde_json::to_value(&parameters).unwrap(), expected);
     }
 
-    /// Regression test. The server dropped `$ref`, so models did not receive the schema of nested arguments.
+    /// Each `$ref` in a schema must be replaced with its definition. Regression test. The server drops `$ref`, so
+    /// models did not receive the schema of nested arguments.
     #[test]
     fn references_are_replaced_with_definitions() {
         let address = json!({"type": "object", "properties": {"city": {"type": "string"}}});

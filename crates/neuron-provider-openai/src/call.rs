@@ -208,8 +208,8 @@ pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) 
     }
 }
 
-/// Returns the seed of [`generate_id`]. This is the id of the response or, if the id is empty, the time of its
-/// creation.
+/// Returns the argument `seed` of [`generate_id`], which identifies a response. It is the id of the response or, if the
+/// id is empty, the time of its creation.
 pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
     match created {
         Some(created) if id.is_empty() && created > 0 => created.to_string().into(),

@@ -31,7 +31,7 @@ pub const DEFAULT_EMBEDDING_MODEL: &str = TEXT_EMBEDDING_3_SMALL;
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com";
 
-/// Version of OpenAI's API. It stands between the base URL and the path of each request.
+/// Version of OpenAI's API, which is inserted between the base URL and the path of each request.
 const VERSION: &str = "v1/";
 
 const ORGANIZATION: HeaderName = HeaderName::from_static("openai-organization");

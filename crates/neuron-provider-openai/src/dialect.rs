@@ -172,8 +172,8 @@ impl Default for Vendor {
 }
 
 impl Vendor {
-    /// Replaces the provider `openai` of each raw block in `message` with this vendor's name. The block is then sent
-    /// back only to this vendor.
+    /// Replaces the provider `openai` of each [`ContentBlock::Raw`] in `message` with this vendor's name. The block is
+    /// then sent back only to this vendor.
     pub(crate) fn sign(self, message: &mut Message) {
         if self.0 == PROVIDER {
             return;

@@ -108,9 +108,9 @@ fn with(mut call: Value, key: &str, value: Value) -> Value {
     call
 }
 
-/// Snowflake Cortex adds stubs, which are fields with empty values, to every message and every call (recorded
-/// responses). Regression test. A plain response became a call without a name, and a call lost its name and its
-/// arguments.
+/// Stubs, which are fields with empty values, must be ignored. Recorded responses of Snowflake Cortex contain them in
+/// every message and every call. Regression test. A plain response became a call without a name, and a call lost its
+/// name and its arguments.
 #[test]
 fn stub_is_ignored_and_does_not_hide_a_call() {
     let stubs = |mut message: Value| {
@@ -207,7 +207,8 @@ fn custom_call_keeps_unknown_fields_and_generated_id() {
     assert_eq!(sent(vec![expected]), json!({"role": "assistant", "tool_calls": [own]}));
 }
 
-/// The call has an invalid name and truncated arguments.
+/// A call with unknown fields must be sent back with a valid name and with a JSON object as arguments, like any other
+/// call.
 #[test]
 fn call_with_unknown_fields_is_sanitized_like_other_calls() {
     let own = with(function("x", "functions.look", "{\"a\":"), "new", json!(1));
@@ -277,7 +278,8 @@ fn message_with_its_own_type_is_parsed() {
     assert_eq!(sent(vec![text("a"), kept]), expected);
 }
 
-/// Regression test. A request of the Responses API contained the raw call as an item.
+/// A call with unknown fields of Chat Completions must become a plain call in the Responses API. Regression test. The
+/// raw call was sent as an item.
 #[test]
 fn responses_api_receives_call_with_unknown_fields_as_plain_call() {
     let own = with(function("x", "look", "{}"), "extra_content", json!({"a": 1}));
@@ -486,7 +488,8 @@ fn content_parts_are_parsed() {
     );
 }
 
-/// Regression test. The citations in Databricks' content parts were lost.
+/// Unknown fields of content parts, such as Databricks' citations, must be kept. Regression test. The citations were
+/// lost.
 #[test]
 fn unknown_fields_of_parts_are_kept() {
     let cited = json!({"type": "text", "text": "a", "citations": [{"url": "u"}]});
@@ -494,7 +497,8 @@ fn unknown_fields_of_parts_are_kept() {
     check(json!({"content": [cited]}), &[json!({"content": [cited]})], &[text("a"), kept]);
 }
 
-/// Regression test. A call with both `arguments` and `input` was ignored in a response, and made a stream fail.
+/// A call with both `arguments` and `input` must be accepted. Regression test. The call was ignored in a response, and
+/// made a stream fail.
 #[test]
 fn arguments_in_two_fields_are_accepted() {
     let mut sent = function("c", "look", "{\"a\":1}");

@@ -118,7 +118,8 @@ impl<'a> DataUrl<'a> {
 /// File name of each document. The API requires a name, but documents have none.
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
-/// Converts a block to a content part. Returns `None` for a block that is sent elsewhere or not at all.
+/// Converts a block to a content part. Returns `None` for a block that is not a part of the content, such as a tool
+/// result, and for an empty text.
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
     if let Some(own) = own_part(block, PROVIDER, &["text", "image_url", "input_audio", "file"]) {
         return Some(Part::Own(own));
@@ -135,7 +136,8 @@ fn part(block: &ContentBlock) -> Option<Part<'_>> {
     }
 }
 
-/// Returns the JSON of a raw block of `vendor` if its `type` is listed in `types`. Returns `None` for any other block.
+/// Returns the JSON of a [`ContentBlock::Raw`] of `vendor` if its `type` is listed in `types`. Returns `None` for any
+/// other block.
 pub(crate) fn own_part<'a>(
     block: &'a ContentBlock,
     vendor: &str,
@@ -377,8 +379,8 @@ impl Serialize for Calls<'_> {
     }
 }
 
-/// Returns the name of a called tool, with `_` in place of each character that the API rejects. Returns the name of an
-/// existing tool unchanged.
+/// Returns the name of a called tool, with `_` in place of each character that the API rejects. A long name is
+/// truncated, and an empty name becomes `unnamed`. Returns the name of an existing tool unchanged.
 ///
 /// Models sometimes call tools that do not exist, with invalid names such as `functions.look`. The API would then
 /// reject every later request of the conversation.

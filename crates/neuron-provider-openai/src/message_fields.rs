@@ -59,19 +59,19 @@ pub(crate) fn own_fields<'a>(
     }
 }
 
-/// Returns `true` if the JSON of a raw block contains unknown fields of a message or a tool call of Chat Completions.
-/// The Responses API does not accept such JSON as an item.
+/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains unknown fields of a message or a tool call of Chat
+/// Completions. The Responses API does not accept such JSON as an item.
 pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
     is_message_fields(fields) || is_call(fields)
 }
 
-/// Returns `true` if the JSON of a raw block contains unknown fields of a message. Items of the Responses API may have
-/// the type `message` too, but they always have `content`.
+/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains unknown fields of a message. Items of the Responses
+/// API may have the type `message` too, but they always have `content`.
 fn is_message_fields(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
 }
 
-/// Returns a raw block with the unknown fields of a message, or `None` if all fields are empty.
+/// Returns a [`ContentBlock::Raw`] with the unknown fields of a message, or `None` if all fields are empty.
 pub(crate) fn block(fields: Map<String, Value>) -> Option<ContentBlock> {
     // The type `message` marks the block, so a field `type` of the server is dropped.
     let is_kept = |key: &str, value: &Value| key != "type" && !lenient::is_blank(value);

@@ -152,7 +152,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a valid conversation, and the positions at which it may be cut.
+/// Generates a valid conversation, and the numbers of leading messages that are a valid conversation by themselves.
 pub(crate) fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];

@@ -130,7 +130,8 @@ fn is_refusal(block: &ContentBlock) -> bool {
         .is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
 }
 
-/// Converts the fields of a response's message. `seed` is used for the ids of calls without an id.
+/// Converts the fields of a response's message. `seed` identifies the response, and becomes a part of the ids that are
+/// generated for calls without an id.
 fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     let mut parts = Parts::default();
     for key in REASONING {
@@ -165,7 +166,8 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     parts.into_message()
 }
 
-/// Sets the id of each call that has no id. The new ids differ from all other ids in `calls`.
+/// Sets the id of each call that has no id. The new ids contain `seed`, which identifies the response, and differ from
+/// all other ids in `calls`.
 fn generate_missing_ids(calls: &mut [CallFields], seed: &str) {
     if calls.iter().all(|call| !call.id.is_empty()) {
         return;

@@ -37,7 +37,7 @@ pub(crate) struct WireUsage {
     prompt_cache_hit_tokens: Option<usize>,
     /// Cost in US dollars. OpenRouter sends a number, and Perplexity sends an object with `total_cost`.
     cost: Value,
-    /// xAI's cost, in [`TICKS`].
+    /// xAI's cost in ticks. A US dollar has [`TICKS`] ticks.
     #[serde(deserialize_with = "lenient::or_default")]
     cost_in_usd_ticks: Option<f64>,
     /// OpenRouter's number of uses of each server tool.

@@ -22,7 +22,8 @@ pub trait ToolResult {
     type Output;
     /// The type inside `Err`.
     type Error;
-    /// Converts to the `Result` behind a type alias.
+    /// Returns `self` as a plain `Result`, so that the generated code can use a return type that is an alias of a
+    /// `Result`.
     fn into_result(self) -> Result<Self::Output, Self::Error>;
 }
 

@@ -35,11 +35,11 @@ pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
 ///
 /// The middleware of the other registry therefore recognises the tool.
 pub(crate) struct Merged {
-    /// Name with the prefix.
+    /// Name of the tool in this registry, which is the prefix followed by the original name.
     name: String,
     /// The definition in the other registry, with the original name.
     original: Arc<ToolDefinition>,
-    /// The other registry.
+    /// The registry from which the tool comes, and through which it is called.
     registry: Arc<ToolRegistry>,
 }
 

@@ -153,12 +153,12 @@ pub(crate) struct Nested<'a> {
     /// Name of the agent's tool in the caller's registry. It differs from the original name after a merge with a
     /// prefix.
     pub(crate) name: &'a str,
-    /// The durable context.
+    /// The durable context that journals the steps of the agent.
     pub(crate) durability: Durability<'a>,
 }
 
 impl<'a> Next<'a> {
-    /// Creates the chain of a call, which is its middleware and the tool. The chain has no durable context.
+    /// Creates a value that runs all middleware of a call and then the tool, without a durable context.
     pub(crate) fn new(
         global: &'a [Arc<dyn ToolMiddleware>],
         own: &'a [Arc<dyn ToolMiddleware>],
@@ -168,7 +168,8 @@ impl<'a> Next<'a> {
         Self { global, own, sandbox, target, nested: None }
     }
 
-    /// Returns the chain with a durable context, which is used if the tool is an agent.
+    /// Replaces the durable context, which is used only if the tool is an agent. `None` means a call without
+    /// durability.
     pub(crate) fn nested(self, nested: Option<Nested<'a>>) -> Self {
         Self { nested, ..self }
     }
@@ -239,8 +240,8 @@ impl<'a> Next<'a> {
         self.global.is_empty() && self.own.is_empty()
     }
 
-    /// Runs the whole chain for a borrowed call. A panic becomes an error result for the model. The call is cloned only
-    /// if there is middleware.
+    /// Runs all middleware and then the tool for a borrowed call. A panic becomes an error result for the model. The
+    /// call is cloned only if there is middleware.
     pub(crate) async fn run_ref(
         self,
         call: ToolUseRef<'_>,
@@ -252,7 +253,7 @@ impl<'a> Next<'a> {
         }
     }
 
-    /// Runs the whole chain. A panic becomes an error result for the model.
+    /// Runs all middleware and then the tool. A panic becomes an error result for the model.
     pub(crate) async fn run_caught(
         self,
         call: &ToolCall,

@@ -209,7 +209,8 @@ impl MemoryOutputStore {
         handle
     }
 
-    /// Returns a part of a text. Returns `None` if no text has the handle, or if another session stored it.
+    /// Returns up to `characters` characters of a text, starting at the character `offset`. Returns `None` if no text
+    /// has the handle, or if another session stored it.
     fn piece(
         &self,
         handle: &str,

@@ -166,13 +166,14 @@ impl ToolRegistry {
         Self::default()
     }
 
-    /// Adds a tool. If a tool with the same name exists, it is replaced at its position, and a warning is logged.
+    /// Adds a tool. If a tool with the same name exists, the new tool replaces that tool at the same position, and a
+    /// warning is logged.
     pub fn register<T: Tool + 'static>(&mut self, tool: T) {
         self.register_dyn(Arc::new(tool));
     }
 
-    /// Adds a dynamic tool. If a tool with the same name exists, it is replaced at its position, and a warning is
-    /// logged.
+    /// Adds a dynamic tool. If a tool with the same name exists, the new tool replaces that tool at the same position,
+    /// and a warning is logged.
     ///
     /// A [foreign](ToolDyn::is_foreign) tool, such as a tool of an MCP server, does not replace another tool. If the
     /// name is taken, the foreign tool is not added, and an error is logged. For foreign tools, prefer
@@ -432,8 +433,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool cannot run if it only starts a program
-    /// and there is no sandbox, or if the sandbox refuses the tool.
+    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool that only starts a program cannot run
+    /// without a sandbox. Any tool cannot run if the sandbox refuses it.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
@@ -538,8 +539,8 @@ impl ToolRegistry {
         self.chain(&call.name, sandbox)?.nested(nested).run_caught(call, ctx).await
     }
 
-    /// Returns the chain of the middleware around a tool and the tool itself. Returns [`ToolError::NotFound`] if no
-    /// tool has this name.
+    /// Returns a [`Next`] that runs the middleware around a tool and then the tool. Returns [`ToolError::NotFound`] if
+    /// no tool has this name.
     fn chain<'a>(
         &'a self,
         name: &str,

@@ -54,7 +54,7 @@ use neuron_types::{ToolContext, WasmCompatSend};
 pub trait RunTool: Sized {
     /// The type of the result, serialised to JSON for the model.
     type Output;
-    /// The type of errors.
+    /// The type of the error that a failed call returns.
     type Error;
 
     /// Returns a key for the effect of the call. See [`Tool::effect_key`](neuron_types::Tool::effect_key). The default
@@ -63,7 +63,7 @@ pub trait RunTool: Sized {
         None
     }
 
-    /// Runs the tool with these arguments.
+    /// Runs the tool with the arguments in `self`.
     ///
     /// # Errors
     ///

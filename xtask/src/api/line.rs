@@ -1,8 +1,9 @@
-//! A line of a listing, with its sort key. The text does not depend on the formatting of the source.
+//! A line in the listing of a crate's public API, with its sort key. The text does not depend on the formatting of the
+//! source.
 
 use quote::ToTokens;
 
-/// A line of a listing. Lines are sorted by the segments of their path, then by their text.
+/// A line in the listing of a crate's public API. Lines are sorted by the segments of their path, then by their text.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
     segments: Vec<String>,
@@ -17,8 +18,8 @@ impl Line {
         Self { segments: path.split("::").map(str::to_owned).collect(), text: words.join(" ") }
     }
 
-    /// Creates the line of an `impl` block with this head. The line is sorted after the line of `owner` and before the
-    /// items of `owner`.
+    /// Creates the line of an `impl` block with the head `head`. The gates (`cfg` attributes) precede the text. The
+    /// line is sorted after the line of `owner` and before the items of `owner`.
     pub(super) fn of_impl(owner: &str, gates: &[String], head: impl ToTokens) -> Self {
         Self::new(&format!("{owner}:: impl"), gates, layout(head))
     }

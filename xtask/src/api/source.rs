@@ -23,7 +23,8 @@ pub(super) fn read(root: &Path, crate_name: &str) -> Result<Vec<SourceItem>, Str
     Ok(found)
 }
 
-/// Adds the items of a module and of its child modules to `found`. The files of the child modules are in `folder`.
+/// Adds the items of a module and of its child modules to `found`. `gates` are the `cfg` attributes of the module and
+/// of all modules around it. The files of the child modules are in `folder`.
 fn add(
     items: Vec<Item>,
     module: &str,
@@ -78,7 +79,8 @@ pub(super) fn with_gates(outer: &[String], attributes: &[Attribute]) -> Vec<Stri
     gates
 }
 
-/// Returns the items in the call of a macro such as `pin_project!`. Returns any other item unchanged.
+/// Returns the items that are written inside a call of a macro such as `pin_project!`. Returns any other item
+/// unchanged.
 fn written_out(item: Item) -> Vec<Item> {
     if let Item::Macro(call) = &item
         && call.ident.is_none()

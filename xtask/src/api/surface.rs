@@ -10,7 +10,7 @@ use super::items::{self, Declaration, spelled};
 use super::line::{self, Line};
 use super::source::{SourceItem, is_hidden, is_public, with_gates};
 
-/// Returns the lines of a crate's listing, sorted by path.
+/// Returns the lines of the listing of a crate's public API, sorted by path.
 pub(super) fn list(crate_name: &str, items: &[SourceItem]) -> Vec<String> {
     let names = Names::of(items);
     let mut lines = BTreeSet::new();
@@ -25,7 +25,8 @@ pub(super) fn list(crate_name: &str, items: &[SourceItem]) -> Vec<String> {
     lines.into_iter().map(|line| line.text).collect()
 }
 
-/// Returns the line of a macro with `#[macro_export]`, or `None` for every other macro.
+/// Returns the line of a macro with `#[macro_export]` in the listing of the public API. Returns `None` for every other
+/// macro.
 fn exported_macro(call: &ItemMacro, crate_name: &str, gates: &[String]) -> Option<Line> {
     let is_exported = call.attrs.iter().any(|attribute| attribute.path().is_ident("macro_export"));
     let name = call.ident.as_ref().filter(|_| is_exported && !is_hidden(&call.attrs))?;
@@ -58,8 +59,9 @@ impl Names {
         names
     }
 
-    /// Returns the lines of an `impl` block. A block has lines if its head contains a public type or trait of this
-    /// crate, and neither a private type nor a private trait.
+    /// Returns the lines of an `impl` block in the listing of the public API. A block has lines if its head contains a
+    /// public type or trait of this crate, and neither a private type nor a private trait. `gates` are the `cfg`
+    /// attributes of the modules around the block.
     fn implementation(&self, block: &ItemImpl, module: &str, gates: &[String]) -> Vec<Line> {
         if is_hidden(&block.attrs) {
             return Vec::new();
@@ -88,7 +90,8 @@ impl Names {
         owner.map_or(Vec::new(), |owner| items::implementation(block, owner, &ty, &gates))
     }
 
-    /// Returns the lines of a `pub use`, one per imported name.
+    /// Returns the lines of a `pub use` in the listing of the public API, one per imported name. `gates` are the `cfg`
+    /// attributes of the modules around it.
     fn re_exports(&self, import: &ItemUse, module: &str, gates: &[String]) -> Vec<Line> {
         if !is_public(&import.vis) || is_hidden(&import.attrs) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Checks the manifests of the packages for a registry.
+//! Checks that the manifests of our packages meet the requirements for publishing to a package registry.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Checks the commands in the README and the guide.
+//! Checks that the `cargo run` commands in the README and the guide run examples that exist.
 
 use super::assert_none;
 use crate::{process, workspace};

@@ -1,4 +1,4 @@
-//! Checks every source file and page of the workspace.
+//! Checks that no source file or page ignores a test or an example, and that source files begin with documentation.
 //!
 //! Clippy has lints for ignored tests, but they check neither examples in documentation nor tests that are ignored with
 //! a reason.

@@ -12,7 +12,7 @@ const PACKAGES: [(&str, usize); 6] = [
     ("neuron-testing", 55),
 ];
 
-/// Maximum number of crates for combinations of the features of `neuron`.
+/// Maximum number of crates in the dependency tree of `neuron`, for combinations of its features.
 const FEATURES: [(&str, usize); 12] = [
     ("anthropic", 82),
     // The default features.

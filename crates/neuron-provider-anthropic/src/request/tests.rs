@@ -166,8 +166,8 @@ fn tool_results_are_mapped() {
     );
 }
 
-/// An MCP server may return any type of resource. Regression test. Audio, archives and images of unusual types were
-/// lost, or made every later request of a conversation fail.
+/// Audio and resources in tool results must be sent as blocks that the API accepts, or described by text. Regression
+/// test. Archives and images of unusual types were lost, or made every later request of a conversation fail.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let check = |content, is_error, expected: Value| {
@@ -368,8 +368,8 @@ fn raw_blocks_that_the_api_rejects_are_repaired() {
     check_blocks(Role::Assistant, blocks, json!([{"type": "text", "text": "a"}]));
 }
 
-/// Regression test. The API rejected conversations that began with another vendor's model. The ids of the calls
-/// contained invalid characters, or the other server had restarted its numbering in every response.
+/// Call ids of another vendor must be replaced if they contain invalid characters or repeat in a later response.
+/// Regression test. The API rejected such conversations.
 #[test]
 fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     let asked = |blocks: Vec<ContentBlock>| Message { role: Role::Assistant, content: blocks };
@@ -422,7 +422,8 @@ fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     assert_eq!(check_request(&json, &[]), Ok(()));
 }
 
-/// Regression test. The images were sent as URLs, and the API tries to download every URL.
+/// An image in a `data:` URL must be sent as base64 data. Regression test. The image was sent as a URL, and the API
+/// tries to download every URL.
 #[test]
 fn images_in_data_urls_are_sent_as_base64() {
     let image = |url: &str| ContentBlock::Image { source: ImageSource::Url { url: url.into() } };
@@ -572,7 +573,8 @@ fn tool_choices_are_mapped() {
     }
 }
 
-/// Regression test. The tool choice was sent whenever `extra` was set, but the API rejects a tool choice without tools.
+/// The tool choice must be sent only if the request or its `extra` has tools, because the API rejects a tool choice
+/// without tools. Regression test.
 #[test]
 fn tool_choice_is_sent_if_extra_has_tools() {
     let choice = |extra: Value| {
@@ -764,7 +766,8 @@ fn requested_breakpoint_is_sent_below_the_maximum() {
     }
 }
 
-/// Regression test. An empty list of edits was sent without the beta header, and the API rejected it.
+/// An empty list of context edits must not be sent, because the API rejects it without the beta header. Regression
+/// test.
 #[test]
 fn context_management_without_edits_is_not_sent() {
     let request = CompletionRequest {
@@ -903,7 +906,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a conversation that the API accepts, and the positions at which it may be cut.
+/// Generates a conversation that the API accepts, and the numbers of leading messages that are a valid conversation by
+/// themselves.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -955,7 +959,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// Prompt caches require that a longer conversation begins with the same bytes.
+    /// The body of a longer conversation must begin with the bytes of a shorter one, because prompt caches need this.
     #[test]
     fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),

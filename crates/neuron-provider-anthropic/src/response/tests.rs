@@ -78,7 +78,8 @@ fn known_blocks_are_parsed() {
     }
 }
 
-/// Regression test. The call became a raw block and had no result, so the conversation could not continue.
+/// A tool call without `input` must become a call with empty arguments. Regression test. The call became a raw block
+/// and had no result, so the conversation could not continue.
 #[test]
 fn call_without_arguments_is_parsed() {
     check_block(json!({"type": "tool_use", "id": "c1", "name": "look"}), call(json!({})));

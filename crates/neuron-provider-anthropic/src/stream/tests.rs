@@ -34,7 +34,7 @@ fn read_bytes(bytes: &[u8]) -> Vec<StreamEvent> {
     read(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
 
-/// Returns events in a format that can be compared.
+/// Returns the `Debug` texts of events, because events cannot be compared directly.
 fn shown(events: &[StreamEvent]) -> Vec<String> {
     let shown = events.iter().map(|event| format!("{event:?}"));
     shown.collect()
@@ -363,7 +363,7 @@ fn error_event_keeps_class_and_request_id() {
     assert_eq!(text, "stream error: the server reports an error");
 }
 
-/// Regression test. The key was removed only from some classes of errors.
+/// No error in a stream may show the API key. Regression test. The key was removed only from some classes of errors.
 #[test]
 fn errors_do_not_show_the_key() {
     for kind in [
@@ -506,7 +506,8 @@ fn arguments_are_parsed_from_every_format() {
     );
 }
 
-/// Regression test. The call was kept as a raw block and never ran.
+/// A streamed call must be parsed if its arguments are missing, or are all in its first event. Regression test. The
+/// call became a raw block and never ran.
 #[test]
 fn missing_and_unsplit_arguments_are_accepted() {
     let block = json!({"type": "tool_use", "id": "c1", "name": "look"});
@@ -626,7 +627,8 @@ fn interleaved_blocks_are_matched_by_index() {
     );
 }
 
-/// Regression test. The later block replaced the earlier block, whose text was lost.
+/// If two blocks of a stream have the same index, both must be kept. Regression test. The later block replaced the
+/// earlier block.
 #[test]
 fn reused_index_keeps_both_blocks() {
     let block = |index| start(index, json!({"type": "text", "text": ""}));
@@ -648,7 +650,8 @@ fn reused_index_keeps_both_blocks() {
     );
 }
 
-/// Regression test. The text of the delta was dropped silently, and the response was reported as complete.
+/// A delta for a block that is not open must be an error. Regression test. The text of the delta was dropped, and the
+/// response was reported as complete.
 #[test]
 fn delta_for_unopened_block_is_an_error() {
     let block = || start(0, json!({"type": "text", "text": ""}));
@@ -819,7 +822,8 @@ fn fallback() -> Value {
     })
 }
 
-/// If the fallback happens during the stream, `message_start` has named the model that declined.
+/// The response must name the model that continued it after the first model declined. The event `message_start` names
+/// the first model, if it declined during the stream.
 #[test]
 fn response_after_fallback_names_the_second_model() {
     let served = json!([
@@ -842,7 +846,8 @@ fn response_after_fallback_names_the_second_model() {
     }
 }
 
-/// The calls of a model that declined must not run, and the API rejects them in the next request.
+/// If the first model declines the request and another model continues the response, the first model's tool calls must
+/// be omitted. They must not run, and the API rejects them in the next request.
 #[test]
 fn calls_abandoned_by_fallback_are_omitted() {
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "sig"});

@@ -45,7 +45,7 @@ fn kind(kind: &'static str) -> Value {
     json!({"type": kind})
 }
 
-/// Generates a block of a response without an id.
+/// Generates a content block of a response. The block has no id.
 fn block() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let citation = (more(), "[a-z]{0,3}").prop_map(|(more, cited)| {
@@ -125,7 +125,7 @@ fn written(answer: &CompletionResponse) -> Value {
 }
 
 /// Returns the events of a streamed response. Texts, reasoning and arguments are split into fragments, and all other
-/// blocks are whole.
+/// blocks are whole. `more` are fields that the events also contain.
 fn events(content: &[Value], more: &BTreeMap<String, Value>) -> String {
     let mut start = body(&json!([]));
     let usage = json!({"output_tokens": 3});

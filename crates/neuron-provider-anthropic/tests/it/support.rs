@@ -10,7 +10,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Awaits `work`, and fails the test if it takes too long.
+/// Awaits `work`, and fails the test after 2 minutes.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")

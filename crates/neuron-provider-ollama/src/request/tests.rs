@@ -281,7 +281,8 @@ fn failed_results_are_marked_and_images_are_sent() {
     );
 }
 
-/// An MCP server may return any type of resource, including images of unusual types.
+/// Audio and resources in tool results must be sent as images or described by text. An MCP server may return any type
+/// of resource, including images of unusual types.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let blob = |mime_type: &str| ContentItem::Resource {
@@ -352,7 +353,8 @@ fn raw_json_is_unchanged_and_foreign_blocks_portable() {
     );
 }
 
-/// Ollama rejects a tool name that is not a text with status 400, in every later request of the conversation.
+/// If the name of a tool call is not a text, Ollama rejects every later request of the conversation with status 400.
+/// The call must therefore be omitted.
 #[test]
 fn invalid_calls_are_omitted_and_unknown_types_sent_back() {
     let unknown = json!({"id": "c1", "type": "custom", "custom": {"name": "look"}});
@@ -634,7 +636,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a conversation, and the positions at which it may be cut.
+/// Generates a conversation, and the numbers of leading messages that are a valid conversation by themselves.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];
@@ -679,7 +681,7 @@ fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
 }
 
 proptest! {
-    /// Prompt caches require that a longer conversation begins with the same bytes.
+    /// The body of a longer conversation must begin with the bytes of a shorter one, because prompt caches need this.
     #[test]
     fn longer_conversation_begins_with_bytes_of_shorter_one(
         (messages, ends) in history(),

@@ -23,7 +23,7 @@ fn read_bytes(bytes: &[u8]) -> Vec<StreamEvent> {
     read(vec![Ok(Bytes::copy_from_slice(bytes))])
 }
 
-/// Returns events in a format that can be compared.
+/// Returns the `Debug` texts of events, because events cannot be compared directly.
 fn shown(events: &[StreamEvent]) -> Vec<String> {
     events.iter().map(|event| format!("{event:?}")).collect()
 }
@@ -298,8 +298,8 @@ fn lines_without_message_are_ignored() {
     );
 }
 
-/// The server's other API, `/api/generate`, sends its text in another field. Regression test. Such a stream was decoded
-/// as an empty response.
+/// A stream without the field `message`, such as a stream of the API `/api/generate`, must be an error. Regression
+/// test. Such a stream was decoded as an empty response.
 #[test]
 fn stream_without_any_message_is_an_error() {
     let other = json!({"model": "m", "response": "a", "done": false});

@@ -19,7 +19,8 @@ async fn key_from_environment_is_sent() {
     }
 }
 
-/// The server reads its listen address from the same variable, so the variable may contain `0.0.0.0`.
+/// The client must send its request to the host in `OLLAMA_HOST`. The server reads its listen address from the same
+/// variable, so the value may be `0.0.0.0` or only a port.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_from_environment_is_called() {
     let test = concat!(module_path!(), "::host_from_environment_is_called");

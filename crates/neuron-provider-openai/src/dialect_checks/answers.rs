@@ -1,4 +1,5 @@
-//! A response of each predefined dialect, whole and streamed, as documented by the vendor or recorded.
+//! A fixture for each predefined dialect, which is a response of its server and the expected result of parsing. The
+//! response is whole and streamed, and comes from the vendor's documentation or from a recording.
 
 use bytes::Bytes;
 use neuron_types::TokenUsage;
@@ -243,8 +244,8 @@ fn similar() -> Vec<Fixture> {
     ]
 }
 
-/// Returns the fixture of Azure, from its page "Content filtering". The results of the asynchronous filter arrive late,
-/// with a null delta.
+/// Returns the fixture of Azure, whose response comes from the page "Content filtering" of the documentation. The
+/// results of the asynchronous filter arrive late, with a null delta.
 fn azure(name: &'static str) -> Fixture {
     let safe = json!({"hate": {"filtered": false, "severity": "safe"}});
     let mut azure = fixture(name, "chatcmpl-8", "gpt-4o-2024-11-20", said())
@@ -259,8 +260,8 @@ fn azure(name: &'static str) -> Fixture {
     azure.says(vec![text("Hello!")], BOTH)
 }
 
-/// Returns the fixture of OpenRouter, from its pages "Reasoning tokens" and "Streaming". The last chunk has an empty
-/// choice (recorded).
+/// Returns the fixture of OpenRouter, whose response comes from the pages "Reasoning tokens" and "Streaming" of the
+/// documentation. In recorded streams, the last chunk has an empty choice.
 fn openrouter() -> Fixture {
     let reasoned = |content: &str, text: &str| {
         let part = json!({"type": "reasoning.text", "text": text, "format": "unknown", "index": 0});
@@ -284,8 +285,8 @@ fn openrouter() -> Fixture {
         .says([thought(), vec![raw(kept, None)]].concat(), BOTH)
 }
 
-/// Returns the fixtures of Gemini and Vertex AI, from Google's "Thought signatures". The output tokens exclude the
-/// thoughts (recorded).
+/// Returns the fixtures of Gemini and Vertex AI, whose responses come from Google's page "Thought signatures". In
+/// recorded responses, the output tokens exclude the thoughts.
 fn google() -> [Fixture; 2] {
     let signature = json!({"extra_content": {"google": {"thought_signature": "CsoB+/="}}});
     let usage = json!({"prompt_tokens": 14, "completion_tokens": 5, "total_tokens": 23});
@@ -306,8 +307,8 @@ fn google() -> [Fixture; 2] {
     [gemini, vertex]
 }
 
-/// Returns the fixture of Perplexity, from its reference. Each chunk contains the counts, the sources and the text
-/// received so far (recorded).
+/// Returns the fixture of Perplexity, whose response comes from the API reference. In recorded streams, each chunk
+/// contains all counts, sources and text so far.
 fn perplexity() -> Fixture {
     let mut perplexity = fixture("perplexity", "ecc8", "sonar-pro", said());
     let mut said = String::new();
@@ -325,8 +326,8 @@ fn perplexity() -> Fixture {
         .says(vec![text("Hello!")], NEITHER)
 }
 
-/// Returns the fixtures of Groq and Moonshot from their references, and of DashScope and Snowflake from recorded
-/// responses.
+/// Returns the fixtures of Groq and Moonshot, whose responses come from the API references, and of DashScope and
+/// Snowflake, whose responses were recorded.
 fn calls() -> [Fixture; 4] {
     let answer = reasoned_call("reasoning", "call_7ec8");
     let mut groq = fixture("groq", "chatcmpl-f51b", "qwen/qwen3-32b", answer)
@@ -358,7 +359,8 @@ fn calls() -> [Fixture; 4] {
     [groq, moonshot, dashscope, snowflake]
 }
 
-/// Returns the fixture of MiniMax, from its page "Text (OpenAI)" with `reasoning_split`. The last choice has no delta.
+/// Returns the fixture of MiniMax with `reasoning_split`, whose response comes from the page "Text (OpenAI)" of the
+/// documentation. The last choice has no delta.
 fn minimax() -> Fixture {
     let details = json!({"reasoning_details": [{"type": "reasoning.text", "index": 0,
         "id": "reasoning-text-1", "format": "MiniMax-response-v1", "text": "Hm."}]});
@@ -374,8 +376,9 @@ fn minimax() -> Fixture {
         .says(vec![text("Hello!"), kept], REASONING)
 }
 
-/// Returns the fixtures of Mistral and Databricks, from their pages "Reasoning" and "Query reasoning models". Their
-/// content is a list. Mistral's streamed calls have no index, and later fragments have no name (recorded).
+/// Returns the fixtures of Mistral and Databricks, whose responses come from the pages "Reasoning" and "Query reasoning
+/// models". The content of these responses is a list. In recorded streams of Mistral, calls have no index, and later
+/// fragments have no name.
 fn lists_of_content() -> [Fixture; 2] {
     let part = |text: &str| json!({"type": "text", "text": text});
     let thoughts = |text: &str| json!({"type": "thinking", "thinking": [part(text)]});
@@ -407,8 +410,8 @@ fn lists_of_content() -> [Fixture; 2] {
     [mistral, databricks]
 }
 
-/// Returns the fixtures of Hugging Face's router from recorded streams, and of vLLM and SGLang from their
-/// `protocol.py`.
+/// Returns the fixtures of Hugging Face's router, whose response was recorded, and of vLLM and SGLang, whose responses
+/// have the fields in their `protocol.py`.
 fn open_models() -> [Fixture; 3] {
     let (message, mut deltas) = said();
     deltas.iter_mut().for_each(|delta| delta["token_id"] = json!(7));

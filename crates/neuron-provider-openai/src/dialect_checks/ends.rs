@@ -13,7 +13,8 @@ fn read_cut(bytes: &[u8], breaks: bool) -> Vec<StreamEvent> {
     read::<ChatDecoder>(pieces)
 }
 
-/// Regression test. If a body without a length ended inside the usage event, the usage was lost silently.
+/// A stream that ends inside the event with the token counts must be an error. Regression test. The response was
+/// reported as complete, without the counts.
 #[test]
 fn stream_truncated_before_usage_is_an_error() {
     let answer = sse(&[chunk(json!({"content": "a"})), last_chunk("stop")]);
@@ -40,7 +41,8 @@ fn stream_truncated_before_usage_is_an_error() {
     }
 }
 
-/// Perplexity sends no `[DONE]` (recorded streams), and older servers send no usage.
+/// A stream must be complete without `[DONE]`, which Perplexity omits in recorded streams. It must also be complete
+/// without the usage, which older servers omit.
 #[test]
 fn stream_without_done_or_usage_is_complete() {
     let answer = [chunk(json!({"content": "a"})), last_chunk("stop")];

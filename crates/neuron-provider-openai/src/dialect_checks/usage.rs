@@ -38,8 +38,8 @@ fn check_chunks(chunks: &[Value], expected: &TokenUsage) {
     check_every_byte::<ChatDecoder>(&bytes, end_of_reason(&bytes));
 }
 
-/// xAI counts reasoning only in the total and in the details. Gemini's endpoint counts thoughts only in the total
-/// (recorded responses of both).
+/// xAI counts reasoning only in the total and in the details. Gemini's endpoint counts thoughts only in the total. The
+/// test uses recorded responses of both.
 #[test]
 fn reasoning_outside_output_tokens_is_added() {
     let details = |tokens: Value| json!({"reasoning_tokens": tokens});
@@ -131,7 +131,8 @@ fn usage_is_found_in_every_field() {
     }
 }
 
-/// Perplexity sends cumulative counts in every chunk (recorded streams).
+/// Cumulative counts must not be added, because recorded streams of Perplexity contain all counts so far in every
+/// chunk.
 #[test]
 fn last_of_cumulative_counts_is_kept() {
     let counted = |mut chunk: Value, output: usize| {

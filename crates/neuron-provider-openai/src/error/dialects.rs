@@ -270,7 +270,7 @@ fn context_overflow_is_recognised_in_plain_text() {
 }
 
 /// Tests errors whose messages resemble messages about an exceeded context window. These errors need another class,
-/// because a shorter conversation would not help, or because a retry would.
+/// because a shorter conversation would not help, or because a retry would help.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";
@@ -527,7 +527,8 @@ fn failed_base_resp_is_an_error_and_successful_is_not() {
     assert_eq!(found(2013), Some("Other"));
 }
 
-/// Regression test. These errors were retried endlessly, although the same request always fails.
+/// Errors with which the same request always fails must not be retryable, even with status 500. Regression test. They
+/// were retried endlessly.
 #[test]
 fn status_500_for_permanent_errors_is_invalid_request() {
     let server =

@@ -170,7 +170,8 @@ fn tools_and_tool_choice_are_mapped() {
     assert_eq!(json.get("parallel_tool_calls"), None, "the API takes it with tools only");
 }
 
-/// Regression test. OpenAI rejected every request that contained a tool without arguments.
+/// An object schema without `properties` must be sent with empty `properties`. Regression test. OpenAI rejected every
+/// request with a tool without arguments.
 #[test]
 fn object_schema_always_has_properties() {
     for (schema, expected) in [
@@ -261,7 +262,8 @@ fn user_content_is_mapped() {
     );
 }
 
-/// Regression test. Speech could not be sent.
+/// A raw block in a user message must be sent unchanged if it is a content part of the API, such as speech. Regression
+/// test.
 #[test]
 fn raw_parts_are_sent_unchanged() {
     let audio = json!({"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}});
@@ -315,7 +317,8 @@ fn tool_results_precede_their_images() {
     );
 }
 
-/// An MCP server may return any type of resource, including images of unusual types.
+/// Images that the API accepts must be sent, and other resources described by text. An MCP server may return any type
+/// of resource, including images of unusual types.
 #[test]
 fn image_resources_are_sent_and_others_described() {
     check_messages(
@@ -455,7 +458,8 @@ fn reasoning_is_sent_back_to_dialects_that_require_it() {
     );
 }
 
-/// Regression test. DeepSeek and Moonshot rejected tool calls without reasoning.
+/// A tool call without reasoning must be sent to DeepSeek and Moonshot with a space as its reasoning. Regression test.
+/// These servers rejected the call.
 #[test]
 fn calls_without_reasoning_are_sent_with_a_space() {
     let call = ContentBlock::ToolUse { id: "c".into(), name: "look".into(), input: json!({}) };
@@ -528,8 +532,8 @@ fn reasoning_is_sent_back_in_the_dialects_field() {
     }
 }
 
-/// Regression test. After the model called a tool that does not exist, OpenAI rejected every later request because of
-/// the tool's name.
+/// A call of a tool that does not exist must be sent back with a valid name. Regression test. OpenAI rejected every
+/// later request because of the invalid name.
 #[test]
 fn calls_with_invalid_names_are_renamed() {
     let named = |name: &str| {
@@ -607,7 +611,7 @@ mod conversations {
     }
 }
 
-/// Regression test. `strict` was sent to every server, even to servers that reject it.
+/// The field `strict` of a tool must not be sent to servers that reject the field. Regression test.
 #[test]
 fn strict_is_omitted_for_servers_that_reject_it() {
     let tool = tool("act").strict();

@@ -92,9 +92,9 @@ pub(crate) struct OpenCall {
 enum Fit {
     /// Neither the index nor an id is equal. One of the two indices is missing, and for a call no two ids differ.
     Unknown,
-    /// The output index is equal, and no id is.
+    /// The output indices of the event and the item are equal. Their ids are not.
     OutputIndex,
-    /// An id is equal. The output index may differ.
+    /// An id of the event is equal to an id of the item. Their output indices may differ.
     Id,
     /// The output index and an id are equal.
     Both,
@@ -257,7 +257,7 @@ impl OpenItems {
     }
 }
 
-/// An item that is complete.
+/// An item of a streamed response whose complete JSON has arrived.
 #[derive(Debug)]
 pub(crate) struct DoneItem {
     pub(crate) order: Order,
@@ -277,8 +277,8 @@ impl DoneItem {
     }
 
     /// Returns `true` if `item` repeats this item. Both must have the same content, ids and output index, and at least
-    /// one id or the index must be known. The field `call_id` of the content may differ, because it may have been
-    /// generated here, and so may `status`.
+    /// one id or the index must be known. The fields `call_id` and `status` of the content may differ, because this
+    /// crate may have generated the `call_id`, and the status may change.
     pub(crate) fn repeats(&self, output_index: Option<usize>, item: &Value) -> bool {
         let content = |item: &Value| {
             let mut item = item.clone();

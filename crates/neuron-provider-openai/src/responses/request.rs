@@ -138,8 +138,9 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Value of the field `strict`. `None` if the dialect does not accept the field. If it does, the field is
-            /// sent even if it is `false`, because the API's default is `true` and rejects most schemas.
+            /// Value of the field `strict`. `None` if the dialect does not accept the field. If the dialect accepts the
+            /// field, it is sent even if the value is `false`, because the API's default is `true` and rejects most
+            /// schemas.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,
             #[serde(flatten)]
@@ -230,7 +231,7 @@ struct InputMessage<C> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    /// A raw block in the format of the API, sent unchanged.
+    /// The JSON of a [`ContentBlock::Raw`] in the format of the API, sent unchanged.
     Own(&'a Value),
     Repaired(RepairedCall<'a>),
     Text {
@@ -475,8 +476,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Converts a block of a user message to a content part. Returns `None` for a block that is sent elsewhere or not at
-/// all.
+/// Converts a block of a user message to a content part. Returns `None` for a block that is not a part of the content,
+/// such as a tool result, and for an empty text.
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
     if let Some(own) = message::own_part(block, PROVIDER, &PARTS) {
         return Some(Part::Own(own));

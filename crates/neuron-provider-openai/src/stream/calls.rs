@@ -19,8 +19,8 @@ impl OpenCalls {
     }
 
     /// Adds a fragment of a call, and emits the events for it. `index` is the index that the server sent. `is_later` is
-    /// `true` if the same delta contains an earlier fragment of any call. `seed` is used for the id of a call without
-    /// an id.
+    /// `true` if the same delta contains an earlier fragment of any call. `seed` identifies the response, and becomes a
+    /// part of the id that is generated for a call without an id.
     pub(super) fn extend(
         &mut self,
         index: Option<usize>,
@@ -159,7 +159,8 @@ impl OpenCall {
         self.fields.extend(fragment);
     }
 
-    /// Emits the start of the call and the arguments received so far.
+    /// Emits the start of the call and the arguments received so far. `number` is the number of calls that were started
+    /// before this call.
     fn begin(&mut self, number: usize, events: &mut VecDeque<StreamEvent>) {
         self.begun = Some(number);
         let CallFields { id, name, arguments, .. } = &self.fields;

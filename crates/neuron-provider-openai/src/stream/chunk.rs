@@ -20,7 +20,8 @@ use crate::usage::{UsageHolder, WireUsage};
 #[derive(Deserialize)]
 pub(super) struct DeltaChunk {
     pub(super) choices: [DeltaChoice; 1],
-    /// Unit fields accept only `null`. A chunk with another value is deserialised as a [`WireChunk`].
+    /// The type `()` accepts only a missing field or `null`. A chunk with any other `usage` is deserialised as a
+    /// [`WireChunk`] instead.
     #[serde(default, rename = "usage")]
     _usage: (),
     #[serde(default, rename = "error")]
@@ -29,7 +30,7 @@ pub(super) struct DeltaChunk {
     _x_groq: (),
 }
 
-/// The choice of a [`DeltaChunk`]. Unit fields accept only `null`.
+/// The choice of a [`DeltaChunk`]. Fields of the type `()` accept only a missing field or `null`.
 #[derive(Deserialize)]
 pub(super) struct DeltaChoice {
     #[serde(default)]

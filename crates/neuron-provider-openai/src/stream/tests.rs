@@ -185,8 +185,8 @@ fn finish_reason_is_mapped_to_stop_reason() {
     }
 }
 
-/// Regression test. If a server sent `""` as the finish reason before the end, a broken stream was reported as
-/// complete.
+/// An empty finish reason must be ignored. Regression test. If a server sent `""` before the end, a broken stream was
+/// reported as complete.
 #[test]
 fn empty_finish_reason_is_ignored() {
     let mut chunks = vec![chunk(json!({"content": "half an"}), Some(""))];
@@ -305,7 +305,8 @@ fn unfinished_first_choice_is_an_error() {
     check_error(&read(&sse(&[chunk(json!({"content": "a"}), None), end])), "StreamError");
 }
 
-/// Regression test. The response was empty, because its text was in `message` instead of `delta`.
+/// A chunk that contains the whole `message` instead of a `delta` must be decoded. Regression test. The response was
+/// empty.
 #[test]
 fn whole_message_in_stream_is_decoded() {
     let message = json!({"role": "assistant", "content": "Hi", "tool_calls": [function(json!(0), json!("x"), json!("look"), json!("{}"))]});
@@ -401,7 +402,8 @@ fn error_event_ends_the_stream() {
     }
 }
 
-/// Regression test. `[DONE]` followed the error, and the partial response was reported as complete.
+/// An error chunk without the field `error` must be reported, even if `[DONE]` follows. Regression test. The partial
+/// response was reported as complete.
 #[test]
 fn error_without_error_field_is_reported() {
     let flat = json!({"object": "error", "message": "out of memory", "type": "InternalServerError", "param": null, "code": 500});

@@ -180,7 +180,7 @@ async fn query_of_base_url_is_sent_with_each_request() {
     assert_eq!((request.header("api-key"), request.bearer()), (Some(OpenAiServer::API_KEY), None));
 }
 
-/// Regression test. The last segment of these URLs was lost.
+/// The URL of a deployment named `chat` or `embeddings` must keep its last segment. Regression test.
 #[tokio::test]
 async fn deployment_named_like_the_endpoint_keeps_its_path() {
     for (name, path) in
@@ -200,7 +200,7 @@ async fn deployment_named_like_the_endpoint_keeps_its_path() {
     }
 }
 
-/// Regression test. The client added a second `/v1`.
+/// The client must not add `/v1` to a base URL that the caller sets. Regression test.
 #[tokio::test]
 async fn base_url_of_compatible_client_is_not_extended() {
     let server = OpenAiServer::builder().dialect(Quirks::default().served_at("/llm").lenient());
@@ -334,7 +334,8 @@ async fn key_source_is_called_before_each_request() {
     assert_eq!(keys, ["token-0", "token-1"]);
 }
 
-/// Regression test. If a token endpoint did not respond, a call waited forever.
+/// A call must end with a timeout error if the key source never returns a key. Regression test. The call waited
+/// forever.
 #[tokio::test]
 async fn timeout_includes_the_wait_for_the_key() {
     let limit = Duration::from_millis(50);
@@ -349,8 +350,8 @@ async fn timeout_includes_the_wait_for_the_key() {
     assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
 }
 
-/// Regression test. If a proxy closed a stream before its last chunk, the stream was reported as a success with a usage
-/// of zero.
+/// A stream without the requested token counts and without `[DONE]` must be an error. Regression test. If a proxy
+/// closed a stream before its last chunk, the response was reported as complete, with zero tokens.
 #[tokio::test]
 async fn stream_without_done_requires_requested_usage() {
     const ANSWER: &str = r#"data: {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}

@@ -42,7 +42,7 @@ fn with(mut json: Value, more: BTreeMap<String, Value>) -> Value {
     json
 }
 
-/// Generates an item of a response without ids.
+/// Generates an item of a response. The item has no ids.
 fn item() -> impl Strategy<Value = Value> {
     let text = "[a-z\"\\\\é🦀 \n]{0,6}x";
     let part = prop_oneof![
@@ -106,7 +106,9 @@ fn written(answer: &CompletionResponse) -> Value {
     body["input"].take()
 }
 
-/// Returns the events of a streamed response. They identify items by their output indices, or only by their ids.
+/// Returns the events of a streamed response. `more` are fields that every event also contains. If `has_places` is set,
+/// events contain output indices, and otherwise only the ids of items. If `has_output` is set, the last event repeats
+/// all items.
 fn events(
     items: &[Value],
     more: &BTreeMap<String, Value>,

@@ -150,7 +150,8 @@ fn reply_is_streamed(reply: &ServerReply) -> bool {
     format!("{reply:?}").contains("text/event-stream")
 }
 
-/// Regression test. If a response reached the token limit while the model was thinking, the next request was rejected.
+/// A conversation must continue after a response that reached the token limit while the model was thinking. Regression
+/// test. The next request was rejected.
 #[tokio::test]
 async fn conversation_continues_after_response_truncated_while_thinking() {
     let thinking = Reply::message(Vec::new())

@@ -12,7 +12,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Awaits `work`, and fails the test if it takes too long.
+/// Awaits `work`, and fails the test after 2 minutes.
 pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     let limit = Duration::from_secs(120);
     tokio::time::timeout(limit, work).await.expect("too slow")
@@ -61,7 +61,8 @@ impl Api {
         body.to_string()
     }
 
-    /// Returns the response as the provider must parse it. In the Responses API, items take the place of the message.
+    /// Returns the response as the provider must parse it. In the Responses API, the message then contains the items as
+    /// raw blocks.
     pub(crate) fn read(self, response: &CompletionResponse) -> CompletionResponse {
         use neuron_provider_openai::wire;
         let body = self.body(response);

@@ -133,8 +133,8 @@ fn fits(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Returns the largest part of an object or array, and its path. Returns `None` for an empty object or array and for
-/// any other value.
+/// Returns the field or item of an object or array with the longest JSON, and the path of this part. Returns `None` for
+/// an empty object or array and for any other value.
 fn largest_part<'v>(value: &'v Value, path: &JsonPath) -> Option<(&'v Value, JsonPath)> {
     let (part, place) = parts(value, path).max_by_key(|(part, _)| size(part))?;
     Some((part, place()))

@@ -55,7 +55,7 @@ pub struct ToolCache {
     in_flight: KeyedMutex<Arc<Key>>,
 }
 
-/// The cached outputs.
+/// The cached outputs, and a counter that detects outdated outputs.
 #[derive(Default)]
 struct State {
     /// The cached outputs and the times at which they were cached, oldest first.
@@ -116,14 +116,16 @@ impl ToolCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached output of a key, or `None`, and the current value of [`State::changes`].
+    /// Returns the cached output of a key, or `None` if there is no valid output. Also returns [`State::changes`], the
+    /// number of changes of data so far.
     fn look_up(&self, key: &Key) -> (Option<ToolOutput>, u64) {
         let state = self.state();
         let entry = state.entries.get(key).filter(|(_, since)| since.elapsed() < self.keep);
         (entry.map(|(output, _)| output.clone()), state.changes)
     }
 
-    /// Caches an output, unless it is an error. `changes` is the value of [`State::changes`] before the call.
+    /// Caches an output, unless it is an error or stale. `changes` is the value of [`State::changes`] before the call.
+    /// The output of a pure tool is stale if this counter has changed since.
     fn store(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
         let mut state = self.state();
         // The output of a pure tool is stale if another call may have changed data since the call started.
@@ -138,7 +140,8 @@ impl ToolCache {
         state.entries.insert(key, (output.clone(), Instant::now()));
     }
 
-    /// Removes all outputs of pure tools, and marks the outputs of running pure calls as stale.
+    /// Removes all outputs of pure tools. Also increments [`State::changes`], so that the outputs of pure tools that
+    /// are running now are not cached.
     fn invalidate_reads(&self) {
         let mut state = self.state();
         state.changes += 1;

@@ -99,7 +99,8 @@ async fn outputs_expire_and_errors_are_not_cached() {
     assert_eq!(call(&registry, "other", json!({}), &ctx).await, "6");
 }
 
-/// Regression test. After a tool had written a file, the outdated content of the file was returned from the cache.
+/// A call of a tool that is not pure must remove the cached outputs of pure tools. Regression test. After a tool had
+/// written a file, the cache returned the old content of the file.
 #[tokio::test(start_paused = true)]
 async fn tool_with_an_effect_invalidates_pure_outputs() {
     for changer in ["once", "idempotent"] {
@@ -164,7 +165,8 @@ async fn oldest_outputs_are_removed_at_the_limit() {
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
 }
 
-/// Regression test. Equal parallel calls of one response once all ran, because none of them had a cached output yet.
+/// Of several equal parallel calls only one must run, and the others must receive its output. Regression test. All of
+/// them ran, because no output was cached yet.
 #[tokio::test(start_paused = true)]
 async fn concurrent_equal_calls_run_once() {
     for (name, key) in [("pure", ""), ("idempotent", "key")] {
@@ -210,8 +212,8 @@ async fn waiting_call_runs_after_a_failure_unless_cancelled() {
     assert_eq!(second, ("cancelled".into(), 1));
 }
 
-/// Regression test. A call that waited for an equal call received an outdated output. Another tool had changed the data
-/// while both calls were in progress.
+/// A call that waits for an equal call must not receive the output of that call if another tool changed data meanwhile.
+/// Regression test.
 #[tokio::test(start_paused = true)]
 async fn waiting_call_ignores_an_output_from_before_a_change() {
     let registry = counting(cache());
@@ -221,8 +223,8 @@ async fn waiting_call_ignores_an_output_from_before_a_change() {
     assert_eq!(ends, ("0".into(), "1".into(), "2".into()));
 }
 
-/// Regression test. Two servers with tools of the same name shared a cache. The cache returned the output of the wrong
-/// server's tool.
+/// If two servers share a cache, their tools of the same name must have separate outputs. Regression test. The cache
+/// returned the output of the wrong server's tool.
 #[tokio::test(start_paused = true)]
 async fn tools_with_the_same_name_have_separate_cached_outputs() {
     let cache = Arc::new(cache());

@@ -22,7 +22,8 @@ struct Seen {
     most: usize,
 }
 
-/// Creates a registry with tools that run for the number of milliseconds in their arguments.
+/// Creates a registry with a tool that runs for the number of milliseconds in its arguments. Also returns the recorded
+/// start times and the maximum number of concurrent calls.
 fn tools(limit: impl ToolMiddleware + 'static) -> (ToolRegistry, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let log = seen.clone();
@@ -80,7 +81,7 @@ async fn rate_limit_queues_further_calls_in_order() {
     assert_eq!(seen.lock().unwrap().starts, expected);
 }
 
-/// Regression test. A call that was cancelled while it waited in the queue was started.
+/// A call that is cancelled or dropped while it waits in the queue must not start or count. Regression test.
 #[tokio::test(start_paused = true)]
 async fn cancelled_or_dropped_calls_do_not_start_or_count() {
     for by_rate in [false, true] {

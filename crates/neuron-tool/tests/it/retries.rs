@@ -98,8 +98,8 @@ async fn invalid_input_becomes_a_limited_retry() {
     );
 }
 
-/// Regression test. Several invalid calls of one response once counted as several retries. The run ended before the
-/// model received the first hint.
+/// Several invalid calls in one response must count as one retry. Regression test. Each call was counted, so the run
+/// ended before the model could correct its calls.
 #[tokio::test]
 async fn calls_of_one_response_count_once() {
     let mut registry = tools();

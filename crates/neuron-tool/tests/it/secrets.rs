@@ -99,7 +99,7 @@ fn all_texts_of_resources_and_links_are_redacted() {
     assert_eq!(output.unwrap().content, content("[redacted]"));
 }
 
-/// Regression test. A secret number in the structured content was not redacted.
+/// A secret must be redacted even if it is a number in the structured content. Regression test.
 #[test]
 fn secret_number_is_redacted() {
     let output = redacted(SecretRedactor::new().with_secret("4711"), || {
@@ -113,8 +113,9 @@ fn secret_number_is_redacted() {
     assert_eq!(output.structured_content, Some(expected));
 }
 
-/// Regression test. The documentation recommended to add the redactor first, outside of truncation and storage. In this
-/// order, the part of a secret before the cut was shown, and the model could read a stored secret in pieces.
+/// If the redactor is added last, inside of truncation and storage, the model must not receive any part of a secret.
+/// Regression test. The documentation recommended the opposite order, in which the part of a secret before the cut was
+/// shown.
 #[test]
 fn redactor_inside_truncation_and_storage_leaves_no_part() {
     let text = "the key is hunter2-and-more, keep it";

@@ -181,8 +181,8 @@ async fn output_of_another_session_cannot_be_read() {
     }
 }
 
-/// Regression test. Handles of stored texts were once consecutive numbers, and conversations without a session shared
-/// their texts. A model could therefore guess a handle and read the text of another user.
+/// The handle of a stored text must contain a random part. Regression test. Handles were consecutive numbers, so a
+/// model could guess a handle and read the text of another user.
 #[tokio::test]
 async fn handles_cannot_be_guessed() {
     let ctx = ToolContext::default();

@@ -271,7 +271,8 @@ fn tool_results_are_items_and_come_first() {
     );
 }
 
-/// An MCP server may return any type of resource, including images of unusual types.
+/// Resources that the API accepts must be sent, and all others described by text. An MCP server may return any type of
+/// resource, including images of unusual types.
 #[test]
 fn resources_in_results_are_mapped_and_others_described() {
     let text = |text: &str| json!({"type": "input_text", "text": text});
@@ -334,7 +335,8 @@ fn custom_call_has_custom_result() {
     assert_eq!(check_responses_request(&json), Ok(()));
 }
 
-/// Regression test. The caller could not answer calls of OpenAI's own tools.
+/// A raw block in a user message must be sent unchanged, so that the caller can answer calls of OpenAI's own tools.
+/// Regression test.
 #[test]
 fn raw_items_of_the_caller_are_sent_unchanged() {
     let output = json!({"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}});

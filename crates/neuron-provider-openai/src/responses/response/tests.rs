@@ -47,8 +47,8 @@ fn refused() -> Value {
     said(json!([{"type": "refusal", "refusal": "No."}]))
 }
 
-/// xAI runs these tools itself, but sends their calls like calls of the caller's tools. An agent would report that the
-/// tool does not exist, and the model would repeat the call.
+/// xAI runs its search tools itself, but sends their calls like calls of the caller's tools. An agent would report that
+/// the tool does not exist, and the model would repeat the call.
 #[test]
 fn searches_run_by_xai_are_not_tool_calls() {
     let search = json!({
@@ -201,7 +201,8 @@ fn pending_client_items_set_stop_reason() {
     assert_eq!(reason(json!([message, custom])), StopReason::ToolUse);
 }
 
-/// Regression test. A message without content was treated as unknown fields of Chat Completions.
+/// A message item without `content` must be kept as an item. Regression test. The item was treated as unknown fields of
+/// Chat Completions.
 #[test]
 fn message_without_content_is_an_item() {
     let message = |content: Option<Value>| {

@@ -207,7 +207,8 @@ fn reasoning_parts_are_joined_as_paragraphs() {
     );
 }
 
-/// Regression test. The deltas contained both the summary and the text, but the message only the summary.
+/// If reasoning has a summary and a text, only the summary must be emitted, as in the message. Regression test. The
+/// deltas contained both.
 #[test]
 fn reasoning_with_summary_and_text_is_emitted_once() {
     let both =
@@ -291,7 +292,8 @@ fn content_without_deltas_is_emitted_whole() {
     assert_eq!(short(&events), deltas);
 }
 
-/// Regression test. The first item was lost if the last event contained no items.
+/// Items with the same output index must all be kept. Regression test. The first item was lost if the last event
+/// contained no items.
 #[test]
 fn items_with_equal_output_index_are_kept() {
     let items = [said("a"), called("c1", json!("{}"))];
@@ -479,7 +481,8 @@ fn repeated_begin_of_item_is_ignored() {
     );
 }
 
-/// Regression test. The call's start was emitted, but the message did not contain the call, so it never ran.
+/// A call whose start was emitted must be in the message even if its end event is missing. Regression test. The call
+/// never ran.
 #[test]
 fn call_without_end_event_is_in_the_message() {
     let begun = called("c1", json!(""));
@@ -494,7 +497,8 @@ fn call_without_end_event_is_in_the_message() {
     assert_eq!(response.stop_reason, StopReason::ToolUse);
 }
 
-/// Regression test. The text was emitted and kept twice, and a call without an id ran twice.
+/// If the end event of an item is repeated, the item must be kept once. Regression test. Texts appeared twice, and a
+/// call without an id ran twice.
 #[test]
 fn item_that_ends_twice_is_kept_once() {
     let message = done(0, &said("a"));
@@ -604,7 +608,8 @@ fn null_fields_do_not_fail_a_response() {
     );
 }
 
-/// Regression test. The response was reported as complete.
+/// The event `response.incomplete` must set the stop reason even if the response has no status. Regression test. The
+/// response was reported as complete.
 #[test]
 fn incomplete_event_sets_stop_reason_without_status() {
     for response in [json!(null), json!({}), json!({"status": null, "output": []})] {

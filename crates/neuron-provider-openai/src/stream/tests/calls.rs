@@ -80,7 +80,8 @@ fn fragments_are_matched_by_index_id_or_position() {
     );
 }
 
-/// Regression test. The second call was treated as a fragment of the first call, with the arguments `{"a":1}{"b":2}`.
+/// Complete calls without index and id must be separate calls. Regression test. The second call was treated as a
+/// fragment of the first call, with the arguments `{"a":1}{"b":2}`.
 #[test]
 fn complete_calls_without_index_and_id_are_separate() {
     let whole =
@@ -101,7 +102,8 @@ fn complete_calls_without_index_and_id_are_separate() {
     check_calls([json!([whole("look", json!("{}"))]), json!([whole("look", json!("{}"))])], &calls);
 }
 
-/// Regression test. A repeated name was appended to the name.
+/// If every fragment of a call repeats the name, the name must be kept once. Regression test. The names were
+/// concatenated.
 #[test]
 fn repeated_name_is_not_appended() {
     let piece = |arguments: &str| json!([{"index": 0, "function": {"name": "look", "arguments": arguments}}]);
@@ -175,8 +177,8 @@ fn custom_call_has_free_text_input() {
     assert_eq!(response_of(&events).message.content, [expected]);
 }
 
-/// Regression test. The call was kept as an unknown field. The finish reason announced a call, but the response had
-/// none.
+/// The older field `function_call` must be parsed as a tool call in streams too. Regression test. The finish reason
+/// announced a call, but the response had none.
 #[test]
 fn legacy_function_call_is_a_call() {
     let events = read(&answer(

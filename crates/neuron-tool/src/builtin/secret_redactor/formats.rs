@@ -155,8 +155,8 @@ mod tests {
         check("", "");
     }
 
-    /// Regression test. A letter at the end of an escape sequence, or of a language without spaces, was taken for the
-    /// start of a word. Therefore keys in JSON or in colored output were not redacted.
+    /// A key must be redacted even if it directly follows an escape sequence, or a letter of a language without spaces.
+    /// Regression test. Such a letter was treated as the beginning of a word that contains the key.
     #[test]
     fn key_after_escape_sequence_or_without_space_is_redacted() {
         let key = "sk-0123456789abcdefghijkl";
