@@ -107,7 +107,7 @@ enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect that `$schema` names. Default: 2020-12.
+    /// Returns the version of JSON Schema that the keyword `$schema` names. Default: 2020-12.
     fn of(schema: &Object) -> Self {
         let name = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let says = |dialect: &str| name.contains(dialect);
@@ -284,7 +284,7 @@ fn anywhere(schema: &Object, holds: &mut impl FnMut(&Object) -> bool) -> bool {
     holds(schema) || schema.values().any(|value| anywhere_in(value, holds))
 }
 
-/// The same as [`anywhere`], for a value that may also be a list.
+/// Returns `true` if `holds` returns `true` for any object in a JSON value, at any depth.
 fn anywhere_in<F: FnMut(&Object) -> bool>(value: &Value, holds: &mut F) -> bool {
     match value {
         Value::Object(object) => anywhere(object, holds),

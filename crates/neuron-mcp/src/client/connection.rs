@@ -121,7 +121,8 @@ pub(super) async fn with_exit_report(
     }
 }
 
-/// Opens a connection and negotiates a version that both sides support.
+/// Opens a connection and negotiates a version that both sides support. Sets `exit_report`, so that the caller can add
+/// the reason why the server ended to an error.
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -174,6 +175,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 type Service = RunningService<RoleClient, Callbacks>;
 
 /// Opens a connection and negotiates the version. `mode` tells the SDK to use `server/discover`, `initialize` or both.
+/// Sets `exit_report`, so that the caller can add the reason why the server ended to an error.
 async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,

@@ -148,7 +148,7 @@ impl Connector for HttpConnector {
         self.proxy.as_deref()
     }
 
-    /// Opens a connection. All requests and streams of the connection are cancelled when it ends.
+    /// Opens a connection. All requests and streams of the connection are cancelled when the connection ends.
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let route = Route { server: self.server.clone(), ..Route::http() };
         let ended = CancellationToken::new();
@@ -261,7 +261,7 @@ fn redirects() -> reqwest::redirect::Policy {
 enum Trust {
     /// The certificates that the operating system trusts.
     System,
-    /// No certificates. Plain HTTP then also works on a machine without certificates.
+    /// Trusts no certificates. Used for plain HTTP, so that it also works on a machine without installed certificates.
     Nobody,
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Shared {
     /// Write-locked by a task that changes a subscription. Read-locked while a new connection subscribes. Only tasks
     /// hold this lock. A future that the user no longer polls would keep the lock, and would block these tasks.
     pub(super) changing: RwLock<()>,
-    /// The state that each new connection sends to the server.
+    /// The log level and the subscriptions, which the client sends to the server over each new connection.
     restored: Mutex<Restored>,
 }
 

@@ -136,8 +136,8 @@ impl Watch {
         self.asking.subscribe()
     }
 
-    /// Sets the id of the subscription that this client opened. The SDK does not receive the notifications of this
-    /// subscription.
+    /// Sets the id of the subscription that this client opened, or `None` if it has none. The SDK does not receive the
+    /// notifications of this subscription.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }

@@ -88,7 +88,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Creates a hub without listeners.
+    /// Creates the shared state of a server, with its current tools and without listeners for changes.
     pub(crate) fn new(tools: ToolRegistry) -> Arc<Self> {
         let tools = RwLock::new(Arc::new(tools));
         Arc::new(Self { tools, listeners: Mutex::default() })

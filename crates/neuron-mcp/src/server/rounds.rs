@@ -17,16 +17,17 @@ const MAX_STATE_BYTES: usize = 1 << 20;
 /// Maximum number of rounds of a call, which are its repetitions with requested input.
 const MAX_ROUNDS: u32 = 100;
 
-/// The state that a client stores between two rounds of a call. The client can read the state but not change it.
+/// The state of a call that requests input from the client. The client stores the state until it repeats the call with
+/// the input. Each of these calls is a round. The client can read the state but not change it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Id of the call, which is the same in all rounds.
+    /// Id of the call, which stays the same when the client repeats the call with requested input.
     pub(crate) call_id: String,
-    /// Number of the next round, from zero.
+    /// Number of times that the client has repeated the call with requested input, including the next repetition.
     pub(crate) number: u32,
     /// Keys of the requests that the previous round sent to the client.
     pub(crate) asked: BTreeSet<String>,
-    /// The client's responses from all rounds so far, by request key.
+    /// The client's responses to all requests of this call so far, by request key.
     pub(crate) answers: BTreeMap<String, Value>,
 }
 
@@ -44,7 +45,8 @@ pub(crate) fn origin(
     serde_json::json!([method, name, arguments, principal]).to_string().into_bytes()
 }
 
-/// Encodes and decodes the state that a client stores between two rounds of a call.
+/// Encodes and decodes the state of a call that requests input. A client stores the state until it repeats the call
+/// with the input.
 pub(crate) struct Rounds {
     /// The SDK's codec, which holds the key.
     codec: RequestStateCodec,

@@ -44,7 +44,8 @@ fn conforms_to(revision: &str) {
     judge(&suite, revision, &format!("'{program}' --exact client::fixture::scenario --nocapture"));
 }
 
-/// Runs the client scenarios of a revision. Panics unless every required scenario has passed.
+/// Runs the client scenarios of a protocol version (`revision`) with the command `client`. Panics unless every required
+/// scenario has passed.
 fn judge(suite: &Suite, revision: &str, client: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

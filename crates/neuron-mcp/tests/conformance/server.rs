@@ -44,7 +44,8 @@ async fn conforms_to(revision: &'static str) {
     }
 }
 
-/// Runs the server scenarios of a revision against a server. Returns the panic of [`assert_conforms`] as an error.
+/// Runs the server scenarios of a protocol version (`revision`) against a server. Returns the panic of
+/// [`assert_conforms`] as an error.
 async fn judge(
     suite: Suite,
     server: McpServer,

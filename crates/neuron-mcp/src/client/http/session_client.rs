@@ -66,7 +66,7 @@ impl SessionHttpClient {
         }
     }
 
-    /// Ends a stream when the connection ends.
+    /// Returns the stream, with the change that it ends when the connection ends.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
@@ -105,7 +105,8 @@ impl SessionHttpClient {
         false
     }
 
-    /// Sends a message. `request` is its id, or `None` if the message is not a request.
+    /// Runs `exchange`, which sends a message, and ends it and the response's stream when the connection ends.
+    /// `request` is the id of the message, or `None` if the message is not a request.
     async fn exchange(
         &self,
         request: Option<RequestId>,

@@ -49,7 +49,8 @@ fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     }
 }
 
-/// Returns the expected pieces from a simple implementation in memory.
+/// Returns the pieces that the reader must return for `text`, computed by a simple implementation. Lines of more than
+/// `limit` bytes are too long.
 fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {

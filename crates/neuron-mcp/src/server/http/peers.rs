@@ -73,7 +73,7 @@ impl Drop for Carrying {
 
 /// Guard of a counted connection. Dropping it removes the connection from the count.
 pub(super) struct Entered {
-    /// The count that contains the connection.
+    /// The list of all open connections, which contains this connection.
     peers: Arc<Peers>,
     /// The [`network`] of the client.
     address: IpAddr,

@@ -81,8 +81,8 @@ impl McpHttpService {
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Initialization`] if a host name, an origin, the protected resource or the state key is
-    /// invalid.
+    /// Returns [`McpError::Initialization`] if a host name, an origin, the protected resource or the key of
+    /// [`McpServer::with_state_key`] is invalid.
     pub(super) fn new(
         server: &McpServer,
         config: &HttpServerConfig,

@@ -89,7 +89,7 @@ impl ElicitationHandler for Asked {
     }
 }
 
-/// A client connected to a server, and the records of both.
+/// A client connected to a server, with the recorded spans and trace contexts of both.
 struct Ends {
     client: McpClient,
     recorder: Recorder,
