@@ -168,8 +168,8 @@ macro_rules! request_span {
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Attributes for a span that the crate `neuron-otel` created for a tool call. They are recorded at the end of the
-    /// request. `None` for a span that this module created.
+    /// Attributes that are recorded at the end of the request, in a span that the crate `neuron-otel` created for a
+    /// tool call. `None` for a span that this module created.
     facts: Option<Facts>,
     /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,

@@ -221,7 +221,8 @@ fn clean_value(schema: &mut Value, dialect: Dialect) {
 const STAYS_BESIDE_REF: [&str; 8] =
     ["$comment", "$defs", "$id", "$ref", "$schema", "definitions", "description", "title"];
 
-/// Converts a boolean `exclusiveMinimum` or `exclusiveMaximum` of draft 04 to the number of 2020-12.
+/// Converts a boolean `exclusiveMinimum` or `exclusiveMaximum` of draft 04 to the number of 2020-12. `exclusive` is
+/// this keyword, and `bound` is `minimum` or `maximum`.
 fn exclusive_bound(schema: &mut Object, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = schema.get(exclusive) else { return };
     let limit = if *is_exclusive { schema.shift_remove(bound) } else { None };

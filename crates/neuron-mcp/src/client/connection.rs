@@ -217,7 +217,7 @@ fn client_config(shared: &Shared) -> ClientConfig {
     config
 }
 
-/// A connection whose version is negotiated.
+/// A connection to a server, on which the protocol version has been negotiated.
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) watch: Arc<Watch>,

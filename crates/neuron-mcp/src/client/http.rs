@@ -56,7 +56,7 @@ pub(super) struct HttpConnector {
     authorization: Authorization,
     /// Maximum wait for the response to `server/discover`.
     patience: Duration,
-    /// Host and port of the server.
+    /// Host and port in the URL of the server. `None` if the URL has none.
     server: Option<(Arc<str>, u16)>,
     /// Host and port of the proxy. `None` for a direct connection.
     proxy: Option<String>,
@@ -131,7 +131,8 @@ impl HttpConnector {
         Ok(())
     }
 
-    /// Returns the authorization, which the client's requests share.
+    /// Returns the OAuth authorization that all requests of the client share. Has no effect on requests if OAuth is not
+    /// configured.
     pub(super) fn authorization(&self) -> Authorization {
         self.authorization.clone()
     }

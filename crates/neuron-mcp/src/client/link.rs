@@ -14,8 +14,8 @@ use super::task::Task;
 
 /// The current connection of a client, and the means to restore it.
 ///
-/// The lock is never held across an `await`. So a request that the user has stopped polling does not block other
-/// requests.
+/// The lock of `state` is never held across an `await`. So a request that the user has stopped polling does not block
+/// other requests.
 pub(super) struct Link {
     shared: Arc<Shared>,
     /// Opens new connections.

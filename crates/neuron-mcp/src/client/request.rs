@@ -380,7 +380,7 @@ pub(super) fn cancelled(method: &str) -> McpError {
 struct TellServer {
     /// The request to cancel. `None` once the guard is disarmed.
     request: Option<(Peer<RoleClient>, RequestId)>,
-    /// The reason in the notification.
+    /// The reason that the notification `notifications/cancelled` contains.
     reason: &'static str,
 }
 

@@ -207,12 +207,13 @@ impl Watch {
     }
 }
 
-/// The progress receiver of a request.
+/// Passes the progress notifications of one request to the user's receiver, and signals each of them to the request's
+/// timeout.
 #[derive(Default)]
 pub(super) struct Progress {
     /// The user's receiver of progress.
     reporter: Option<Arc<dyn ProgressReporter>>,
-    /// Notified with each progress notification.
+    /// Notified of each progress notification, to restart the timeout of the request.
     made: Notify,
 }
 

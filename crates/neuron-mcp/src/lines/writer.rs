@@ -17,7 +17,7 @@ const LINE_BYTES: usize = 4 * 1024;
 pub(crate) struct LineWriter {
     /// Name of the peer for errors, `server` or `client`.
     to: &'static str,
-    /// `None` once the writer is finished or abandoned.
+    /// Queue of the task that writes the lines. `None` once the writer is finished or abandoned.
     queue: Option<mpsc::UnboundedSender<Line>>,
     /// Memory of the queued lines in bytes.
     waiting: watch::Sender<usize>,
@@ -87,7 +87,7 @@ impl LineWriter {
         Ok(Waiting { to: self.to, written: receiver })
     }
 
-    /// Waits until the queue has at most `bytes` bytes.
+    /// Waits until the queued lines need at most `bytes` bytes of memory.
     pub(crate) async fn room(&self, bytes: usize) {
         // Never an error, because `self` holds the sender of the channel.
         let _ = self.waiting.subscribe().wait_for(|waiting| *waiting <= bytes).await;

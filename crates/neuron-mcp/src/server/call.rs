@@ -49,7 +49,7 @@ pub(crate) struct Call {
     _place: OwnedSemaphorePermit,
 }
 
-/// The parts of a request that [`Call::new`] needs.
+/// The method, name, arguments and state of a client request, from which [`Call::new`] creates a [`Call`].
 pub(crate) struct Target<'a> {
     /// Method of the protocol, such as `tools/call`.
     pub(crate) method: &'static str,

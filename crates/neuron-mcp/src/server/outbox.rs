@@ -54,18 +54,20 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Returns `true` if the call is over, so that no more notifications are queued.
+    /// Returns `true` if the queue is closed because the call is over. Further notifications are then dropped.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
-    /// Closes the outbox for new notifications. Queued notifications are still sent.
+    /// Closes the queue of the call's notifications. Queued notifications are still sent, and further notifications are
+    /// dropped.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Closes the outbox, and drops all queued notifications except cancellations of requests to the client.
+    /// Closes the queue of the call's notifications, and drops all queued notifications except cancellations of
+    /// requests to the client.
     pub(crate) fn close_but_for_cancellations(&self) {
         self.lock().waiting.retain(is_cancellation);
         self.close();

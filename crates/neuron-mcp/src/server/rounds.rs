@@ -78,8 +78,8 @@ impl Rounds {
         (state.len() <= MAX_STATE_BYTES && round.number <= MAX_ROUNDS).then_some(state)
     }
 
-    /// Decodes a state, and adds the client's responses to the requests of the previous round. Responses to other
-    /// requests are dropped.
+    /// Decodes the state of a call, and adds the new `responses` to the earlier responses in the state. Responses to
+    /// requests that the server did not send are dropped. `origin` identifies the request that contains the state.
     ///
     /// # Errors
     ///

@@ -38,7 +38,7 @@ pub(crate) struct Session {
 struct State {
     /// Log level set by the last `logging/setLevel`. `None` if the client has set none.
     log_level: Option<LogLevel>,
-    /// Collects changes since the handshake. Used only before protocol version 2026-07-28.
+    /// Collects the changes of lists and resources since the handshake. Used only before protocol version 2026-07-28.
     listener: Option<Arc<Listener>>,
     /// `true` once a task that sends the changes of `listener` to the client was started.
     is_told: bool,
@@ -92,8 +92,8 @@ impl Session {
         }
     }
 
-    /// Starts a task that sends changes to the client until the session ends. Used only before protocol version
-    /// 2026-07-28.
+    /// Starts a task that notifies the client of changed lists and resources until the session ends. Used only before
+    /// protocol version 2026-07-28.
     pub(crate) fn tell(&self, peer: Peer<RoleServer>) {
         self.listen();
         let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! Conversion of tools and their results between our types and the SDK's.
+//! Conversion of tools and their results between the types of this crate and the types of the SDK `rmcp`.
 
 use std::sync::Arc;
 

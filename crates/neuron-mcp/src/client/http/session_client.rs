@@ -54,7 +54,7 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
 impl SessionHttpClient {
-    /// Runs a request until the connection ends.
+    /// Runs a request and returns its result. If the connection ends first, cancels the request and returns an error.
     pub(super) async fn unless_ended<T>(
         &self,
         exchange: impl Future<Output = Result<T, HttpError>>,
@@ -124,7 +124,8 @@ impl SessionHttpClient {
         })
     }
 
-    /// Sends the first `server/discover` of the connection. A timeout becomes an error response to `request`.
+    /// Runs `exchange`, which sends the first `server/discover` of a connection. If no response arrives in time,
+    /// returns an error response to the request with the id `request`.
     async fn discover(
         &self,
         request: RequestId,

@@ -15,7 +15,7 @@ use super::error::OAuthError;
 use super::redirect::ErasedRedirect;
 use super::storage::{OAuthCredentials, Registration, SdkStore};
 
-/// The data that every authorization needs.
+/// The configuration, the server URL and the HTTP client with which a client obtains an OAuth token.
 pub(super) struct Flow {
     pub(super) config: OAuthConfig,
     pub(super) server: Url,

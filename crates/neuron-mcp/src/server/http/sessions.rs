@@ -242,8 +242,8 @@ impl Sessions {
 /// Error for a request whose identity does not own the session.
 pub(super) struct SessionOwnerMismatch;
 
-/// A place for a session that is about to be created. Counts against the limits until it is dropped. Callers drop it
-/// once the session was created or refused.
+/// A reserved session, which is about to be created. Counts against the limits on sessions until the value is dropped.
+/// Callers drop the value once the session was created or refused.
 pub(super) struct Reservation {
     sessions: Arc<Sessions>,
     client: Client,

@@ -93,7 +93,7 @@ impl ElicitationHandler for Asked {
 struct Ends {
     client: McpClient,
     recorder: Recorder,
-    /// Parents of the spans of the client and of the server.
+    /// The recorded parents of the spans that the client and the server created.
     parents: Parents,
     asked: Asked,
 }

@@ -179,7 +179,8 @@ impl Drop for Leader {
     }
 }
 
-/// Watches the process until it has been reaped. Runs in its own thread.
+/// Watches the process until it has been reaped, and sends its states to `report`. Kills the group once the process has
+/// ended and the sender of `released` is dropped. Runs in its own thread.
 fn watch_over(
     leader: Leader,
     group: &Group,
