@@ -79,7 +79,7 @@ pub(crate) fn session_prefix(id: &str) -> &str {
     end.and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
-/// The failure of a request, as the span records it.
+/// The failure of a request, as the attributes of its span record it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A JSON-RPC error response with this code.

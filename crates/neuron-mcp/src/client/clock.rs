@@ -56,7 +56,7 @@ impl Clock {
     }
 
     /// Waits until a deadline has passed, and returns the exceeded limit for the error message. Never completes while
-    /// the clock is paused.
+    /// the deadlines are paused.
     pub(super) async fn expired(&self) -> Duration {
         if self.paused_at.is_some() {
             return std::future::pending().await;

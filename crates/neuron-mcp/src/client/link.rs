@@ -39,7 +39,7 @@ struct State {
 
 /// Sends [`McpEvent::Disconnected`] once, when the connection is lost.
 struct Loss {
-    /// Sends the event. Shared with the task that waits until the connection is lost.
+    /// Sends [`McpEvent::Disconnected`] at most once. Shared with the task that waits until the connection is lost.
     teller: Arc<Teller>,
     _waiting: Task,
 }

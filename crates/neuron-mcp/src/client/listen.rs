@@ -189,8 +189,8 @@ impl Stream {
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream, with retries, and then keeps it open. `opened` receives a value after a successful first
-    /// attempt, and is dropped after a failed one.
+    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value after
+    /// a successful first attempt, and is dropped after a failed one.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {
@@ -214,7 +214,8 @@ impl Stream {
         self.keep(subscription).await;
     }
 
-    /// Reads the stream, and opens it again whenever it ends. Returns when the connection ends.
+    /// Reads the stream of change notifications, and opens a new stream whenever the stream ends. Returns when the
+    /// connection ends.
     async fn keep(self, mut subscription: Subscription) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -232,8 +233,8 @@ impl Stream {
         }
     }
 
-    /// Opens the stream again after `pause`, and retries with longer pauses until the server accepts the stream.
-    /// Returns `None` when the connection ends.
+    /// Opens the stream of change notifications again after `pause`, and retries with longer pauses until the server
+    /// accepts the stream. Returns `None` when the connection ends.
     async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
         loop {
             tokio::select! {

@@ -73,12 +73,13 @@ impl Target<'_> {
 }
 
 impl Call {
-    /// Creates a call. If the request contains the state of an earlier round, the call continues with the next round.
+    /// Creates a call. If the request repeats an earlier call with requested input, the call gets the id and the
+    /// responses that its state contains.
     ///
     /// # Errors
     ///
-    /// Returns an error if too many calls of the client are running, or if the state of an earlier round does not
-    /// belong to this request.
+    /// Returns an error if too many calls of the client are running, or if the request contains a state that was
+    /// created for another request.
     pub(crate) fn new(
         serving: &Serving,
         session: Arc<Session>,
@@ -241,7 +242,8 @@ pub(crate) enum Ending {
     AsItIs,
     /// The client must respond to the contained requests and call again.
     InputRequired(InputRequiredResult),
-    /// The client receives this error text, because the call has too many rounds or the responses are too long.
+    /// The client receives this error text, because the call requested input too often, or because the client's
+    /// responses are too long.
     TooMuch(&'static str),
 }
 

@@ -73,8 +73,8 @@ impl Outbox {
         self.close();
     }
 
-    /// Sends the queued notifications in order. Returns when the outbox is closed and empty, or when the client is
-    /// gone.
+    /// Sends the queued notifications in order. Returns when the call is over and all notifications are sent, or when
+    /// the client has disconnected.
     pub(crate) async fn pump(&self, peer: &Peer<RoleServer>) {
         while let Some(notification) = self.next().await {
             if peer.send_notification(notification).await.is_err() {
@@ -84,7 +84,7 @@ impl Outbox {
         }
     }
 
-    /// Waits for the next notification. Returns `None` once the outbox is closed and empty.
+    /// Waits for the next queued notification of the call. Returns `None` once the queue is closed and empty.
     async fn next(&self) -> Option<ServerNotification> {
         loop {
             {

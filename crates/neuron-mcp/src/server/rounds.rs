@@ -14,7 +14,7 @@ use serde_json::Value;
 /// Maximum length of an encoded state that the server sends or accepts, in bytes.
 const MAX_STATE_BYTES: usize = 1 << 20;
 
-/// Maximum number of rounds of a call, which are its repetitions with requested input.
+/// Maximum number of times that a client may repeat a call with requested input.
 const MAX_ROUNDS: u32 = 100;
 
 /// The state of a call that requests input from the client. The client stores the state until it repeats the call with
@@ -25,7 +25,7 @@ pub(crate) struct Round {
     pub(crate) call_id: String,
     /// Number of times that the client has repeated the call with requested input, including the next repetition.
     pub(crate) number: u32,
-    /// Keys of the requests that the previous round sent to the client.
+    /// Keys of the requests that the server sent to the client together with this state.
     pub(crate) asked: BTreeSet<String>,
     /// The client's responses to all requests of this call so far, by request key.
     pub(crate) answers: BTreeMap<String, Value>,
@@ -70,8 +70,8 @@ impl Rounds {
         Ok(Self { codec, ttl })
     }
 
-    /// Encodes a state for the request that `origin` identifies. Returns `None` if the encoded state is too long or the
-    /// call has reached the maximum number of rounds.
+    /// Encodes a state for the request that `origin` identifies. Returns `None` if the encoded state is too long, or if
+    /// the call was repeated [`MAX_ROUNDS`] times.
     pub(crate) fn seal(&self, round: &Round, origin: &[u8]) -> Option<String> {
         let options = SealOptions::new().associated_data(origin).ttl(self.ttl);
         let state = self.codec.seal_json_with(round, &options).ok()?;

@@ -23,7 +23,8 @@ fn conforms_to_2026_07_28() {
     conforms_to("2026-07-28");
 }
 
-/// Checks that the suite detects a failure. The client is the program `true`, which sends nothing.
+/// Checks that the MCP conformance suite detects a client that does not conform. The client is the program `true`,
+/// which sends nothing.
 #[test]
 fn client_that_sends_nothing_does_not_conform() {
     let Some(suite) = Suite::or_skip() else { return };

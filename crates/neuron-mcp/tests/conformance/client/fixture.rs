@@ -59,7 +59,7 @@ impl Scenario {
     }
 }
 
-/// Connects to the suite's server, runs the scenario, and closes the connection.
+/// Connects to the server of the MCP conformance suite, sends the requests of the scenario, and closes the connection.
 async fn play(scenario: &Scenario) -> Outcome {
     let builder = match authorization(scenario) {
         Some(oauth) => McpClient::builder().oauth(oauth),
