@@ -15,7 +15,7 @@ pub enum LogLevel {
     Warning,
     /// A failed operation.
     Error,
-    /// A failure on which other parts depend.
+    /// A critical failure, such as a failed component of the server.
     Critical,
     /// A problem that requires immediate action.
     Alert,

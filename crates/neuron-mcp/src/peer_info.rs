@@ -15,7 +15,7 @@ pub struct McpImplementation {
     pub version: String,
 }
 
-/// A version of the protocol. Later versions are greater.
+/// A version of the Model Context Protocol. In comparisons, a later version is greater.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum McpVersion {

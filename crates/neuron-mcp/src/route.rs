@@ -11,7 +11,8 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 /// The transport, the addresses and the session between a client and a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
-    /// `pipe` or `tcp`. `None` for streams that the caller opened.
+    /// Value of the span attribute `network.transport`, either `pipe` or `tcp`. `None` for streams that the caller
+    /// opened, because their kind is unknown.
     pub(crate) transport: Option<&'static str>,
     /// The protocol that carries the messages, which is `http`. `None` for other transports.
     pub(crate) protocol: Option<&'static str>,

@@ -15,7 +15,7 @@ use crate::route::Route;
 /// Maximum length of a name or URI in a span, in bytes. The peer may have chosen a very long text.
 const LONGEST: usize = 512;
 
-/// The method of a request and the tool, prompt or resource that it concerns.
+/// The method of a request, and the tool, prompt or resource that the request concerns, as its span shows them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Subject<'a> {
     /// Method of the protocol, for example `tools/call`.
@@ -32,22 +32,22 @@ pub(crate) struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    /// Creates the subject of a request without a tool, prompt or resource.
+    /// Creates the subject of a span, for a request that concerns no tool, prompt or resource.
     pub(crate) fn method(method: &'a str) -> Self {
         Self { method, ..Self::default() }
     }
 
-    /// Creates the subject of a request for a tool. Long names are truncated.
+    /// Creates the subject of a span, which is the method of a request and the tool. Long names are truncated.
     pub(crate) fn tool(method: &'a str, tool: &'a str) -> Self {
         Self { tool: Some(shortened(tool)), is_known: true, ..Self::method(method) }
     }
 
-    /// Creates the subject of a request for a prompt. Long names are truncated.
+    /// Creates the subject of a span, which is the method of a request and the prompt. Long names are truncated.
     pub(crate) fn prompt(method: &'a str, prompt: &'a str) -> Self {
         Self { prompt: Some(shortened(prompt)), is_known: true, ..Self::method(method) }
     }
 
-    /// Creates the subject of a request for a resource. Long URIs are truncated.
+    /// Creates the subject of a span, which is the method of a request and the resource. Long URIs are truncated.
     pub(crate) fn resource(method: &'a str, uri: &'a str) -> Self {
         Self { resource: Some(shortened(uri)), ..Self::method(method) }
     }
@@ -79,7 +79,7 @@ pub(crate) fn session_prefix(id: &str) -> &str {
     end.and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
-/// The failure of a request, as the span records it.
+/// The failure of a request, as the attributes of its span record it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A JSON-RPC error response with this code.
@@ -168,8 +168,8 @@ macro_rules! request_span {
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Attributes for a span that the crate `neuron-otel` created for a tool call. They are recorded at the end of the
-    /// request. `None` for a span that this module created.
+    /// Attributes that are recorded at the end of the request, in a span that the crate `neuron-otel` created for a
+    /// tool call. `None` for a span that this module created.
     facts: Option<Facts>,
     /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,

@@ -75,8 +75,8 @@ fn with_hash(plain: &str, name: &str, attempt: u32) -> String {
     format!("{beginning}_{:08x}", hash(name, attempt))
 }
 
-/// Returns a 32-bit FNV-1a hash. Unlike the hash of the standard library, the hash is the same on every machine and in
-/// every version.
+/// Returns a 32-bit FNV-1a hash of a text and of the number `attempt`. Unlike the hash of the standard library, the
+/// hash is the same on every machine and in every version.
 fn hash(text: &str, attempt: u32) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let attempt = if attempt == 0 { Vec::new() } else { attempt.to_le_bytes().to_vec() };

@@ -99,8 +99,8 @@ impl BridgeOptions {
     }
 
     /// Sets the maximum length of a tool's definition in bytes. The length is that of the JSON text, including the
-    /// schemas. Tools with a longer definition are skipped with a warning. Default: 64 KiB. The name of a tool may
-    /// always have 128 bytes at most.
+    /// schemas. Tools with a longer definition are skipped with a warning. Default: 64 KiB. Independently of this
+    /// limit, a tool whose name has more than 128 bytes is skipped.
     pub fn max_definition_bytes(mut self, bytes: usize) -> Self {
         self.max_definition_bytes = Some(bytes);
         self

@@ -107,7 +107,7 @@ enum Dialect {
 }
 
 impl Dialect {
-    /// Returns the dialect that `$schema` names. Default: 2020-12.
+    /// Returns the version of JSON Schema that the keyword `$schema` names. Default: 2020-12.
     fn of(schema: &Object) -> Self {
         let name = schema.get("$schema").and_then(Value::as_str).unwrap_or_default();
         let says = |dialect: &str| name.contains(dialect);
@@ -221,7 +221,8 @@ fn clean_value(schema: &mut Value, dialect: Dialect) {
 const STAYS_BESIDE_REF: [&str; 8] =
     ["$comment", "$defs", "$id", "$ref", "$schema", "definitions", "description", "title"];
 
-/// Converts a boolean `exclusiveMinimum` or `exclusiveMaximum` of draft 04 to the number of 2020-12.
+/// Converts a boolean `exclusiveMinimum` or `exclusiveMaximum` of draft 04 to the number of 2020-12. `exclusive` is
+/// this keyword, and `bound` is `minimum` or `maximum`.
 fn exclusive_bound(schema: &mut Object, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = schema.get(exclusive) else { return };
     let limit = if *is_exclusive { schema.shift_remove(bound) } else { None };
@@ -284,7 +285,7 @@ fn anywhere(schema: &Object, holds: &mut impl FnMut(&Object) -> bool) -> bool {
     holds(schema) || schema.values().any(|value| anywhere_in(value, holds))
 }
 
-/// The same as [`anywhere`], for a value that may also be a list.
+/// Returns `true` if `holds` returns `true` for any object in a JSON value, at any depth.
 fn anywhere_in<F: FnMut(&Object) -> bool>(value: &Value, holds: &mut F) -> bool {
     match value {
         Value::Object(object) => anywhere(object, holds),

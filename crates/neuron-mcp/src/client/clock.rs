@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// The two deadlines of a request. Both are paused while this client handles a request of the server.
 pub(super) struct Clock {
-    /// Maximum time without progress.
+    /// Maximum time without a progress report of the server.
     idle: Duration,
     /// Deadline for the next progress. `None` for no limit.
     idle_until: Option<Instant>,
@@ -14,12 +14,13 @@ pub(super) struct Clock {
     total: Duration,
     /// Deadline of the request. `None` for no limit.
     total_until: Option<Instant>,
-    /// Start of the current pause.
+    /// Time when the current pause of the two deadlines began. `None` if they are not paused.
     paused_at: Option<Instant>,
 }
 
 impl Clock {
-    /// Starts the clock. `idle` is the maximum time without progress, and `total` the maximum duration.
+    /// Starts the two time limits of a request. `idle` is the maximum time without a progress report of the server, and
+    /// `total` the maximum duration.
     pub(super) fn start(idle: Duration, total: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -32,13 +33,14 @@ impl Clock {
         }
     }
 
-    /// Restarts the time without progress. Called when the server reports progress.
+    /// Moves the deadline for the next progress report to the full limit from now. Called when the server reports
+    /// progress.
     pub(super) fn restart(&mut self) {
         self.idle_until = Instant::now().checked_add(self.idle);
     }
 
-    /// Pauses or continues the clock. At the end of a pause, moves the total deadline by the duration of the pause, and
-    /// restarts the time without progress.
+    /// Pauses both deadlines of the request if `paused` is `true`, and otherwise continues them. At the end of a pause,
+    /// moves the total deadline by the duration of the pause, and restarts the time without progress.
     pub(super) fn pause(&mut self, paused: bool) {
         match (paused, self.paused_at) {
             (true, None) => self.paused_at = Some(Instant::now()),
@@ -54,7 +56,7 @@ impl Clock {
     }
 
     /// Waits until a deadline has passed, and returns the exceeded limit for the error message. Never completes while
-    /// the clock is paused.
+    /// the deadlines are paused.
     pub(super) async fn expired(&self) -> Duration {
         if self.paused_at.is_some() {
             return std::future::pending().await;

@@ -121,7 +121,8 @@ pub(super) async fn with_exit_report(
     }
 }
 
-/// Opens a connection and negotiates a version that both sides support.
+/// Opens a connection and negotiates a version that both sides support. Sets `exit_report`, so that the caller can add
+/// the reason why the server ended to an error.
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -174,6 +175,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 type Service = RunningService<RoleClient, Callbacks>;
 
 /// Opens a connection and negotiates the version. `mode` tells the SDK to use `server/discover`, `initialize` or both.
+/// Sets `exit_report`, so that the caller can add the reason why the server ended to an error.
 async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -215,7 +217,7 @@ fn client_config(shared: &Shared) -> ClientConfig {
     config
 }
 
-/// A connection whose version is negotiated.
+/// A connection to a server, on which the protocol version has been negotiated.
 pub(super) struct Connection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) watch: Arc<Watch>,

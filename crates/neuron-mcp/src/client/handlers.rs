@@ -43,7 +43,7 @@ pub(super) struct Handlers {
 /// Limits on the sampling and elicitation requests of a server. Further requests are refused.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct QuestionLimits {
-    /// Maximum number of concurrent requests.
+    /// Maximum number of sampling and elicitation requests of the server that are handled concurrently.
     pub(super) at_once: usize,
     /// Maximum number of requests within any 60 seconds.
     pub(super) per_minute: usize,

@@ -56,7 +56,7 @@ pub(super) struct HttpConnector {
     authorization: Authorization,
     /// Maximum wait for the response to `server/discover`.
     patience: Duration,
-    /// Host and port of the server.
+    /// Host and port in the URL of the server. `None` if the URL has none.
     server: Option<(Arc<str>, u16)>,
     /// Host and port of the proxy. `None` for a direct connection.
     proxy: Option<String>,
@@ -131,7 +131,8 @@ impl HttpConnector {
         Ok(())
     }
 
-    /// Returns the authorization, which the client's requests share.
+    /// Returns the OAuth authorization that all requests of the client share. Has no effect on requests if OAuth is not
+    /// configured.
     pub(super) fn authorization(&self) -> Authorization {
         self.authorization.clone()
     }
@@ -148,7 +149,7 @@ impl Connector for HttpConnector {
         self.proxy.as_deref()
     }
 
-    /// Opens a connection. All requests and streams of the connection are cancelled when it ends.
+    /// Opens a connection. All requests and streams of the connection are cancelled when the connection ends.
     async fn open(&self) -> Result<Opened<Self::Transport>, McpError> {
         let route = Route { server: self.server.clone(), ..Route::http() };
         let ended = CancellationToken::new();
@@ -261,7 +262,7 @@ fn redirects() -> reqwest::redirect::Policy {
 enum Trust {
     /// The certificates that the operating system trusts.
     System,
-    /// No certificates. Plain HTTP then also works on a machine without certificates.
+    /// Trusts no certificates. Used for plain HTTP, so that it also works on a machine without installed certificates.
     Nobody,
 }
 

@@ -14,8 +14,8 @@ use super::task::Task;
 
 /// The current connection of a client, and the means to restore it.
 ///
-/// The lock is never held across an `await`. So a request that the user has stopped polling does not block other
-/// requests.
+/// The lock of `state` is never held across an `await`. So a request that the user has stopped polling does not block
+/// other requests.
 pub(super) struct Link {
     shared: Arc<Shared>,
     /// Opens new connections.
@@ -39,7 +39,7 @@ struct State {
 
 /// Sends [`McpEvent::Disconnected`] once, when the connection is lost.
 struct Loss {
-    /// Shared with the task that waits for the loss.
+    /// Sends [`McpEvent::Disconnected`] at most once. Shared with the task that waits until the connection is lost.
     teller: Arc<Teller>,
     _waiting: Task,
 }
@@ -47,12 +47,12 @@ struct Loss {
 /// The sender of [`McpEvent::Disconnected`].
 struct Teller {
     events: Arc<EventSender>,
-    /// Completed once the event was sent or suppressed. Concurrent callers wait until the event was sent.
+    /// Completed once [`McpEvent::Disconnected`] was sent or suppressed. Concurrent callers wait until it was sent.
     told: Once,
 }
 
 impl Teller {
-    /// Sends the event, unless it was sent or suppressed before.
+    /// Sends [`McpEvent::Disconnected`], unless it was sent or suppressed before.
     fn tell(&self) {
         self.told.call_once(|| self.events.send(McpEvent::Disconnected));
     }
@@ -72,7 +72,7 @@ impl Loss {
         Self { teller, _waiting: waiting }
     }
 
-    /// Suppresses the event. Called when the client closes the connection itself.
+    /// Prevents that [`McpEvent::Disconnected`] is sent. Called when the client closes the connection itself.
     fn forgo(&self) {
         self.teller.told.call_once(|| ());
     }
@@ -108,7 +108,8 @@ impl Failure {
         Self(Arc::new(Mutex::new((Some(error), text))))
     }
 
-    /// Returns the error for a request.
+    /// Returns the original error on the first call, and [`McpError::Connection`] with the same text on every later
+    /// call.
     fn error(&self) -> McpError {
         let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (error, text) = &mut *failure;

@@ -32,7 +32,7 @@ pub(super) struct Listener {
     resources: Arc<Resources>,
 }
 
-/// The task that keeps the stream open, and a flag that prevents new streams.
+/// The task that keeps the stream of change notifications open, and a flag that prevents new streams.
 #[derive(Debug, Default)]
 struct Slot {
     task: Option<Task>,
@@ -80,8 +80,9 @@ impl Listener {
         self.resources.lock().remove(uri);
     }
 
-    /// Starts a task that opens the stream of a new connection, and retries until the server accepts it. The receiver
-    /// completes after the first attempt. Returns `None` and starts no task if the stream would report no changes.
+    /// Starts a task that opens the stream of change notifications over a new connection, and retries until the server
+    /// accepts the stream. The receiver completes after the first attempt. Returns `None` and starts no task if the
+    /// stream would report no changes.
     pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
@@ -119,15 +120,15 @@ impl Listener {
         Ok(())
     }
 
-    /// Closes the stream, and prevents new streams.
+    /// Closes the stream of change notifications, and prevents that a new one is opened.
     pub(super) fn stop(&self) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.stopped = true;
         slot.task = None;
     }
 
-    /// Replaces the task that keeps the stream open. The previous task is aborted, which closes its stream. After
-    /// [`stop`](Self::stop), the new task is aborted.
+    /// Replaces the task that keeps the stream of change notifications open. The previous task is aborted, which closes
+    /// its stream. After [`stop`](Self::stop), the new task is aborted.
     fn replace(&self, task: Option<Task>) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if !slot.stopped {
@@ -176,7 +177,7 @@ struct Stream {
 }
 
 impl Stream {
-    /// Opens the stream once.
+    /// Sends `subscriptions/listen` once, to open the stream of change notifications.
     async fn open(&self) -> Result<Subscription, McpError> {
         const METHOD: &str = "subscriptions/listen";
         self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
@@ -188,8 +189,8 @@ impl Stream {
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream, with retries, and then keeps it open. `opened` receives a value after a successful first
-    /// attempt, and is dropped after a failed one.
+    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value after
+    /// a successful first attempt, and is dropped after a failed one.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {
@@ -213,7 +214,8 @@ impl Stream {
         self.keep(subscription).await;
     }
 
-    /// Reads the stream, and opens it again whenever it ends. Returns when the connection ends.
+    /// Reads the stream of change notifications, and opens a new stream whenever the stream ends. Returns when the
+    /// connection ends.
     async fn keep(self, mut subscription: Subscription) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -231,8 +233,8 @@ impl Stream {
         }
     }
 
-    /// Opens the stream again after `pause`, and retries with longer pauses until the server accepts the stream.
-    /// Returns `None` when the connection ends.
+    /// Opens the stream of change notifications again after `pause`, and retries with longer pauses until the server
+    /// accepts the stream. Returns `None` when the connection ends.
     async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
         loop {
             tokio::select! {

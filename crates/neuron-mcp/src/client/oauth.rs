@@ -177,7 +177,8 @@ impl Challenge {
         None
     }
 
-    /// Returns the challenge in this error. Returns `None` if the error is not a challenge.
+    /// Converts an error for a response with status 401, or 403 for missing scopes, to a challenge. Returns `None` for
+    /// any other error. `server` is the URL of the MCP server.
     fn of(error: &(dyn Error + 'static), server: &Url) -> Option<Self> {
         if let Some(required) = error.downcast_ref::<AuthRequiredError>() {
             return Some(Self { header: required.www_authenticate_header.clone(), scope: None });

@@ -124,8 +124,8 @@ fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> Requ
     })
 }
 
-/// Sends a request in one or more rounds until the server returns a result. Also sends the request again after the
-/// client was authorized, if an HTTP server requires an authorization.
+/// Sends a request until the server returns a final result. Sends the request again with the input if the server
+/// requires input, and after an authorization if an HTTP server requires one.
 async fn rounds(
     connection: &Connection,
     shared: &Shared,
@@ -250,9 +250,9 @@ async fn learn_tools(
     Ok(())
 }
 
-/// Waits before the next round if the last result required no input. Such a server expects the same request again,
-/// later. `silent_rounds` is the number of consecutive results without required input. The pause starts at 50 ms and
-/// doubles up to 1.6 s.
+/// Waits before a request is sent again, if the last result (`input_required`) named no required input. Such a server
+/// only expects the same request again, later. `silent_rounds` is the number of consecutive results of this kind, and
+/// zero does not wait. The pause starts at 50 ms and doubles up to 1.6 s.
 async fn pause(silent_rounds: u32) {
     if silent_rounds > 0 {
         let times = 1 << silent_rounds.saturating_sub(1).min(5);
@@ -306,7 +306,7 @@ async fn answer_input(
     Ok(())
 }
 
-/// The error of a round, either of the SDK or of this crate.
+/// The error of sending a request once, either of the SDK or of this crate.
 enum Failure {
     Service(ServiceError),
     Ours(McpError),
@@ -380,7 +380,7 @@ pub(super) fn cancelled(method: &str) -> McpError {
 struct TellServer {
     /// The request to cancel. `None` once the guard is disarmed.
     request: Option<(Peer<RoleClient>, RequestId)>,
-    /// The reason in the notification.
+    /// The reason that the notification `notifications/cancelled` contains.
     reason: &'static str,
 }
 

@@ -41,8 +41,8 @@ impl McpTimeout {
     }
 }
 
-/// A response, a list or the number of input rounds exceeds a limit of this client. Contained in
-/// [`McpError::Other`](crate::McpError::Other).
+/// Error for a response or a list that exceeds a limit of this client, or for a server that requires input too often.
+/// Contained in [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{method}: {what} has more than {limit} {unit}, a limit of this client{}", .setting.map(|setting| format!(" (`{setting}`)")).unwrap_or_default())]
 #[non_exhaustive]

@@ -53,10 +53,11 @@ pub(super) struct Shared {
     pub(super) handlers: Arc<Handlers>,
     pub(super) events: Arc<EventSender>,
     pub(super) authorization: Authorization,
-    /// Write-locked by a task that changes a subscription. Read-locked while a new connection subscribes. Only tasks
-    /// hold this lock. A future that the user no longer polls would keep the lock, and would block these tasks.
+    /// Lock for changes of the subscriptions. A task that changes a subscription holds the write lock. A new connection
+    /// holds the read lock while it subscribes. Only tasks acquire the lock, because a future that the user no longer
+    /// polls would never release it.
     pub(super) changing: RwLock<()>,
-    /// The state that each new connection sends to the server.
+    /// The log level and the subscriptions, which the client sends to the server over each new connection.
     restored: Mutex<Restored>,
 }
 

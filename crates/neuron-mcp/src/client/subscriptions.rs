@@ -53,7 +53,8 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
     task
 }
 
-/// Sends the log level and the subscriptions as separate requests (MCP until 2025-11-25).
+/// Sends the log level and the subscriptions again over a new connection, in a separate request for each (MCP until
+/// 2025-11-25).
 async fn repeat(connection: Arc<Connection>, shared: Arc<Shared>) {
     let level = repeat_log_level(&connection, &shared);
     let subscriptions = stream::iter(shared.subscriptions()).for_each_concurrent(AT_ONCE, |uri| {

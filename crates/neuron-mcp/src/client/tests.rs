@@ -28,8 +28,8 @@ mod script;
 /// Maximum duration of a test step. Long enough for a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A connector to servers that a test plays. Each connection has a new server, which the connector sends to the test
-/// through `servers`.
+/// A connector for the client under test. Each connection leads to a new server that the test scripts. The test
+/// receives this server through the channel `servers`.
 struct Doors {
     servers: mpsc::UnboundedSender<Script>,
     state: Arc<State>,
@@ -39,7 +39,7 @@ struct Doors {
 struct State {
     /// Number of connection attempts.
     opened: AtomicUsize,
-    /// `true` if connection attempts fail.
+    /// Set to `true` by a test to make all further connection attempts fail.
     shut: AtomicBool,
 }
 
@@ -63,7 +63,8 @@ impl Connector for Doors {
     }
 }
 
-/// A client with its first scripted server, and access to the servers of later connections.
+/// The client under test, with the scripted server of its first connection and a channel with the servers of later
+/// connections.
 struct Street {
     client: McpClient,
     server: Script,
@@ -72,7 +73,7 @@ struct Street {
     state: Arc<State>,
 }
 
-/// Connects a client, which has a root, to its first server.
+/// Connects a client with these settings and one root to a scripted server of version 2025-11-25.
 async fn street(settings: Settings) -> Street {
     let (sender, mut servers) = mpsc::unbounded_channel();
     let state = Arc::new(State::default());

@@ -136,8 +136,8 @@ impl Watch {
         self.asking.subscribe()
     }
 
-    /// Sets the id of the subscription that this client opened. The SDK does not receive the notifications of this
-    /// subscription.
+    /// Sets the id of the subscription that this client opened, or `None` if it has none. The SDK does not receive the
+    /// notifications of this subscription.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
@@ -207,12 +207,13 @@ impl Watch {
     }
 }
 
-/// The progress receiver of a request.
+/// Passes the progress notifications of one request to the user's receiver, and signals each of them to the request's
+/// timeout.
 #[derive(Default)]
 pub(super) struct Progress {
     /// The user's receiver of progress.
     reporter: Option<Arc<dyn ProgressReporter>>,
-    /// Notified with each progress notification.
+    /// Notified of each progress notification, to restart the timeout of the request.
     made: Notify,
 }
 

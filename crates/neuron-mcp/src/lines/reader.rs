@@ -9,7 +9,8 @@ const READ_BYTES: usize = 64 * 1024;
 /// Number of bytes that are kept at each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
-/// A piece of the input, as [`LineReader::next`] returns it.
+/// A piece of the input, as [`LineReader::next`] returns it. Either a complete line, or the beginning or end of a line
+/// that is too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A line without its line ending. The last line may have no line ending.

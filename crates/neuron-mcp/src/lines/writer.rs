@@ -17,7 +17,7 @@ const LINE_BYTES: usize = 4 * 1024;
 pub(crate) struct LineWriter {
     /// Name of the peer for errors, `server` or `client`.
     to: &'static str,
-    /// `None` once the writer is finished or abandoned.
+    /// Queue of the task that writes the lines. `None` once the writer is finished or abandoned.
     queue: Option<mpsc::UnboundedSender<Line>>,
     /// Memory of the queued lines in bytes.
     waiting: watch::Sender<usize>,
@@ -87,29 +87,29 @@ impl LineWriter {
         Ok(Waiting { to: self.to, written: receiver })
     }
 
-    /// Waits until the queue has at most `bytes` bytes.
+    /// Waits until the queued lines need at most `bytes` bytes of memory.
     pub(crate) async fn room(&self, bytes: usize) {
         // Never an error, because `self` holds the sender of the channel.
         let _ = self.waiting.subscribe().wait_for(|waiting| *waiting <= bytes).await;
     }
 
-    /// Closes the input after all queued lines are written. Does not wait.
+    /// Lets the writer task close the peer's input after all queued lines are written. Returns immediately.
     pub(crate) fn finish(&mut self) {
         self.queue = None;
     }
 
-    /// Closes the input immediately. Queued lines are not written.
+    /// Closes the peer's input immediately. Queued lines are not written.
     pub(crate) fn abandon(&mut self) {
         self.queue = None;
         self.task.abort();
     }
 
-    /// Closes the input after all queued lines are written, and waits for at most `patience`. If this time is over,
+    /// Closes the peer's input after all queued lines are written, and waits for at most `patience`. After this time,
     /// closes the input without writing the remaining lines.
     ///
     /// # Errors
     ///
-    /// Returns the error of closing the input. If the time is over, returns `Ok`.
+    /// Returns the error of writing the lines or of closing the input. Returns `Ok` if `patience` is exceeded.
     pub(crate) async fn close(&mut self, patience: Duration) -> io::Result<()> {
         if self.queue.take().is_none() {
             return Ok(());

@@ -34,12 +34,12 @@ const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 pub(crate) struct Call {
     /// The calling client, as tools, resources and prompts access it.
     peer: McpPeer,
-    /// Id of the call, which is the same in all rounds.
+    /// Id of the call, which stays the same when the client repeats the call with requested input.
     id: String,
-    /// Number of the current round, from zero.
+    /// Number of times that the client has repeated the call with requested input. Zero for the first call.
     round: u32,
-    /// Bytes that bind the state of the rounds to this request (see [`rounds::origin`]). Empty for versions without
-    /// rounds.
+    /// Bytes that identify the request (see [`rounds::origin`]), so that a client can send the state of this call only
+    /// with the same request. Empty before protocol version 2026-07-28.
     origin: Vec<u8>,
     /// Cancelled when the request is cancelled, the connection ends, or the server shuts down.
     token: CancellationToken,
@@ -49,7 +49,7 @@ pub(crate) struct Call {
     _place: OwnedSemaphorePermit,
 }
 
-/// The parts of a request that [`Call::new`] needs.
+/// The method, name, arguments and state of a client request, from which [`Call::new`] creates a [`Call`].
 pub(crate) struct Target<'a> {
     /// Method of the protocol, such as `tools/call`.
     pub(crate) method: &'static str,
@@ -57,26 +57,29 @@ pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
     /// Arguments of the tool or prompt.
     pub(crate) arguments: &'a Value,
-    /// The client's responses to the server's requests of the previous round.
+    /// The client's responses to the requests that the server returned for the previous, incomplete call.
     pub(crate) responses: Option<InputResponses>,
-    /// The state that the server sent at the end of the previous round. `None` in the first round.
+    /// The encoded state that the server returned together with its requests for input. `None` if the client calls for
+    /// the first time.
     pub(crate) state: Option<String>,
 }
 
 impl Target<'_> {
-    /// Creates the target of a request that has a single round, such as `resources/list`.
+    /// Creates the data of a request without name and arguments that never requests input from the client, such as
+    /// `resources/list`.
     pub(crate) fn list(method: &'static str) -> Self {
         Self { method, name: "", arguments: &Value::Null, responses: None, state: None }
     }
 }
 
 impl Call {
-    /// Creates a call. If the request contains the state of an earlier round, the call continues with the next round.
+    /// Creates a call. If the request repeats an earlier call with requested input, the call gets the id and the
+    /// responses that its state contains.
     ///
     /// # Errors
     ///
-    /// Returns an error if too many calls of the client are running, or if the state of an earlier round does not
-    /// belong to this request.
+    /// Returns an error if too many calls of the client are running, or if the request contains a state that was
+    /// created for another request.
     pub(crate) fn new(
         serving: &Serving,
         session: Arc<Session>,
@@ -235,11 +238,12 @@ impl Call {
 
 /// The outcome of a failed call.
 pub(crate) enum Ending {
-    /// The client receives the failure.
+    /// The client receives the failure itself, for example as an error result of the tool.
     AsItIs,
     /// The client must respond to the contained requests and call again.
     InputRequired(InputRequiredResult),
-    /// The client receives this error text, because the call has too many rounds or the responses are too long.
+    /// The client receives this error text, because the call requested input too often, or because the client's
+    /// responses are too long.
     TooMuch(&'static str),
 }
 

@@ -49,7 +49,8 @@ pub(crate) fn page<'a, T>(
     }
 }
 
-/// Returns a page of a list of resources, templates or prompts.
+/// Returns a page of a list of resources, templates or prompts, with at most `size` items. `key` returns the unique key
+/// of an item, and `cursor` is `None` for the first page.
 ///
 /// # Errors
 ///

@@ -59,7 +59,8 @@ fn is_choice(property: &Value, value: &Value) -> bool {
         })
 }
 
-/// Returns `true` if a count is within the limits of two keywords. A missing keyword is no limit.
+/// Returns `true` if `count` is within the limits that a schema sets with two keywords. `least` and `most` are their
+/// names, such as `minLength` and `maxLength`. A missing keyword is no limit.
 fn within(property: &Value, least: &str, most: &str, count: usize) -> bool {
     let limit = |name| property.get(name).and_then(Value::as_u64);
     let count = u64::try_from(count).unwrap_or(u64::MAX);

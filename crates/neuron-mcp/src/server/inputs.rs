@@ -23,7 +23,7 @@ pub(crate) struct Inputs {
     pub(super) over: CancellationToken,
 }
 
-/// The mutable part of [`Inputs`].
+/// The part of [`Inputs`] that changes during a call, which are the requests to the client and the client's responses.
 #[derive(Default)]
 pub(super) struct Known {
     /// Responses by request key, as the client sent them. They are not validated yet.

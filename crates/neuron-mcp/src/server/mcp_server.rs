@@ -41,9 +41,9 @@ pub struct McpServer {
     pub(super) instructions: Option<String>,
     /// The current tools, and the listeners for change notifications.
     pub(super) hub: Arc<Hub>,
-    /// `None` if the server has no resources.
+    /// The user's resources. `None` if the server has no resources.
     pub(super) resources: Option<Arc<dyn DynResources>>,
-    /// `None` if the server has no prompts.
+    /// The user's prompts. `None` if the server has no prompts.
     pub(super) prompts: Option<Arc<dyn DynPrompts>>,
     /// Template for the [`ToolContext`] of every call.
     pub(super) context: ToolContext,

@@ -88,7 +88,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Creates a hub without listeners.
+    /// Creates the shared state of a server, with its current tools and without listeners for changes.
     pub(crate) fn new(tools: ToolRegistry) -> Arc<Self> {
         let tools = RwLock::new(Arc::new(tools));
         Arc::new(Self { tools, listeners: Mutex::default() })
@@ -149,8 +149,8 @@ impl Listener {
         lock(&self.state).wanted == *wanted
     }
 
-    /// Adds a resource to the wanted changes. Returns `false` if the listener has reached the maximum number of
-    /// subscriptions.
+    /// Adds a resource to the changes that the client is notified of. Returns `false` if the client has reached the
+    /// maximum number of subscriptions.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
         let mut state = lock(&self.state);
         if state.wanted.len() >= MAX_SUBSCRIPTIONS {
@@ -160,7 +160,8 @@ impl Listener {
         true
     }
 
-    /// Removes a resource from the wanted changes. A pending notification for the resource is dropped.
+    /// Removes a resource from the changes that the client is notified of. A pending notification for the resource is
+    /// dropped.
     pub(crate) fn unsubscribe(&self, uri: String) {
         let change = Change::Resource(uri);
         let mut state = lock(&self.state);
@@ -168,13 +169,13 @@ impl Listener {
         state.untold.remove(&change);
     }
 
-    /// Stops the listener. [`next`](Self::next) then returns `None`.
+    /// Stops collecting changes for the client. [`next`](Self::next) then returns `None`.
     pub(crate) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Waits for the next change. Returns `None` once the listener is closed.
+    /// Waits for the next change that the client must be notified of. Returns `None` after [`close`](Self::close).
     pub(crate) async fn next(&self) -> Option<Change> {
         loop {
             {

@@ -54,25 +54,27 @@ impl Outbox {
         self.changed.notify_one();
     }
 
-    /// Returns `true` if the call is over, so that no more notifications are queued.
+    /// Returns `true` if the queue is closed because the call is over. Further notifications are then dropped.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_closed
     }
 
-    /// Closes the outbox for new notifications. Queued notifications are still sent.
+    /// Closes the queue of the call's notifications. Queued notifications are still sent, and further notifications are
+    /// dropped.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Closes the outbox, and drops all queued notifications except cancellations of requests to the client.
+    /// Closes the queue of the call's notifications, and drops all queued notifications except cancellations of
+    /// requests to the client.
     pub(crate) fn close_but_for_cancellations(&self) {
         self.lock().waiting.retain(is_cancellation);
         self.close();
     }
 
-    /// Sends the queued notifications in order. Returns when the outbox is closed and empty, or when the client is
-    /// gone.
+    /// Sends the queued notifications in order. Returns when the call is over and all notifications are sent, or when
+    /// the client has disconnected.
     pub(crate) async fn pump(&self, peer: &Peer<RoleServer>) {
         while let Some(notification) = self.next().await {
             if peer.send_notification(notification).await.is_err() {
@@ -82,7 +84,7 @@ impl Outbox {
         }
     }
 
-    /// Waits for the next notification. Returns `None` once the outbox is closed and empty.
+    /// Waits for the next queued notification of the call. Returns `None` once the queue is closed and empty.
     async fn next(&self) -> Option<ServerNotification> {
         loop {
             {

@@ -14,19 +14,20 @@ use serde_json::Value;
 /// Maximum length of an encoded state that the server sends or accepts, in bytes.
 const MAX_STATE_BYTES: usize = 1 << 20;
 
-/// Maximum number of rounds of a call, which are its repetitions with requested input.
+/// Maximum number of times that a client may repeat a call with requested input.
 const MAX_ROUNDS: u32 = 100;
 
-/// The state that a client stores between two rounds of a call. The client can read the state but not change it.
+/// The state of a call that requests input from the client. The client stores the state until it repeats the call with
+/// the input. Each of these calls is a round. The client can read the state but not change it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Id of the call, which is the same in all rounds.
+    /// Id of the call, which stays the same when the client repeats the call with requested input.
     pub(crate) call_id: String,
-    /// Number of the next round, from zero.
+    /// Number of times that the client has repeated the call with requested input, including the next repetition.
     pub(crate) number: u32,
-    /// Keys of the requests that the previous round sent to the client.
+    /// Keys of the requests that the server sent to the client together with this state.
     pub(crate) asked: BTreeSet<String>,
-    /// The client's responses from all rounds so far, by request key.
+    /// The client's responses to all requests of this call so far, by request key.
     pub(crate) answers: BTreeMap<String, Value>,
 }
 
@@ -44,7 +45,8 @@ pub(crate) fn origin(
     serde_json::json!([method, name, arguments, principal]).to_string().into_bytes()
 }
 
-/// Encodes and decodes the state that a client stores between two rounds of a call.
+/// Encodes and decodes the state of a call that requests input. A client stores the state until it repeats the call
+/// with the input.
 pub(crate) struct Rounds {
     /// The SDK's codec, which holds the key.
     codec: RequestStateCodec,
@@ -68,16 +70,16 @@ impl Rounds {
         Ok(Self { codec, ttl })
     }
 
-    /// Encodes a state for the request that `origin` identifies. Returns `None` if the encoded state is too long or the
-    /// call has reached the maximum number of rounds.
+    /// Encodes a state for the request that `origin` identifies. Returns `None` if the encoded state is too long, or if
+    /// the call was repeated [`MAX_ROUNDS`] times.
     pub(crate) fn seal(&self, round: &Round, origin: &[u8]) -> Option<String> {
         let options = SealOptions::new().associated_data(origin).ttl(self.ttl);
         let state = self.codec.seal_json_with(round, &options).ok()?;
         (state.len() <= MAX_STATE_BYTES && round.number <= MAX_ROUNDS).then_some(state)
     }
 
-    /// Decodes a state, and adds the client's responses to the requests of the previous round. Responses to other
-    /// requests are dropped.
+    /// Decodes the state of a call, and adds the new `responses` to the earlier responses in the state. Responses to
+    /// requests that the server did not send are dropped. `origin` identifies the request that contains the state.
     ///
     /// # Errors
     ///

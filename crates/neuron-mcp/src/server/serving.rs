@@ -15,7 +15,8 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Initialization`] if the state key is too short or the system returns no random numbers.
+    /// Returns [`McpError::Initialization`] if the key of [`McpServer::with_state_key`] is too short or the system
+    /// returns no random numbers.
     pub(super) fn serving(&self) -> Result<Arc<Serving>, McpError> {
         Ok(Arc::new(Serving::new(self.clone())?))
     }
@@ -34,7 +35,8 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Creates the state. Returns an error if the state key is too short or the system returns no random numbers.
+    /// Creates the shared state of the server. Returns an error if the key of [`McpServer::with_state_key`] is too
+    /// short or the system returns no random numbers.
     fn new(server: McpServer) -> Result<Self, McpError> {
         let call_prefix = URL_SAFE_NO_PAD.encode(random::<12>()?);
         let key = match &server.state_key {

@@ -38,16 +38,17 @@ pub(crate) struct Session {
 struct State {
     /// Log level set by the last `logging/setLevel`. `None` if the client has set none.
     log_level: Option<LogLevel>,
-    /// Collects changes since the handshake. Used only before protocol version 2026-07-28.
+    /// Collects the changes of lists and resources since the handshake. Used only before protocol version 2026-07-28.
     listener: Option<Arc<Listener>>,
-    /// Set once a task sends the changes of `listener` to the client.
+    /// `true` once a task that sends the changes of `listener` to the client was started.
     is_told: bool,
     /// Listeners of subscriptions that were accepted but whose notifications are not sent yet.
     accepted: Vec<Arc<Listener>>,
 }
 
 impl Session {
-    /// Creates the state of a new session.
+    /// Creates the state of a new session. `max_calls` is the maximum number of concurrent calls. `transport` is the
+    /// span attribute `network.transport`, or `None` if unknown.
     pub(crate) fn new(hub: Arc<Hub>, max_calls: usize, transport: Option<&'static str>) -> Self {
         let calls = Arc::new(Semaphore::new(max_calls));
         Self { hub, closing: Closing::default(), calls, transport, state: Mutex::default() }
@@ -79,7 +80,8 @@ impl Session {
         &self.hub
     }
 
-    /// Starts to collect changes of the lists. Used only before protocol version 2026-07-28.
+    /// Starts to collect the changes of the lists of tools, resources and prompts. Used only before protocol version
+    /// 2026-07-28.
     pub(crate) fn listen(&self) {
         let mut state = self.lock();
         if state.listener.is_none() {
@@ -90,8 +92,8 @@ impl Session {
         }
     }
 
-    /// Starts a task that sends changes to the client until the session ends. Used only before protocol version
-    /// 2026-07-28.
+    /// Starts a task that notifies the client of changed lists and resources until the session ends. Used only before
+    /// protocol version 2026-07-28.
     pub(crate) fn tell(&self, peer: Peer<RoleServer>) {
         self.listen();
         let mut state = self.lock();

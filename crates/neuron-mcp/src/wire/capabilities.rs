@@ -1,4 +1,4 @@
-//! Conversion of a client's capabilities.
+//! Conversion of a client's capabilities to the type of the SDK `rmcp`.
 
 use rmcp::model::{
     ClientCapabilities, ElicitationCapability, FormElicitationCapability, JsonObject,
@@ -14,7 +14,7 @@ pub(crate) struct Abilities {
     pub(crate) roots: bool,
 }
 
-/// Converts capabilities for the handshake.
+/// Converts a client's capabilities to the SDK's type, for the handshake.
 pub(crate) fn to_sdk(abilities: Abilities) -> ClientCapabilities {
     let mut sent = ClientCapabilities::default();
     if abilities.sampling {

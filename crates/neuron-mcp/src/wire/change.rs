@@ -1,4 +1,5 @@
-//! Conversion of change notifications and subscriptions between our types and the SDK's.
+//! Conversion of change notifications and subscriptions between the types of this crate and the types of the SDK
+//! `rmcp`.
 
 use std::collections::BTreeSet;
 

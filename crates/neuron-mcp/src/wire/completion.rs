@@ -1,4 +1,4 @@
-//! Conversion of completions between our types and the SDK's.
+//! Conversion of completions between the types of this crate and the types of the SDK `rmcp`.
 
 use rmcp::model::{
     ArgumentInfo, CompleteRequestParams, CompletionContext, CompletionInfo, Reference,

@@ -1,4 +1,4 @@
-//! Conversion of content between our types and the SDK's.
+//! Conversion of content between the types of this crate and the types of the SDK `rmcp`.
 
 use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ResourceLink};
 use rmcp::model::{ContentBlock, Resource, ResourceContents};

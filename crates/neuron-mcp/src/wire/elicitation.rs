@@ -1,4 +1,4 @@
-//! Conversion of elicitation between our types and the SDK's.
+//! Conversion of elicitation between the types of this crate and the types of the SDK `rmcp`.
 
 use neuron_types::McpError;
 use rmcp::model::{

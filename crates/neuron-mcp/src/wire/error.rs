@@ -1,4 +1,4 @@
-//! Conversion of errors between our types and the SDK's.
+//! Conversion of errors between the types of this crate and the types of the SDK `rmcp`.
 
 use std::collections::hash_map::RandomState;
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Conversion of input requests and their responses between our types and the SDK's.
+//! Conversion of input requests and their responses between the types of this crate and the types of the SDK `rmcp`.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use neuron_types::McpError;

@@ -1,4 +1,4 @@
-//! Conversion of log levels between our types and the SDK's.
+//! Conversion of log levels between the types of this crate and the types of the SDK `rmcp`.
 #![expect(deprecated, reason = "logging is left to older versions of the protocol")]
 
 use rmcp::model::{

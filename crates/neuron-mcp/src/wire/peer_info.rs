@@ -1,10 +1,10 @@
-//! Conversion of a peer's identity and version between our types and the SDK's.
+//! Conversion of a peer's identity and version between the types of this crate and the types of the SDK `rmcp`.
 
 use rmcp::model::{Implementation, ProtocolVersion};
 
 use crate::{McpImplementation, McpVersion};
 
-/// Converts the identity that the peer sent.
+/// Converts the name and version that the peer sent.
 pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImplementation {
     McpImplementation {
         name: implementation.name.clone(),
@@ -13,7 +13,7 @@ pub(crate) fn implementation_from_sdk(implementation: &Implementation) -> McpImp
     }
 }
 
-/// Converts our identity for the peer.
+/// Converts the name and version of this client or server for the peer.
 pub(crate) fn implementation_to_sdk(implementation: &McpImplementation) -> Implementation {
     let mut sent = Implementation::new(&implementation.name, &implementation.version);
     sent.title.clone_from(&implementation.title);

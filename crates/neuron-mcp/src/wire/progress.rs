@@ -1,4 +1,4 @@
-//! Conversion of progress between our types and the SDK's.
+//! Conversion of progress between the types of this crate and the types of the SDK `rmcp`.
 
 use rmcp::model::{
     ProgressNotification, ProgressNotificationParam, ProgressToken, ServerNotification,

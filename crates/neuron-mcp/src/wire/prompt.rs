@@ -1,4 +1,4 @@
-//! Conversion of prompts between our types and the SDK's.
+//! Conversion of prompts between the types of this crate and the types of the SDK `rmcp`.
 
 use neuron_types::Role;
 use rmcp::model::{GetPromptResult, Prompt, PromptArgument, PromptMessage};

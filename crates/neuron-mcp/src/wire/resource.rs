@@ -1,4 +1,4 @@
-//! Conversion of resource templates between our types and the SDK's.
+//! Conversion of resource templates between the types of this crate and the types of the SDK `rmcp`.
 
 use rmcp::model::ResourceTemplate;
 

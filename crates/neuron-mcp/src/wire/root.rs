@@ -1,4 +1,4 @@
-//! Conversion of roots between our types and the SDK's.
+//! Conversion of roots between the types of this crate and the types of the SDK `rmcp`.
 #![expect(deprecated, reason = "roots are left to older versions of the protocol")]
 
 use rmcp::model::{ListRootsResult, Root};

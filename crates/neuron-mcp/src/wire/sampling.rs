@@ -1,4 +1,4 @@
-//! Conversion of sampling between our types and the SDK's.
+//! Conversion of sampling between the types of this crate and the types of the SDK `rmcp`.
 #![expect(deprecated, reason = "sampling is left to older versions of the protocol")]
 
 use neuron_types::{ContentBlock, ImageSource, Message, StopReason, ToolChoice};

@@ -1,4 +1,4 @@
-//! Conversion of tools and their results between our types and the SDK's.
+//! Conversion of tools and their results between the types of this crate and the types of the SDK `rmcp`.
 
 use std::sync::Arc;
 
@@ -60,7 +60,8 @@ pub(crate) fn definition_to_sdk(definition: &ToolDefinition) -> Tool {
     tool
 }
 
-/// Adds the `type` that is missing in a schema. A schema that is not a JSON object becomes `{"type": "object"}`.
+/// Returns the schema with `"type": "object"` added if it has no `type`. A schema that is not a JSON object becomes
+/// `{"type": "object"}`.
 fn object_schema(schema: &Value) -> JsonObject {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     schema.entry("type").or_insert_with(|| "object".into());

@@ -23,7 +23,8 @@ fn conforms_to_2026_07_28() {
     conforms_to("2026-07-28");
 }
 
-/// Checks that the suite detects a failure. The client is the program `true`, which sends nothing.
+/// Checks that the MCP conformance suite detects a client that does not conform. The client is the program `true`,
+/// which sends nothing.
 #[test]
 fn client_that_sends_nothing_does_not_conform() {
     let Some(suite) = Suite::or_skip() else { return };
@@ -44,7 +45,8 @@ fn conforms_to(revision: &str) {
     judge(&suite, revision, &format!("'{program}' --exact client::fixture::scenario --nocapture"));
 }
 
-/// Runs the client scenarios of a revision. Panics unless every required scenario has passed.
+/// Runs the client scenarios of a protocol version (`revision`) with the command `client`. Panics unless every required
+/// scenario has passed.
 fn judge(suite: &Suite, revision: &str, client: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);

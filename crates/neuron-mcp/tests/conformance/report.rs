@@ -18,7 +18,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Returns the suite's command that tests this end.
+    /// Returns the subcommand of the conformance suite that tests this end of the connection, `client` or `server`.
     fn command(self) -> &'static str {
         match self {
             #[cfg(feature = "oauth")]
@@ -27,7 +27,8 @@ impl End {
         }
     }
 
-    /// Returns the heading above the scenarios of this end in the suite's list.
+    /// Returns the heading above the scenarios for clients, or for servers, in the list that the conformance suite
+    /// prints.
     fn heading(self) -> &'static str {
         match self {
             #[cfg(feature = "oauth")]
@@ -37,8 +38,8 @@ impl End {
     }
 }
 
-/// Runs the scenarios of a revision. Panics unless every required scenario has passed. The message lists the failed
-/// scenarios and checks.
+/// Runs the scenarios of a protocol version (`revision`) with the conformance suite. Panics unless every required
+/// scenario has passed. The message lists the failed scenarios and checks.
 #[track_caller]
 pub(crate) fn assert_conforms(
     suite: &Suite,
@@ -66,7 +67,7 @@ pub(crate) fn assert_conforms(
     );
 }
 
-/// Returns the names of the required scenarios of a revision.
+/// Returns the names of the scenarios that a client or a server (`end`) must pass for a protocol version (`revision`).
 fn required(suite: &Suite, end: End, revision: &str) -> Vec<String> {
     let output =
         suite.conformance().command().args(["list", "--requirements", revision]).output().unwrap();

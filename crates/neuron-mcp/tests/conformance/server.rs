@@ -22,7 +22,8 @@ async fn conforms_to_2026_07_28() {
     conforms_to("2026-07-28").await;
 }
 
-/// Checks that the suite detects a failure. The server has no tools, resources or prompts.
+/// Checks that the MCP conformance suite detects a server that does not conform. The server has no tools, resources or
+/// prompts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn empty_server_does_not_conform() {
     let Some(suite) = Suite::or_skip() else {
@@ -44,7 +45,8 @@ async fn conforms_to(revision: &'static str) {
     }
 }
 
-/// Runs the server scenarios of a revision against a server. Returns the panic of [`assert_conforms`] as an error.
+/// Runs the server scenarios of a protocol version (`revision`) against a server. Returns the panic of
+/// [`assert_conforms`] as an error.
 async fn judge(
     suite: Suite,
     server: McpServer,
@@ -70,7 +72,7 @@ async fn judge(
 /// Timeout of a scenario, in milliseconds. Long, because the machine may be loaded.
 const TIMEOUT: &str = "120000";
 
-/// Creates the server with everything that the suite requires.
+/// Creates the server with all tools, resources and prompts that the MCP conformance suite requires.
 fn fixture() -> McpServer {
     let mut registry = ToolRegistry::new();
     for tool in tools::all().into_iter().chain(inputs::all()) {

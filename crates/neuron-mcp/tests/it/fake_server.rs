@@ -27,7 +27,7 @@ impl Answer {
 
 type Answers = Box<dyn Fn(&Value) -> Answer + Send + Sync>;
 
-/// The server's end of a connection. Records the messages of the client.
+/// A server that runs in a background task, responds to the client, and records the client's messages.
 pub(crate) struct FakeServer {
     name: String,
     /// Tools for `tools/list`, or the message of the error response to `tools/list`.
@@ -45,7 +45,8 @@ pub(crate) struct FakeServer {
 }
 
 impl FakeServer {
-    /// Starts a server in a background task. Returns the server and a client connected to it.
+    /// Starts a server in a background task. Returns the server and a client connected to it. `answers` maps the
+    /// parameters of a tool call to the response.
     pub(crate) async fn start(
         builder: McpClientBuilder,
         name: &str,
@@ -186,7 +187,7 @@ pub(crate) fn tool(name: &str) -> Value {
     json!({ "name": name, "description": format!("Does {name}"), "inputSchema": { "type": "object" } })
 }
 
-/// A context strategy that never compacts.
+/// A context strategy that never shortens the conversation.
 pub(crate) struct NoCompaction;
 
 impl ContextStrategy for NoCompaction {

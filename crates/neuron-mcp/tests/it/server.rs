@@ -225,7 +225,8 @@ impl Client {
         self.request("tools/call", json!({ "name": tool, "arguments": arguments })).await
     }
 
-    /// Calls a tool again with the client's responses and the state of the previous round.
+    /// Calls a tool again with the client's responses, and with the state that the result of the previous call
+    /// contains.
     async fn next_round(&mut self, tool: &str, responses: Value, state: &Value) -> Value {
         let params = json!({
             "name": tool, "arguments": {}, "inputResponses": responses, "requestState": state,

@@ -1,4 +1,4 @@
-//! Parts that the tests of several peers use.
+//! Helper functions that several tests with programs of other projects use.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};

@@ -28,7 +28,8 @@ const SESSION: &str = "2024-11-05";
 pub(super) struct Legacy {
     /// The URL for messages, once the server has sent it.
     endpoint: OnceLock<Arc<str>>,
-    /// The event stream after the response to `initialize`, until the SDK takes it.
+    /// The event stream after the response to `initialize`, until the SDK takes the stream. `None` before and after
+    /// that.
     events: Mutex<Option<BoxedSseResponse>>,
 }
 
@@ -38,7 +39,8 @@ impl Legacy {
         self.endpoint.get().cloned()
     }
 
-    /// Takes the event stream. Returns `None` before the response to `initialize`, and after the first call.
+    /// Removes and returns the event stream of the server. Returns `None` before the response to `initialize`, and
+    /// after the first call.
     pub(super) fn take_events(&self) -> Option<BoxedSseResponse> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -125,8 +127,8 @@ impl SessionHttpClient {
         is_endpoint.then_some((first.data.unwrap_or_default(), events))
     }
 
-    /// Returns a stream that skips events that are not messages, and ends the connection when the event stream ends or
-    /// fails.
+    /// Returns the messages in a stream of events, without all other events. If the stream of events ends or fails, the
+    /// connection is ended.
     fn ending_with(&self, events: BoxedSseResponse) -> BoxedSseResponse {
         let is_message =
             |event: &Option<String>| matches!(event.as_deref(), None | Some("" | "message"));

@@ -54,7 +54,7 @@ pub(super) type Headers = HashMap<HeaderName, HeaderValue>;
 pub(super) type HttpError = StreamableHttpError<reqwest::Error>;
 
 impl SessionHttpClient {
-    /// Runs a request until the connection ends.
+    /// Runs a request and returns its result. If the connection ends first, cancels the request and returns an error.
     pub(super) async fn unless_ended<T>(
         &self,
         exchange: impl Future<Output = Result<T, HttpError>>,
@@ -66,7 +66,7 @@ impl SessionHttpClient {
         }
     }
 
-    /// Ends a stream when the connection ends.
+    /// Returns the stream, with the change that it ends when the connection ends.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
@@ -105,7 +105,8 @@ impl SessionHttpClient {
         false
     }
 
-    /// Sends a message. `request` is its id, or `None` if the message is not a request.
+    /// Runs `exchange`, which sends a message, and ends it and the response's stream when the connection ends.
+    /// `request` is the id of the message, or `None` if the message is not a request.
     async fn exchange(
         &self,
         request: Option<RequestId>,
@@ -123,7 +124,8 @@ impl SessionHttpClient {
         })
     }
 
-    /// Sends the first `server/discover` of the connection. A timeout becomes an error response to `request`.
+    /// Runs `exchange`, which sends the first `server/discover` of a connection. If no response arrives in time,
+    /// returns an error response to the request with the id `request`.
     async fn discover(
         &self,
         request: RequestId,

@@ -27,8 +27,8 @@ pub(super) struct AllowedNetworks {
 }
 
 impl AllowedNetworks {
-    /// Allows public networks, and the kind of network of the server's own address. `allow_private` also allows private
-    /// networks.
+    /// Creates the allowed networks for the MCP server with this URL. Public networks are always allowed. Private or
+    /// loopback addresses are allowed if the server's own URL has one. `allow_private` also allows private networks.
     pub(super) fn new(server: &Url, allow_private: bool) -> Self {
         let host = server.host_str().unwrap_or_default();
         let own = literal(host).map(network);

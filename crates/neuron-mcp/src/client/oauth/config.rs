@@ -61,7 +61,8 @@ pub(super) struct KnownClient {
     /// The id at the authorization server.
     pub(super) id: String,
     pub(super) secret: Option<String>,
-    /// Issuer URL of the only authorization server that may receive the id and the secret.
+    /// Issuer URL of the only authorization server that may receive the id and the secret. `None` if the MCP server
+    /// decides which one receives them.
     pub(super) issuer: Option<String>,
 }
 

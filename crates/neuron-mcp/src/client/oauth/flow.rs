@@ -15,7 +15,7 @@ use super::error::OAuthError;
 use super::redirect::ErasedRedirect;
 use super::storage::{OAuthCredentials, Registration, SdkStore};
 
-/// The data that every authorization needs.
+/// The configuration, the server URL and the HTTP client with which a client obtains an OAuth token.
 pub(super) struct Flow {
     pub(super) config: OAuthConfig,
     pub(super) server: Url,
@@ -124,8 +124,8 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Returns the scopes to request. These are the configured scopes, the scopes that the server requires, and the
-    /// scopes of the earlier token (SEP-2350).
+    /// Returns the scopes to request. These are the configured scopes, the scopes that the server requires (`wanted`,
+    /// separated by spaces), and the scopes of the earlier token (`before`, see SEP-2350).
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -155,8 +155,9 @@ impl Flow {
         scopes
     }
 
-    /// Returns the identity of the client at this authorization server. Registers the client if necessary. The order of
-    /// the attempts is that of the MCP specification, "Client Registration".
+    /// Returns the identity of the client at this authorization server. Registers the client if necessary. `before`
+    /// contains the client's earlier registration at this server, if any. The order of the attempts is that of the MCP
+    /// specification, "Client Registration".
     async fn client(
         &self,
         manager: &mut AuthorizationManager,

@@ -39,6 +39,7 @@ impl ExitReport {
     }
 
     /// Returns the same text as [`describe`](Self::describe), but waits at most `patience` for the server's end.
+    /// Returns `None` in the same cases.
     pub(super) async fn describe_within(&self, patience: Duration) -> Option<String> {
         let (mut life, mut stderr) = (self.life.clone(), self.stderr.clone());
         let both = async {

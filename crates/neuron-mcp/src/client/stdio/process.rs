@@ -56,8 +56,8 @@ impl Life {
         matches!(self, Self::Gone(_))
     }
 
-    /// Returns the status of a process that this client did not stop. Returns `None` if the process is running or was
-    /// stopped by this client.
+    /// Returns the exit status as text, such as `exit status 3`, of a process that this client did not stop. Returns
+    /// `None` if the process is running or was stopped by this client.
     pub(super) fn by_itself(&self) -> Option<&str> {
         match self {
             Self::Ended(Ending::ByItself(how)) | Self::Gone(Ending::ByItself(how)) => Some(how),

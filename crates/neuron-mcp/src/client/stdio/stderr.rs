@@ -41,7 +41,8 @@ impl StderrTail {
     }
 }
 
-/// Starts a task that reads and logs standard error. `program` is the name of the server in the log.
+/// Starts a task that reads and logs standard error. `program` is the name of the server in the log. `life` reports the
+/// end of the process, after which the task stops.
 pub(super) fn follow(
     stderr: ChildStderr,
     program: String,

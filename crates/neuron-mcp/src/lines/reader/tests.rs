@@ -34,7 +34,8 @@ impl AsyncRead for Parts {
     }
 }
 
-/// Reads all pieces. Each pending future is dropped and created again, as the SDK does.
+/// Reads all pieces of the input `parts`, with lines of at most `limit` bytes. Drops each pending future and creates it
+/// again, as the SDK does.
 fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let mut reader = LineReader::new(Parts { parts, is_ready: false }, limit);
@@ -49,7 +50,8 @@ fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     }
 }
 
-/// Returns the expected pieces from a simple implementation in memory.
+/// Returns the pieces that the reader must return for `text`, computed by a simple implementation. Lines of more than
+/// `limit` bytes are too long.
 fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {

@@ -98,7 +98,7 @@ async fn close_idle(service: &McpHttpService, interval: Duration) {
 
 /// The listener and the open connections of a server.
 struct Connections {
-    /// The bound socket.
+    /// The listening socket.
     listener: TcpListener,
     /// The service that handles the requests.
     endpoint: Endpoint,
@@ -138,7 +138,7 @@ impl Connections {
         }
     }
 
-    /// Closes the listener, and returns the tasks of the open connections.
+    /// Closes the listening socket, and returns the tasks that serve the open connections.
     fn stop_listening(self) -> JoinSet<()> {
         self.tasks
     }
@@ -167,7 +167,7 @@ async fn accept(
 }
 
 /// Returns `true` if an error of `accept` concerns only the accepted connection. Other errors, such as too many open
-/// files, concern the listener.
+/// files, prevent that any connection is accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

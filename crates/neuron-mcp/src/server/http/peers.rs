@@ -25,7 +25,7 @@ pub(super) struct Connection {
 }
 
 impl Peers {
-    /// Creates an empty count of connections. `max` is the maximum number of connections of one address.
+    /// Creates a list without open connections. `max` is the maximum number of connections of one address.
     pub(super) fn new(max: usize) -> Arc<Self> {
         Arc::new(Self { max, connections: Mutex::default() })
     }
@@ -71,9 +71,9 @@ impl Drop for Carrying {
     }
 }
 
-/// Guard of a counted connection. Dropping it removes the connection from the count.
+/// Guard of an open connection. Dropping the guard removes the connection from the list [`Peers`].
 pub(super) struct Entered {
-    /// The count that contains the connection.
+    /// The list of all open connections, which contains this connection.
     peers: Arc<Peers>,
     /// The [`network`] of the client.
     address: IpAddr,

@@ -81,8 +81,8 @@ impl McpHttpService {
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Initialization`] if a host name, an origin, the protected resource or the state key is
-    /// invalid.
+    /// Returns [`McpError::Initialization`] if a host name, an origin, the protected resource or the key of
+    /// [`McpServer::with_state_key`] is invalid.
     pub(super) fn new(
         server: &McpServer,
         config: &HttpServerConfig,
@@ -465,37 +465,38 @@ pub(super) fn text(status: StatusCode, text: impl Into<Bytes>) -> Response<McpHt
     response
 }
 
-/// Creates a refusal. Its text is the standard reason of the status, followed by `words`.
+/// Creates the HTTP response to a refused request. The body is the standard reason of the status, followed by `words`.
 fn refused(status: StatusCode, words: &str) -> Refused {
     let reason = status.canonical_reason().unwrap_or_default();
     Box::new(text(status, format!("{reason}: {words}")))
 }
 
-/// Adds a header to a refusal.
+/// Adds a header to the HTTP response to a refused request.
 fn with(mut response: Refused, name: HeaderName, value: &'static str) -> Refused {
     response.headers_mut().insert(name, HeaderValue::from_static(value));
     response
 }
 
-/// Creates the refusal of a request for an unknown session.
+/// Creates the HTTP response (404) to a request for an unknown session.
 fn no_session() -> Refused {
     refused(StatusCode::NOT_FOUND, "Session not found")
 }
 
-/// Creates the refusal of a request that arrives during the shutdown.
+/// Creates the HTTP response (503) to a request that is refused because the server shuts down.
 fn closing() -> Refused {
     let response = refused(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
     with(response, CONNECTION, "close")
 }
 
-/// Creates the refusal of a new session if all sessions are in use. The client may try again after 30 seconds.
+/// Creates the HTTP response (503) to a request for a new session if all sessions are in use. The header `Retry-After`
+/// tells the client to try again after 30 seconds.
 fn no_room() -> Refused {
     let response = refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
     with(response, RETRY_AFTER, "30")
 }
 
-/// Creates the refusal of a JSON body that is not a JSON-RPC message. The refusal is a JSON-RPC "Parse error" without
-/// an id.
+/// Creates the HTTP response (400) to a JSON body that is not a JSON-RPC message. The response contains a JSON-RPC
+/// "Parse error" without an id.
 fn no_message() -> Refused {
     let body = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is not a JSON-RPC message"},"id":null}"#;
     with(Box::new(text(StatusCode::BAD_REQUEST, body)), CONTENT_TYPE, "application/json")

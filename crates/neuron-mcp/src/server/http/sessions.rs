@@ -28,8 +28,8 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// Maximum idle time of a session whose client has sent nothing after `initialize`.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// A client in the limit on sessions per client, as text with the client's identity or IP address. `None` if both are
-/// unknown.
+/// The key by which the sessions of each client are counted. Contains the client's identity, or its IP address if the
+/// server does not authenticate. `None` if both are unknown.
 pub(super) type Client = Option<Arc<str>>;
 
 /// The HTTP sessions of a server.
@@ -155,8 +155,8 @@ impl Sessions {
         }
     }
 
-    /// Marks a session as used until the returned [`SessionUse`] is dropped. A used session is not idle. Returns `None`
-    /// if the session does not exist or is being closed.
+    /// Marks a session as used until the returned [`SessionUse`] is dropped. A used session is not idle. `by` is the
+    /// subject of the identity that sent the request. Returns `None` if the session does not exist or is being closed.
     ///
     /// # Errors
     ///
@@ -242,8 +242,8 @@ impl Sessions {
 /// Error for a request whose identity does not own the session.
 pub(super) struct SessionOwnerMismatch;
 
-/// A place for a session that is about to be created. Counts against the limits until it is dropped. Callers drop it
-/// once the session was created or refused.
+/// A reserved session, which is about to be created. Counts against the limits on sessions until the value is dropped.
+/// Callers drop the value once the session was created or refused.
 pub(super) struct Reservation {
     sessions: Arc<Sessions>,
     client: Client,

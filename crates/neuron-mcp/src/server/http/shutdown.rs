@@ -12,9 +12,10 @@ pub(super) struct Shutdown {
     /// Cancelled when shutdown is requested. No new work is accepted and listening streams end. Running calls still
     /// receive the responses of their clients.
     asked: CancellationToken,
-    /// Cancelled when `grace` has passed. Running calls are cancelled.
+    /// Cancelled when `grace` has passed since the request of the shutdown. The running calls are then cancelled.
     calls: CancellationToken,
-    /// Cancelled when [`CANCELLED_CALLS`] has passed too. All streams and sessions end.
+    /// Cancelled when the time [`CANCELLED_CALLS`] has passed since `calls` was cancelled. All streams and sessions
+    /// then end.
     streams: CancellationToken,
     /// Time for which running calls may continue after shutdown is requested.
     grace: Duration,
@@ -23,7 +24,8 @@ pub(super) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Creates the steps. Cancelling `asked` requests the shutdown.
+    /// Creates the tokens of a shutdown. Cancelling `asked` requests the shutdown. `grace` is the time for which
+    /// running calls may then continue.
     pub(super) fn new(asked: CancellationToken, grace: Duration) -> Self {
         let streams = CancellationToken::new();
         Self {
@@ -63,7 +65,7 @@ impl Shutdown {
         self.end();
     }
 
-    /// Cancels all tokens immediately.
+    /// Cancels all tokens of the shutdown immediately, without grace periods.
     pub(super) fn end(&self) {
         self.asked.cancel();
         self.calls.cancel();

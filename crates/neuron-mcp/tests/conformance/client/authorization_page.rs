@@ -4,7 +4,8 @@ use neuron_mcp::{McpError, OAuthRedirect};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Opens the authorization page. The page of the suite redirects immediately to the callback URL.
+/// Requests the authorization page without a browser. The page of the MCP conformance suite redirects immediately to
+/// the callback URL.
 pub(super) struct AuthorizationPage;
 
 impl OAuthRedirect for AuthorizationPage {

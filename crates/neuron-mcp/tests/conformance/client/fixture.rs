@@ -1,4 +1,5 @@
-//! The client program that the suite starts for each scenario. Uses only the API of this crate, without the SDK.
+//! The client program that the MCP conformance suite starts for each scenario. Uses only the API of this crate, without
+//! the SDK.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -14,7 +15,8 @@ use super::authorization_page::AuthorizationPage;
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// Runs the scenario that the suite selects by environment variables. Does nothing in an ordinary test run.
+/// Runs the scenario that the MCP conformance suite selects by environment variables. Does nothing in an ordinary test
+/// run.
 #[test]
 fn scenario() -> Outcome {
     let Ok(name) = std::env::var("MCP_CONFORMANCE_SCENARIO") else { return Ok(()) };
@@ -22,7 +24,7 @@ fn scenario() -> Outcome {
     runtime.block_on(play(&Scenario::from_environment(name)?))
 }
 
-/// The scenario that the suite has selected.
+/// The scenario of the MCP conformance suite that this process runs.
 struct Scenario {
     name: String,
     /// URL of the suite's server.
@@ -45,7 +47,8 @@ impl Scenario {
         })
     }
 
-    /// Returns a text field of the context, or an empty string if the field is missing.
+    /// Returns a text field of `context`, the JSON data that the conformance suite sets for the scenario. Returns an
+    /// empty string if the field is missing.
     fn context(&self, field: &str) -> &str {
         self.context[field].as_str().unwrap_or_default()
     }
@@ -56,7 +59,7 @@ impl Scenario {
     }
 }
 
-/// Connects to the suite's server, runs the scenario, and closes the connection.
+/// Connects to the server of the MCP conformance suite, sends the requests of the scenario, and closes the connection.
 async fn play(scenario: &Scenario) -> Outcome {
     let builder = match authorization(scenario) {
         Some(oauth) => McpClient::builder().oauth(oauth),

@@ -1,4 +1,4 @@
-//! Tools of the suite that request sampling, elicitation or roots from the client.
+//! Tools for the MCP conformance suite, which request sampling, elicitation or roots from the client.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Prompts that the suite requires.
+//! Prompts that the MCP conformance suite requires.
 
 use neuron_mcp::{
     ElicitationRequest, McpPrompt, McpPromptArgument, McpPromptMessage, McpPromptResult,

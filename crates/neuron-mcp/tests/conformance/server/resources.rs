@@ -1,4 +1,4 @@
-//! Resources that the suite requires.
+//! Resources that the MCP conformance suite requires.
 
 use neuron_mcp::{McpResource, McpResourceContents, McpResourceSet, McpResourceTemplate};
 use serde_json::json;

@@ -190,7 +190,8 @@ fn huge(wire: &mut Wire, call: &Value, id_first: bool) {
     wire.write("}\n");
 }
 
-/// Sends [`FLOOD`] notifications of several kinds, and then the response. Serves another call in the middle.
+/// Sends [`FLOOD`] notifications of several kinds, and then the response to `call`. After half of the notifications,
+/// waits for a second tool call and responds to it.
 fn flood(wire: &mut Wire, call: &Value) {
     let token = &call["params"]["_meta"]["progressToken"];
     let kinds = [

@@ -42,8 +42,8 @@ impl Asked {
         json(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }))
     }
 
-    /// Returns the response to this request of a server with one tool and without sessions. The server has version
-    /// 2025-11-25.
+    /// Returns the HTTP response to this request, as a server of version 2025-11-25 with one tool and without sessions
+    /// would send it.
     fn served(&self) -> Response<Full<Bytes>> {
         match self.message["method"].as_str() {
             _ if self.method != Method::POST => status(405),

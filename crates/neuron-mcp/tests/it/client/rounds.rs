@@ -30,7 +30,8 @@ impl ElicitationHandler for Person {
     }
 }
 
-/// Returns a result that requests a form and the roots.
+/// Returns a result that requests a form with the text `message`, and the roots. `state` is the request state, which
+/// the client must send back.
 fn wants(message: &str, state: &str) -> Value {
     let params =
         json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } });

@@ -25,7 +25,8 @@ fn server_accepts_again_after_it_ran_out_of_descriptors() {
     assert!(status.unwrap().success());
 }
 
-/// Runs only in the child process that the test above starts. Does nothing in an ordinary test run.
+/// Runs only in the child process that `server_accepts_again_after_it_ran_out_of_descriptors` starts. Does nothing in
+/// an ordinary test run.
 #[tokio::test]
 async fn in_a_process_with_few_files() {
     if std::env::var_os(FEW).is_none() {

@@ -41,7 +41,7 @@ pub(crate) struct Behaviour {
 pub(crate) struct Held {
     /// Notified after the token has been renewed, before the response is sent.
     pub(crate) began: Arc<Notify>,
-    /// Notify to send the response.
+    /// Notified by the test to let the server send the response.
     pub(crate) release: Arc<Notify>,
 }
 

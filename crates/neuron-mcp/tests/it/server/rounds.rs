@@ -22,7 +22,7 @@ fn ask_for(field: &str) -> ElicitationRequest {
     ElicitationRequest::form(format!("Your {field}?"), schema)
 }
 
-/// Returns the response of a client that accepts a form.
+/// Returns the response of a client whose user submitted a form with the fields `content`.
 fn accept(content: Value) -> Value {
     json!({ "action": "accept", "content": content })
 }
@@ -35,7 +35,7 @@ fn field(response: ElicitationResponse, name: &str) -> String {
     }
 }
 
-/// Returns tools that ask the client in different ways.
+/// Returns tools that send elicitation, sampling and roots requests to the client in different ways.
 fn tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for name in ["steps", "other"] {
@@ -98,7 +98,7 @@ fn client() -> Client {
     Client::modern(&server(), everything())
 }
 
-/// Returns the request state of a result that requires input.
+/// Returns the field `requestState` of a result that requires input. The client must send this state back.
 #[track_caller]
 fn state(response: &Value) -> Value {
     assert_eq!(response["result"]["resultType"], "input_required", "{response}");

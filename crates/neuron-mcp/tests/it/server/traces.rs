@@ -28,7 +28,8 @@ impl Asked {
         self.0.lock().unwrap().push((what, trace));
     }
 
-    /// Removes and returns the recorded requests, sorted by kind. Requests of one round may arrive in any order.
+    /// Removes and returns the recorded requests, sorted by kind. Requests that the server sends together may arrive in
+    /// any order.
     fn take(&self) -> Vec<Question> {
         let mut asked = std::mem::take(&mut *self.0.lock().unwrap());
         asked.sort_by_key(|(what, _)| *what);

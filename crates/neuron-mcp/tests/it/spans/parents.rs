@@ -89,11 +89,11 @@ impl ElicitationHandler for Asked {
     }
 }
 
-/// A client connected to a server, and the records of both.
+/// A client connected to a server, with the recorded spans and trace contexts of both.
 struct Ends {
     client: McpClient,
     recorder: Recorder,
-    /// Parents of the spans of the client and of the server.
+    /// The recorded parents of the spans that the client and the server created.
     parents: Parents,
     asked: Asked,
 }

@@ -61,7 +61,7 @@ impl Process {
         self.life.clone()
     }
 
-    /// Sends SIGTERM to all processes of the group.
+    /// Sends SIGTERM to all processes of the server's process group.
     pub(in super::super) fn terminate(&self) {
         self.group.signal(Signal::TERM);
     }
@@ -110,7 +110,7 @@ struct Group(Mutex<State>);
 /// The id of a process group and the signal that was sent.
 #[derive(Debug)]
 struct State {
-    /// `None` once the kernel may reuse the id.
+    /// Id of the process group. `None` once the kernel may reuse the id.
     id: Option<Pid>,
     /// The first signal that was sent to the group.
     sent: Option<Signal>,
@@ -133,7 +133,8 @@ impl Group {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).sent
     }
 
-    /// Removes the id. Called before the kernel may reuse it.
+    /// Removes the stored id of the process group, so that no more signals are sent. Called before the kernel may reuse
+    /// the id.
     fn forget(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).id = None;
     }
@@ -178,7 +179,8 @@ impl Drop for Leader {
     }
 }
 
-/// Watches the process until it has been reaped. Runs in its own thread.
+/// Watches the process until it has been reaped, and sends its states to `report`. Kills the group once the process has
+/// ended and the sender of `released` is dropped. Runs in its own thread.
 fn watch_over(
     leader: Leader,
     group: &Group,
