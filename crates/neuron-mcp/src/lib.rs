@@ -138,8 +138,8 @@
 //!
 //! | span | requests |
 //! |---|---|
-//! | `mcp.client.request` (CLIENT) | outgoing requests of a client, including pings, and until 2025-11-25 requests of a server to its client |
-//! | `mcp.server.request` (SERVER) | incoming requests at a server, except pings, and requests of a server, at its client |
+//! | `mcp.client.request` (CLIENT) | requests that a client sends, including pings; up to version 2025-11-25 also requests that a server sends to its client |
+//! | `mcp.server.request` (SERVER) | requests that a server receives, except pings; also requests of a server that its client receives |
 //!
 //! The OpenTelemetry name of a span is the method followed by the tool or prompt: `tools/call echo`. Spans have the
 //! request id, the session id, the version, the transport and the peer's address, if known. A server's requests to its

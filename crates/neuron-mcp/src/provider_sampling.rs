@@ -78,7 +78,7 @@ pub struct ProviderSampling<P, S> {
     models: Vec<(String, String)>,
     /// Maximum number of tokens of one response.
     max_tokens: u32,
-    /// Maximum number of requests to the model.
+    /// Maximum number of requests to the model, over the whole lifetime of this handler.
     max_requests: usize,
     /// Number of requests to the model so far.
     requests: AtomicUsize,

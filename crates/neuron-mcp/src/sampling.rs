@@ -27,8 +27,8 @@ pub struct SamplingRequest {
     pub tools: Vec<ToolDefinition>,
     /// Restricts whether and how the model uses the tools.
     pub tool_choice: Option<ToolChoice>,
-    /// Trace context of the request. If a server leaves it empty, the request carries the trace context of the client's
-    /// calling request.
+    /// Trace context of the request. If a server leaves the field empty, it sends the trace context of the current
+    /// span, or else that of the client's call (see [`McpPeer::ask`](crate::McpPeer::ask)).
     pub trace_context: Option<TraceContext>,
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 type Object = Map<String, Value>;
 
-/// Converts an argument schema into a form that vendors accept.
+/// Converts the JSON Schema of a tool's arguments into a form that all model vendors accept.
 pub(crate) fn cleaned(schema: &Value) -> Value {
     let mut schema = match schema {
         Value::Object(schema) => schema.clone(),

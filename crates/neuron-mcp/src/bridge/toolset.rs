@@ -248,7 +248,7 @@ pub struct McpLeftOut {
 }
 
 impl McpLeftOut {
-    /// Creates the entry and logs a warning.
+    /// Creates the record of a tool that is not offered to the model. Also logs a warning with the reason.
     pub(crate) fn new(tool: String, reason: String) -> Self {
         tracing::warn!(tool, reason, "skipped a tool of the server");
         Self { tool, reason }

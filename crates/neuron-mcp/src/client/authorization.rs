@@ -79,7 +79,7 @@ impl Attempt<'_> {
         oauth.answer(error).await.map_err(|error| McpError::Other(Box::new(error)))
     }
 
-    /// Returns `false`, because there is no authorization without the feature `oauth`.
+    /// Returns `false`, so that the request is not sent again. Without the feature `oauth` there is no authorization.
     #[cfg(not(feature = "oauth"))]
     #[expect(clippy::unused_async, reason = "with the feature it waits")]
     pub(super) async fn answer(

@@ -105,8 +105,8 @@ enum Failure {
     Ours(McpError),
 }
 
-/// Adds the exit status and the last output of the server to the text of an error. Returns the error unchanged if
-/// neither is known.
+/// Adds the exit status of the server and the last lines of its standard error to the text of a connection error.
+/// Returns the error unchanged if neither is known, or if it is an error of another kind.
 pub(super) async fn with_exit_report(
     error: McpError,
     exit_report: Option<&ExitReport>,

@@ -210,7 +210,8 @@ impl Handlers {
         Ok(Question(&self.questions))
     }
 
-    /// Runs a handler if the limits allow it. A panic of the handler becomes an error.
+    /// Runs a handler (`work`) and returns its result. Returns an error if a limit on requests of the server is
+    /// reached, or if the handler fails or panics.
     async fn guarded<T>(
         &self,
         work: impl Future<Output = Result<T, McpError>>,

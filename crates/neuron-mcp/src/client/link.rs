@@ -213,7 +213,8 @@ impl Link {
     }
 
     /// Makes a new connection the current one, and sends events that report the reconnection and possible changes of
-    /// the lists. Returns `false` if the client was closed or dropped.
+    /// the lists. Returns `false` if the client was closed or dropped. `restoring` is the task that sends the log level
+    /// and the subscriptions over the connection.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();

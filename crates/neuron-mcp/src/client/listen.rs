@@ -136,8 +136,8 @@ impl Listener {
         }
     }
 
-    /// Creates a stream for the lists and for the resources with these URIs, without opening it. Returns `None` if the
-    /// stream would report no changes.
+    /// Creates a stream of change notifications for the lists and for the resources with these URIs. Does not open the
+    /// stream yet. Returns `None` if the stream would report no changes.
     fn stream(&self, shared: &Shared, uris: Vec<String>) -> Option<Stream> {
         let wanted = wanted(&self.server.capabilities, uris);
         (wanted != SubscriptionFilter::default()).then(|| Stream {

@@ -95,7 +95,7 @@ pub(crate) struct Attempt<'a> {
     oauth: &'a OAuth,
     /// Number of completed authorizations when the request was last sent.
     seen: u64,
-    /// Number of new tokens after the server had rejected a token (401).
+    /// Number of authorizations for this request because the server had rejected the token (401).
     refused_tokens: u32,
     /// Number of new tokens after the server had required more scopes (403).
     step_ups: u32,

@@ -37,7 +37,8 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Creates the options of a request that is a part of a tool's work.
+    /// Creates the options of a request that a tool sends during its call. The request uses the progress receiver, the
+    /// cancellation token and the trace context of `ctx`.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
             reporter: ctx.progress_reporter.clone(),
@@ -389,7 +390,8 @@ impl TellServer {
         Self { request: Some((peer.clone(), id)), reason: "cancelled by the caller" }
     }
 
-    /// Prevents the cancellation of the request. Called when the response has arrived or the connection has ended.
+    /// Disables this guard, so that its drop sends no cancellation to the server. Called when the response has arrived
+    /// or the connection has ended.
     fn disarm(&mut self) {
         self.request = None;
     }

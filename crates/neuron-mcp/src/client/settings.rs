@@ -64,7 +64,7 @@ pub(super) struct Shared {
 /// The log level and the subscriptions that a client sends to the server over each new connection.
 #[derive(Debug, Default)]
 struct Restored {
-    /// `None` if the user has set no level.
+    /// Minimum level of the log messages that the server should send. `None` if the user has set no level.
     log_level: Option<LogLevel>,
     /// URIs of the subscribed resources.
     subscriptions: BTreeSet<String>,

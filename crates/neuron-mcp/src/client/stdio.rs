@@ -156,8 +156,8 @@ impl Transport<RoleClient> for StdioTransport {
         self.messages.send(message)
     }
 
-    /// Waits for the next message. Returns `None` once the output is closed, or the server has ended and its output is
-    /// silent. Cancel safe.
+    /// Waits for the next message. Returns `None` once the server's output is closed, or if no more output arrives
+    /// after the process has ended. Cancel safe.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let mut life = self.process.life();
         while !self.is_output_closed {

@@ -68,7 +68,7 @@ impl Connector for Doors {
 struct Street {
     client: McpClient,
     server: Script,
-    /// Receives the server of each later connection.
+    /// Receives the scripted server of each connection after the first.
     servers: mpsc::UnboundedReceiver<Script>,
     state: Arc<State>,
 }

@@ -142,7 +142,7 @@ impl Watch {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
-    /// Adds the progress receiver of a request. Removes the entries whose receiver was dropped.
+    /// Registers the progress receiver of a request. Removes earlier receivers that were dropped.
     fn await_progress(&self, id: RequestId, token: ProgressToken, progress: &Arc<Progress>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, (_, progress)| progress.strong_count() > 0);

@@ -19,7 +19,7 @@ pub(super) struct ToolNames {
 }
 
 impl ToolNames {
-    /// Creates the mapping for the tools of a request.
+    /// Creates the mapping between the server's names and the provider's names of these tools.
     pub(super) fn of(tools: &[ToolDefinition]) -> Self {
         let mut names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
         names.sort_unstable();

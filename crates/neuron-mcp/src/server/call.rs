@@ -38,8 +38,8 @@ pub(crate) struct Call {
     id: String,
     /// Number of times that the client has repeated the call with requested input. Zero for the first call.
     round: u32,
-    /// Bytes that identify the request (see [`rounds::origin`]), so that a client can send the state of this call only
-    /// with the same request. Empty before protocol version 2026-07-28.
+    /// Bytes that identify the request (see [`rounds::origin`]). The state (`requestState`) that the server returns for
+    /// this call is accepted only with the same request. Empty before protocol version 2026-07-28.
     origin: Vec<u8>,
     /// Cancelled when the request is cancelled, the connection ends, or the server shuts down.
     token: CancellationToken,
@@ -73,8 +73,8 @@ impl Target<'_> {
 }
 
 impl Call {
-    /// Creates a call. If the request repeats an earlier call with requested input, the call gets the id and the
-    /// responses that its state contains.
+    /// Creates a call. If the request repeats an earlier call with requested input, it contains a state
+    /// (`requestState`) from the server. The new call then gets the id and the earlier responses from this state.
     ///
     /// # Errors
     ///

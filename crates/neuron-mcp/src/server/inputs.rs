@@ -19,7 +19,7 @@ use crate::{ElicitationRequest, ElicitationResponse};
 #[derive(Default)]
 pub(crate) struct Inputs {
     known: Mutex<Known>,
-    /// Cancelled when the call is over. No further request can be sent.
+    /// Cancelled when the call is over. After that, no further request can be sent to the client.
     pub(super) over: CancellationToken,
 }
 
@@ -37,9 +37,9 @@ pub(super) struct Known {
     waiting: HashSet<RequestId>,
 }
 
-/// The capabilities that a client lacks for a request.
+/// Data about an input request that was not sent, because the client lacks a required capability.
 pub(crate) struct Missing {
-    /// The capabilities that the request requires.
+    /// All client capabilities that the unsent request requires.
     pub(crate) capabilities: ClientCapabilities,
     /// The error text that the user code received.
     pub(crate) text: String,
@@ -54,8 +54,10 @@ impl Inputs {
         Self { known, over: CancellationToken::new() }
     }
 
-    /// Rejects further requests, and returns a cancellation for each pending request. Tasks that the call has spawned
-    /// may still wait for responses to these requests.
+    /// Ends the requests to the client at the end of a call. Further requests are rejected.
+    ///
+    /// Returns a cancellation notification for each pending request. Tasks that the call has spawned may still wait for
+    /// responses to these requests.
     pub(crate) fn end(&self) -> Vec<ServerNotification> {
         let waiting = {
             let mut known = self.lock();

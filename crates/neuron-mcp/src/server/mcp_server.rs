@@ -54,7 +54,7 @@ pub struct McpServer {
     /// Key that authenticates the state of a call, which a client stores until it calls again with requested input.
     /// `None` for a random key.
     pub(super) state_key: Option<Vec<u8>>,
-    /// Time within which a client must call again with input that a call has requested.
+    /// Maximum time between a result that requests input from the client and the repeated call with this input.
     pub(super) state_ttl: Duration,
     /// Timeout for a client's response to a request of the server, for protocol versions before 2026-07-28.
     pub(super) input_timeout: Duration,

@@ -25,13 +25,14 @@ pub(crate) struct Round {
     pub(crate) call_id: String,
     /// Number of times that the client has repeated the call with requested input, including the next repetition.
     pub(crate) number: u32,
-    /// Keys of the requests that the server sent to the client together with this state.
+    /// Keys of the input requests that the server returned to the client together with this state.
     pub(crate) asked: BTreeSet<String>,
     /// The client's responses to all requests of this call so far, by request key.
     pub(crate) answers: BTreeMap<String, Value>,
 }
 
-/// Returns bytes that identify a request. An encoded state is accepted only with the request for which it was created.
+/// Returns bytes that identify a request. A state (`requestState`) that a client sends back is accepted only with the
+/// request for which the server created the state.
 ///
 /// `principal` is the authenticated caller. `None` if the server does not authenticate.
 pub(crate) fn origin(
@@ -55,7 +56,8 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Creates the encoder. `key` authenticates the states, and `ttl` is the time for which a state is accepted.
+    /// Creates the encoder of the states (`requestState`) that clients send back when they repeat a call. `key`
+    /// authenticates the states, and `ttl` is the time for which a state is accepted.
     ///
     /// # Errors
     ///
@@ -78,8 +80,9 @@ impl Rounds {
         (state.len() <= MAX_STATE_BYTES && round.number <= MAX_ROUNDS).then_some(state)
     }
 
-    /// Decodes the state of a call, and adds the new `responses` to the earlier responses in the state. Responses to
-    /// requests that the server did not send are dropped. `origin` identifies the request that contains the state.
+    /// Decodes the state (`requestState`) that a client sends back when it repeats a call. Adds the new `responses` to
+    /// the earlier responses in the state. Responses to requests that the server did not send are dropped. `origin`
+    /// identifies the request that contains the state.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ struct State {
     listener: Option<Arc<Listener>>,
     /// `true` once a task that sends the changes of `listener` to the client was started.
     is_told: bool,
-    /// Listeners of subscriptions that were accepted but whose notifications are not sent yet.
+    /// Listeners of subscriptions that were accepted but have not started to send notifications.
     accepted: Vec<Arc<Listener>>,
 }
 

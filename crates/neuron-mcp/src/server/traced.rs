@@ -24,7 +24,7 @@ use crate::wire;
 pub(crate) struct RequestParent(Span);
 
 impl RequestParent {
-    /// Captures the current span.
+    /// Captures the current span, which is the span of the HTTP request.
     pub(crate) fn current() -> Self {
         Self(Span::current())
     }

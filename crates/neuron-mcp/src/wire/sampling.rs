@@ -142,7 +142,8 @@ fn block_from_sdk(block: SamplingMessageContentBlock) -> ContentBlock {
     }
 }
 
-/// Converts a message for the peer. Thinking and blocks without a text are left out, because MCP has no equivalent.
+/// Converts a message for the peer. Thinking is left out, because MCP has no equivalent. Blocks of other kinds that MCP
+/// does not have become text, and are left out if the text is empty.
 fn message_to_sdk(message: &Message) -> SamplingMessage {
     let mut blocks: Vec<_> = message.content.iter().filter_map(block_to_sdk).collect();
     let role = prompt::role_to_sdk(message.role);

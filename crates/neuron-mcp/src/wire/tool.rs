@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::content;
 use crate::McpVersion;
 
-/// Converts a tool of a server's list. The input schema keeps the server's form, without the fields that this workspace
-/// reserves for model vendors.
+/// Converts a tool of a server's list. Removes vendor-specific fields from the input schema, because a server must not
+/// be able to set such fields in a request to a model provider.
 pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
     let annotated_title =
         tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());

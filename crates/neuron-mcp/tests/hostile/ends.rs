@@ -177,8 +177,8 @@ fn exists(id: &str) -> bool {
     std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
 }
 
-/// Returns `true` if a process exists and is not a zombie. The helper may stay a zombie, because its new parent may
-/// never reap it.
+/// Returns `true` if a process exists and is not a zombie. The server's helper process may stay a zombie, because its
+/// new parent may never reap it.
 fn runs(id: &str) -> bool {
     let output = std::process::Command::new("ps").args(["-o", "stat=", "-p", id]).output().unwrap();
     let state = String::from_utf8_lossy(&output.stdout);

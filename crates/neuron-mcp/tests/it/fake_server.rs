@@ -13,7 +13,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub(crate) enum Answer {
     Result(Value),
     Error(i32, String),
-    /// No response. Sends these messages, in which the string `"TOKEN"` is replaced with the call's progress token.
+    /// Sends these messages and no response. The string `"TOKEN"` in the messages is replaced with the call's progress
+    /// token.
     Nothing(Vec<Value>),
     /// Closes the connection without a response.
     HangUp,

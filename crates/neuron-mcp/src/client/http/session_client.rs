@@ -66,7 +66,7 @@ impl SessionHttpClient {
         }
     }
 
-    /// Returns the stream, with the change that it ends when the connection ends.
+    /// Returns a stream of the same events that also ends when the connection ends.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }

@@ -128,8 +128,8 @@ impl OAuthConfig {
         self
     }
 
-    /// Sets the secret of the client that was registered manually. Has no effect before
-    /// [`with_client`](Self::with_client).
+    /// Sets the secret of the client that was registered manually. Call [`with_client`](Self::with_client) first,
+    /// because the secret is ignored as long as no client is set.
     pub fn with_client_secret(mut self, secret: impl Into<String>) -> Self {
         if let Some(client) = &mut self.client {
             client.secret = Some(secret.into());
@@ -139,7 +139,7 @@ impl OAuthConfig {
 
     /// Sets the issuer URL of the authorization server where the client was registered manually. No other authorization
     /// server receives the id and the secret. By default the MCP server decides which authorization server receives
-    /// them. Has no effect before [`with_client`](Self::with_client).
+    /// them. Call [`with_client`](Self::with_client) first, because the issuer is ignored as long as no client is set.
     pub fn with_issuer(mut self, issuer: impl Into<String>) -> Self {
         if let Some(client) = &mut self.client {
             client.issuer = Some(issuer.into());

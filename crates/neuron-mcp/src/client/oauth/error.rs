@@ -33,13 +33,13 @@ pub enum OAuthError {
     /// The application failed to send the user to the authorization page, or to receive the callback.
     #[error("the redirect to the authorization page failed")]
     Redirect(#[source] McpError),
-    /// The callback belongs to another authorization, or is not a callback.
+    /// The callback belongs to another authorization, or is not a callback. Contains the reason as text.
     #[error("the callback of the authorization page is invalid: {0}")]
     Callback(String),
     /// The callback names a different authorization server (RFC 9207).
     #[error("the response is not from the expected authorization server: {0}")]
     Issuer(String),
-    /// The authorization server did not issue or renew a token.
+    /// The authorization server did not issue or renew a token. Contains the reason as text.
     #[error("the authorization server issued no token: {0}")]
     Token(String),
     /// The server still requires more scopes after the maximum number of authorizations.

@@ -75,7 +75,7 @@ impl Drop for Carrying {
 pub(super) struct Entered {
     /// The list of all open connections, which contains this connection.
     peers: Arc<Peers>,
-    /// The [`network`] of the client.
+    /// Address under which the client's connections are counted (see [`network`]).
     address: IpAddr,
     /// State of the connection.
     connection: Arc<Connection>,

@@ -52,7 +52,8 @@ pub(super) struct LineTransport<R> {
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     /// Creates a transport. The input ends when the client closes it or `until` is cancelled. After the end of the
-    /// input, responses of running calls are still written.
+    /// input, responses of running calls are still written. The transport cancels the tokens of `closing` when the
+    /// input ends and when the calls must end.
     pub(super) fn new(
         input: R,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -116,11 +117,11 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         }
     }
 
-    /// Waits for the responses of running calls after the end of the input. Cancels the calls after [`GRACE`], or
-    /// immediately if the server shuts down. Then waits for at most [`LAST`].
+    /// Waits for the responses of running calls after the end of the input. Cancels the calls after 5 seconds
+    /// ([`GRACE`]), or immediately if the server shuts down. Then waits at most 2 more seconds ([`LAST`]).
     ///
     /// A response does not wake this future. The SDK drops the future to send a response, and then calls `receive`
-    /// again. The two times are therefore kept in fields.
+    /// again. The start times of the two waits are therefore stored in fields.
     async fn last_answers(&mut self) {
         if self.unanswered.is_empty() {
             return;

@@ -60,7 +60,8 @@ pub(super) fn run(behaviour: &str, wire: &mut Wire) {
     }
 }
 
-/// Serves one tool call. The name of the called tool selects how the server responds.
+/// Serves one tool call. The name of the called tool selects how the server responds to the call. `behaviour` selects
+/// whether the tool list is finite, endless or circular.
 fn serve(behaviour: &str, wire: &mut Wire) {
     let next_cursor = match behaviour {
         "has endless lists" => |page: u64| Some(page.to_string()),

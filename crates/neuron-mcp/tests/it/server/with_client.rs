@@ -1,4 +1,4 @@
-//! Tests of this crate's server with this crate's client, in every version.
+//! Tests of this crate's server with this crate's client, in every version of the protocol.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
