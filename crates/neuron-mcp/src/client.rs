@@ -332,7 +332,8 @@ impl McpClient {
         self.read(uri, &Scope::default()).await
     }
 
-    /// Reads a resource as part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
+    /// Reads a resource as part of a run. The progress receiver, the cancellation token and the trace context of `ctx`
+    /// are used as in [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///

@@ -44,7 +44,8 @@ pub struct McpToolset {
     client: Arc<McpClient>,
     options: BridgeOptions,
     events: McpEvents,
-    /// `true` if the tools of the server may have changed since the last successful `sync`, and before the first one.
+    /// `true` if the tools of the server may have changed since the last successful `sync`. Also `true` before the
+    /// first `sync`.
     has_changed: bool,
     /// Tools that this toolset added to the registry, in the order of the server.
     added: Vec<Added>,

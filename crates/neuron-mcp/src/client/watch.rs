@@ -1,4 +1,5 @@
-//! Handling of the progress, the notifications and the end of a connection, in the order of the messages.
+//! [`Watch`], which handles a connection's progress reports, its other notifications and its end, in the order in which
+//! the messages arrive.
 
 use std::collections::HashMap;
 use std::future::Future;

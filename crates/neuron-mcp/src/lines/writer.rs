@@ -65,7 +65,8 @@ impl LineWriter {
     ///
     /// # Errors
     ///
-    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe) if the writer is finished or abandoned.
+    /// - [`BrokenPipe`](io::ErrorKind::BrokenPipe) if [`finish`](Self::finish), [`abandon`](Self::abandon) or
+    ///   [`close`](Self::close) was called before.
     /// - [`InvalidData`](io::ErrorKind::InvalidData) if the message cannot be serialised.
     /// - [`WouldBlock`](io::ErrorKind::WouldBlock) if the queue is full, because the peer does not read.
     pub(crate) fn push(&self, message: &impl Serialize, limit: usize) -> io::Result<Waiting> {

@@ -177,13 +177,13 @@ impl Call {
         })
     }
 
-    /// Runs user code and returns its result. All notifications of the code are passed to the SDK before this method
-    /// returns.
+    /// Runs user code and returns its result. If the code completes, all its notifications are passed to the SDK before
+    /// this method returns.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request was cancelled or the code panicked. A cancelled request drops the work and needs
-    /// no response.
+    /// Returns an error if the code panicked, if the client cancelled the request, or if the connection or the server
+    /// ends. Except after a panic, `work` and its queued notifications are dropped.
     pub(crate) async fn run<T>(
         &self,
         serving: &Serving,

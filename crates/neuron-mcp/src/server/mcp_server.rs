@@ -187,7 +187,8 @@ impl McpServer {
         self
     }
 
-    /// Sets the time within which a client must call again with input that a call has requested. Defaults to one hour.
+    /// Sets the maximum time between a result that requests input and the client's repeated call with this input.
+    /// Defaults to one hour.
     ///
     /// Applies to protocol version 2026-07-28 and later, in which a call that requests input ends (see
     /// [`McpPeer::ask`](crate::McpPeer::ask)). If the client calls again later, the call is refused.

@@ -37,7 +37,8 @@ struct Queue {
 }
 
 impl Outbox {
-    /// Queues a notification without blocking. Drops the notification if the call is over.
+    /// Queues a notification without blocking. Drops the notification if the call is over. If the queue is full, drops
+    /// the oldest queued notification that is not a cancellation.
     pub(crate) fn push(&self, notification: ServerNotification) {
         let mut queue = self.lock();
         if queue.is_closed {

@@ -92,8 +92,8 @@ impl McpServer {
         self.serve_streams(input, output, None).await
     }
 
-    /// Serves one client over a pair of streams. `transport` is the span attribute `network.transport`, such as `pipe`,
-    /// or `None` if unknown.
+    /// Serves one client over a pair of streams. `transport` is the value of the span attribute `network.transport`,
+    /// such as `pipe`, or `None` if unknown.
     async fn serve_streams<R, W>(
         &self,
         input: R,

@@ -9,8 +9,8 @@ use crate::lines::END_BYTES;
 /// Returns the request id of the response with the first bytes `head` and the last bytes `tail`. Returns `None` if the
 /// line is not a response, or if the id is not found.
 ///
-/// A response has a member `result` or `error`, which requests and notifications of the server do not have. Their ids
-/// are ignored, because the server numbers its own requests.
+/// A line is a response if it has a member `result` or `error`. The id of any other line is ignored, because the server
+/// uses its own numbers for its requests to the client.
 pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     let before = members_before_payload(head)?;
     let id = match before.get("id") {

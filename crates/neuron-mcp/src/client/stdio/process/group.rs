@@ -144,8 +144,8 @@ impl Group {
     }
 }
 
-/// The first process of the group. If the value is dropped before the thread watches the process, the process is killed
-/// and reaped.
+/// The first process of the group. `None` once the process has been reaped. If the value is dropped before that, the
+/// process is killed and reaped.
 struct Leader(Option<Child>);
 
 impl Leader {
