@@ -381,7 +381,8 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::default()).await
     }
 
-    /// Gets the messages of a prompt as part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
+    /// Gets the messages of a prompt as part of a run. `ctx` receives the progress, can cancel the request, and may
+    /// contain a trace context for the server. See [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) method: &'a str,
     /// Name of the tool.
     pub(crate) tool: Option<&'a str>,
-    /// Name of the prompt.
+    /// Name of the prompt. `None` if the request concerns no prompt.
     pub(crate) prompt: Option<&'a str>,
     /// URI of the resource.
     pub(crate) resource: Option<&'a str>,

@@ -61,7 +61,7 @@ impl Watch {
         }
     }
 
-    /// Returns the route to the server.
+    /// Returns the transport, addresses and session id of the connection, for the attributes of spans.
     pub(super) fn route(&self) -> &Route {
         &self.route
     }
@@ -155,7 +155,8 @@ impl Watch {
         waiting.retain(|_, (id, _)| id != answered);
     }
 
-    /// Passes a progress notification to the receiver of its request, if the request is pending.
+    /// Passes a progress notification to the code that waits for the request's response. Drops the notification if the
+    /// request is not pending.
     fn report(&self, progress: &ProgressNotificationParam) {
         let waiting = {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);

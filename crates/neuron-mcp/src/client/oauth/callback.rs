@@ -4,7 +4,7 @@ use reqwest::Url;
 
 use super::error::{OAuthError, shortened};
 
-/// The parameters of a successful callback.
+/// The query parameters of the URL to which the authorization page redirected the user after a success.
 pub(super) struct Callback {
     /// The authorization code.
     pub(super) code: String,

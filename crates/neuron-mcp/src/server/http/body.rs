@@ -28,7 +28,7 @@ pub(super) enum Unread {
 }
 
 /// Reads the complete body of a request. Returns an error if the body has more than `max_bytes` bytes, takes longer
-/// than `timeout`, or fails.
+/// than `timeout`, or cannot be read.
 pub(super) async fn read<B>(body: B, max_bytes: usize, timeout: Duration) -> Result<Bytes, Unread>
 where
     B: Body,

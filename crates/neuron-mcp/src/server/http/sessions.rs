@@ -78,7 +78,7 @@ pub(super) enum Room {
     Free(Reservation),
     /// The limit is reached. This session was idle for the longest time and must be closed before the next attempt.
     After(SessionId),
-    /// The limit is reached, and all sessions that could be closed are in use.
+    /// A limit on sessions is reached, and all sessions that could be closed are in use.
     Full,
 }
 
