@@ -259,7 +259,8 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::of(ctx)).await
     }
 
-    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a bridged tool whose only work is this call.
+    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a tool of an agent that only forwards its call to
+    /// the server.
     ///
     /// If the server refuses the call, returns [`McpError::Other`] with [`McpRequestError`], which contains the error
     /// code.

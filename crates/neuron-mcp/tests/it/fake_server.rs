@@ -92,7 +92,8 @@ impl FakeServer {
         (server, Arc::new(client))
     }
 
-    /// Handles one message of the client.
+    /// Records a message of the client, and responds if the message is a request. Passes a response of the client to
+    /// the test that waits for it.
     fn receive(&self, message: Value) {
         let id = message["id"].clone();
         let Some(method) = message["method"].as_str().map(str::to_owned) else {

@@ -34,7 +34,7 @@ impl StderrTail {
         lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until the task has stopped reading.
+    /// Waits until the background task no longer reads the server's standard error, so that no further lines follow.
     pub(super) async fn wait(&mut self) {
         // An error means that the task was dropped, so no further line will be read.
         let _ = self.is_over.wait_for(|is_over| *is_over).await;

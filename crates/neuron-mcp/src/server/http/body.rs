@@ -63,7 +63,8 @@ impl McpHttpBody {
         Self { inner: Full::new(text.into()).boxed(), until: None, _used: (None, None) }
     }
 
-    /// Creates a body with the SDK's data. The body ends early when `until` completes.
+    /// Creates a body with the SDK's data. The body ends early when `until` completes. `used` marks the session and the
+    /// connection as used until the body is dropped.
     pub(super) fn stream(
         inner: BoxBody<Bytes, Infallible>,
         until: BoxFuture<'static, ()>,

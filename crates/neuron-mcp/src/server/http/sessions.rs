@@ -76,7 +76,7 @@ pub(super) struct SessionLimits {
 pub(super) enum Room {
     /// A session is reserved.
     Free(Reservation),
-    /// The limit is reached. This session was idle for the longest time and must be closed before the next attempt.
+    /// A limit on sessions is reached. The unused session with this id must be closed before the next attempt.
     After(SessionId),
     /// A limit on sessions is reached, and all sessions that could be closed are in use.
     Full,
