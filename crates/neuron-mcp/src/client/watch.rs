@@ -261,7 +261,8 @@ impl<T> Watched<T> {
         Self { transport, watch, patience, discovery: None, given_up: None }
     }
 
-    /// Records the progress receiver of a request before it is sent. Also records the deadline of `server/discover`.
+    /// Records which [`Progress`] receives the progress of a request, before the request is sent. For
+    /// `server/discover`, also records the deadline of the response.
     fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
         if let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()

@@ -92,7 +92,7 @@ impl FakeServer {
         (server, Arc::new(client))
     }
 
-    /// Records a message of the client, and responds if the message is a request. Passes a response of the client to
+    /// Records a request or notification of the client, and responds to a request. Passes a response of the client to
     /// the test that waits for it.
     fn receive(&self, message: Value) {
         let id = message["id"].clone();
