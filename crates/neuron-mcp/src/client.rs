@@ -259,7 +259,8 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::of(ctx)).await
     }
 
-    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a bridged tool whose only work is this call.
+    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a tool of an agent that only forwards its call to
+    /// the server.
     ///
     /// If the server refuses the call, returns [`McpError::Other`] with [`McpRequestError`], which contains the error
     /// code.
@@ -382,7 +383,8 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::default()).await
     }
 
-    /// Gets the messages of a prompt as part of a run. The context is used as in [`call_tool_in`](Self::call_tool_in).
+    /// Gets the messages of a prompt as part of a run. `ctx` receives the progress, can cancel the request, and may
+    /// contain a trace context for the server. See [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use std::fmt;
 /// Build it with `..Default::default()`, because fields may be added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct McpImplementation {
-    /// Name for programs.
+    /// Name that programs use to identify the client or server, such as `weather-server`.
     pub name: String,
     /// Display name.
     pub title: Option<String>,

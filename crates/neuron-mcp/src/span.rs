@@ -22,7 +22,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) method: &'a str,
     /// Name of the tool.
     pub(crate) tool: Option<&'a str>,
-    /// Name of the prompt.
+    /// Name of the prompt. `None` if the request concerns no prompt.
     pub(crate) prompt: Option<&'a str>,
     /// URI of the resource.
     pub(crate) resource: Option<&'a str>,
@@ -255,8 +255,10 @@ impl RequestSpan {
         self.finish(failure);
     }
 
-    /// Ends the span of a failed attempt that is retried. A span of the crate `neuron-otel` stays unchanged, because it
-    /// records only the last attempt.
+    /// Ends the span of a failed attempt, after which the request may be sent again with a new span.
+    ///
+    /// A span that the crate `neuron-otel` created for the whole tool call stays unchanged. It records only the last
+    /// attempt.
     pub(crate) fn forgo(mut self) {
         self.is_ended |= self.facts.is_some();
         self.finish(Some(Failure::TRANSPORT));

@@ -79,7 +79,8 @@ impl Added {
         registry.get(self.name()).is_some_and(|tool| Arc::ptr_eq(&tool, &self.tool))
     }
 
-    /// Returns `true` if the added tool has the same name at the server, definition and effect as `bridge`.
+    /// Returns `true` if the added tool equals `bridge` in its name at the server, its definition and its effect, such
+    /// as idempotent.
     fn is_as(&self, bridge: &McpToolBridge) -> bool {
         self.bridge.name == bridge.name
             && self.bridge.definition == bridge.definition

@@ -232,7 +232,7 @@ impl McpClientBuilder {
     /// - [`McpError::Connection`] if the URL or a header is invalid, or if the server cannot be reached, denies access,
     ///   or does not respond in time.
     /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
-    ///   refuses.
+    ///   refuses the handshake.
     ///
     /// # Cancel safety
     ///

@@ -185,8 +185,8 @@ impl Handlers {
         }
     }
 
-    /// Counts a new sampling or elicitation request as open, until the returned value is dropped. Returns an error if a
-    /// limit is exceeded.
+    /// Counts a new sampling or elicitation request as open, until the returned value is dropped. Returns an error if
+    /// too many requests are open, or if too many have arrived in the last minute.
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -25,11 +25,12 @@ pub(super) struct Link {
     state: Mutex<State>,
 }
 
-/// The state of a [`Link`].
+/// The mutable state of a [`Link`], which owns the current connection of a client and restores it.
 struct State {
     /// The last connection that was opened, which may be lost.
     current: Arc<Connection>,
-    /// The task that sends the log level and the subscriptions over the current connection.
+    /// The task that sends the log level and the subscriptions over the current connection. `None` since MCP
+    /// 2026-07-28, where another task of the connection sends the subscriptions.
     restoring: Option<Task>,
     /// Sends [`McpEvent::Disconnected`] when the current connection is lost.
     loss: Loss,

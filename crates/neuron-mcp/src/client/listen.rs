@@ -128,7 +128,7 @@ impl Listener {
     }
 
     /// Replaces the task that keeps the stream of change notifications open. The previous task is aborted, which closes
-    /// its stream. After [`stop`](Self::stop), the new task is aborted.
+    /// its stream. After [`stop`](Self::stop), the new task is aborted. `None` only aborts the previous task.
     fn replace(&self, task: Option<Task>) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if !slot.stopped {

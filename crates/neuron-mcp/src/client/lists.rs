@@ -168,7 +168,10 @@ impl McpClient {
         }
     }
 
-    /// Requests all pages of a list without a time limit. The parameters are those of [`all`](Self::all).
+    /// Requests all pages of a list without a time limit for the whole list.
+    ///
+    /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
+    /// lists of this kind. If it is `false` and the server does not know the method, returns an empty list.
     async fn pages<T>(
         &self,
         offered: bool,

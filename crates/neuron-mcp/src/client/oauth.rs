@@ -165,7 +165,8 @@ struct Challenge {
 }
 
 impl Challenge {
-    /// Searches an error and its causes for a challenge of the server. Returns `None` if there is no challenge.
+    /// Searches an error and its causes for a response with status 401, or 403 for missing scopes. Returns `None` if
+    /// there is no such response. `server` is the URL of the MCP server.
     fn find(error: &(dyn Error + 'static), server: &Url) -> Option<Self> {
         let mut next = Some(error);
         while let Some(error) = next {

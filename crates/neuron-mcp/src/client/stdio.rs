@@ -181,8 +181,11 @@ impl Transport<RoleClient> for StdioTransport {
         None
     }
 
-    /// Closes the server's input and waits. Then sends a signal and waits. Then kills the server (MCP specification,
-    /// "Lifecycle", "Shutdown", stdio). If the transport is dropped meanwhile, the server is killed immediately.
+    /// Ends the server in three steps (MCP specification, "Lifecycle", "Shutdown", stdio).
+    ///
+    /// Closes the server's input and waits for the end of the server. Sends a termination signal if the server still
+    /// runs, and waits again. Kills a server that runs even then. If the transport is dropped meanwhile, the server is
+    /// killed immediately.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.close_within(PATIENCE, PATIENCE).await;
         Ok(())

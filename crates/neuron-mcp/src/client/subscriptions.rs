@@ -188,7 +188,8 @@ struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// Adds the subscription to the client's subscriptions.
+    /// Adds the resource `uri` to the client's subscriptions. Dropping the returned value removes a new subscription
+    /// again, but not one that already existed.
     fn new(shared: &'a Shared, uri: &'a str) -> Self {
         // A subscription that already existed stays if the request fails.
         let is_granted = !shared.add_subscription(uri);

@@ -62,7 +62,7 @@ impl Watch {
         }
     }
 
-    /// Returns the route to the server.
+    /// Returns the transport, addresses and session id of the connection, for the attributes of spans.
     pub(super) fn route(&self) -> &Route {
         &self.route
     }
@@ -156,7 +156,8 @@ impl Watch {
         waiting.retain(|_, (id, _)| id != answered);
     }
 
-    /// Passes a progress notification to the receiver of its request, if the request is pending.
+    /// Passes a progress notification to the code that waits for the request's response. Drops the notification if the
+    /// request is not pending.
     fn report(&self, progress: &ProgressNotificationParam) {
         let waiting = {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,7 +262,8 @@ impl<T> Watched<T> {
         Self { transport, watch, patience, discovery: None, given_up: None }
     }
 
-    /// Records the progress receiver of a request before it is sent. Also records the deadline of `server/discover`.
+    /// Records which [`Progress`] receives the progress of a request, before the request is sent. For
+    /// `server/discover`, also records the deadline of the response.
     fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
         if let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()

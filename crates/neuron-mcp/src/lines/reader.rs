@@ -15,8 +15,8 @@ pub(crate) const END_BYTES: usize = 512;
 pub(crate) enum Piece {
     /// A line without its line ending. The last line may have no line ending.
     Line(Vec<u8>),
-    /// The first bytes of a line that exceeds the limit. All other bytes of the line are discarded, except its last
-    /// bytes.
+    /// The first bytes of a line that exceeds the limit. The last bytes of the line follow later, as `TooLongEnds`. All
+    /// bytes between them are discarded.
     TooLong {
         /// The beginning of the line, of at most [`END_BYTES`].
         head: Vec<u8>,

@@ -364,7 +364,8 @@ struct Waiting<'a> {
 }
 
 impl Waiting<'_> {
-    /// Disarms the guard, because the response has arrived.
+    /// Disarms this guard, because the response has arrived. Dropping the guard then sends no cancellation to the
+    /// client.
     fn end(self) {
         self.peer.inputs().wait_no_more(&self.id);
     }

@@ -23,7 +23,8 @@ const MAX_ROUNDS: u32 = 100;
 pub(crate) struct Round {
     /// Id of the call, which stays the same when the client repeats the call with requested input.
     pub(crate) call_id: String,
-    /// Number of times that the client has repeated the call with requested input, including the next repetition.
+    /// Number of the repetition that will contain this state. 1 if the client is about to repeat the call for the first
+    /// time.
     pub(crate) number: u32,
     /// Keys of the input requests that the server returned to the client together with this state.
     pub(crate) asked: BTreeSet<String>,

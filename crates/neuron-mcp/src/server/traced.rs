@@ -47,6 +47,9 @@ struct Answering {
 
 impl Traced {
     /// Creates a handler for a new connection or HTTP session. Clones of the handler share the connection's state.
+    ///
+    /// `transport` is the span attribute `network.transport`, such as `pipe`. It is `None` over HTTP and for streams of
+    /// the user.
     pub(super) fn connect(serving: &Arc<Serving>, transport: Option<&'static str>) -> Self {
         Self(Handler::new(Arc::clone(serving), transport))
     }

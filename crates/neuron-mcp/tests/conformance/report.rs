@@ -40,6 +40,8 @@ impl End {
 
 /// Runs the scenarios of a protocol version (`revision`) with the conformance suite. Panics unless every required
 /// scenario has passed. The message lists the failed scenarios and checks.
+///
+/// `end` selects the scenarios for clients or for servers. `args` adds further command-line arguments for the suite.
 #[track_caller]
 pub(crate) fn assert_conforms(
     suite: &Suite,

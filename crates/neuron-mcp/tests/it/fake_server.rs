@@ -93,7 +93,8 @@ impl FakeServer {
         (server, Arc::new(client))
     }
 
-    /// Handles one message of the client.
+    /// Records a request or notification of the client, and responds to a request. Passes a response of the client to
+    /// the test that waits for it.
     fn receive(&self, message: Value) {
         let id = message["id"].clone();
         let Some(method) = message["method"].as_str().map(str::to_owned) else {

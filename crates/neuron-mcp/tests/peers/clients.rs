@@ -126,8 +126,8 @@ async fn over_http(client: Client) {
     serving.await.unwrap().unwrap();
 }
 
-/// Runs a client with a server, and returns the results that it prints. `server` is the URL of the server, or the
-/// command that starts it.
+/// Runs a client program with a server, and returns the results that the client prints. `server` is the URL of the
+/// server, or the command that starts the server.
 #[track_caller]
 fn seen(mut client: Command, server: &Value) -> Value {
     let output = client.arg(server.to_string()).output().unwrap();

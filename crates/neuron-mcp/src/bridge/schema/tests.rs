@@ -124,7 +124,8 @@ fn older_drafts_are_converted_to_2020_12() {
     }
 }
 
-/// A JSON pointer becomes invalid if the conversion moves the part that it points to.
+/// The conversion must return a schema unchanged if a JSON pointer (`$ref`) refers to a part that the conversion would
+/// move. Otherwise the pointer would become invalid.
 #[test]
 fn schema_is_unchanged_if_conversion_would_break_a_reference() {
     let schema = json!({

@@ -1,4 +1,4 @@
-//! Proxies of the environment, and their names in connection errors.
+//! Proxies that environment variables such as `HTTPS_PROXY` set, and their names in connection errors.
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;

@@ -141,7 +141,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Logs a line that is not a message.
+    /// Logs a line of the server's output that is not a message. Always returns [`Incoming::Nothing`].
     fn no_message(&mut self, line: &[u8], error: &dyn std::fmt::Display) -> Incoming {
         let line = beginning(line);
         if self.warnings < WARNINGS {

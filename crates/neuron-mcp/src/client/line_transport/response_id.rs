@@ -30,8 +30,8 @@ fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
     Some(members).filter(|members: &Map<_, _>| !members.contains_key("method"))
 }
 
-/// Returns the last members of the JSON object, starting with the last `id` of the line. Returns `None` if they cannot
-/// be parsed.
+/// Returns the last `id` of a JSON object and the members after it. `tail` contains the last bytes of the object.
+/// Returns `None` if there is no `id`, or if these members cannot be parsed.
 fn last_members(tail: &[u8]) -> Option<Map<String, Value>> {
     let tail = tail.get(tail.len().saturating_sub(END_BYTES)..)?;
     let start = tail.windows(4).rposition(|window| window == b"\"id\"")?;

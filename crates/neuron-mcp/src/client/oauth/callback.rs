@@ -4,7 +4,7 @@ use reqwest::Url;
 
 use super::error::{OAuthError, shortened};
 
-/// The parameters of a successful callback.
+/// The query parameters of the URL to which the authorization page redirected the user after a success.
 pub(super) struct Callback {
     /// The authorization code.
     pub(super) code: String,
@@ -14,7 +14,10 @@ pub(super) struct Callback {
     pub(super) issuer: Option<String>,
 }
 
-/// Parses the URL of a callback and checks its `state`. Errors do not contain the URL, because it contains secrets.
+/// Parses the URL to which the authorization page redirected the user, and checks its `state`. Errors do not contain
+/// the URL, because it contains secrets.
+///
+/// `expected_issuer` is compared with the issuer of an error response. `None` skips this comparison.
 pub(super) fn read(
     url: &str,
     expected_state: &str,

@@ -118,7 +118,7 @@ struct Visit<'a> {
 }
 
 impl Visit<'_> {
-    /// Serves a connection of the browser.
+    /// Responds to one HTTP request of the browser on this connection, and then closes the connection.
     async fn serve(&self, stream: TcpStream) {
         let service = service_fn(|request| async move { Ok::<_, Infallible>(self.page(&request)) });
         // Without keep-alive, the connection ends once the page is sent. The browser repeats a request that failed.

@@ -156,7 +156,8 @@ pub(super) struct SdkStore {
     pub(super) registration: Registration,
 }
 
-/// Written as the macro `async_trait` would expand it, to avoid this dependency.
+/// Lets the SDK load, save and delete credentials in the user's storage. The signatures are those that the macro
+/// `async_trait` would generate, which avoids a dependency on `async_trait`.
 impl CredentialStore for SdkStore {
     fn load<'a, 'b>(&'a self) -> BoxFuture<'b, Result<Option<StoredCredentials>, AuthError>>
     where

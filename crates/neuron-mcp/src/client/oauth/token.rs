@@ -53,8 +53,8 @@ impl OAuth {
     }
 }
 
-/// Returns the current token, or a renewed token if the current token is `refused`. Returns `None` if the renewed token
-/// equals `refused`.
+/// Returns the current token. If it equals `refused`, a token that the server has rejected, returns a renewed token.
+/// Returns `None` if the renewed token also equals `refused`.
 async fn token(
     manager: &AuthorizationManager,
     refused: Option<String>,

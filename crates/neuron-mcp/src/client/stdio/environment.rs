@@ -28,7 +28,7 @@ const HARMLESS: &[&str] = &[
     "PROGRAMDATA",
     "PROCESSOR_ARCHITECTURE",
 ];
-/// Prefix of the variables that set languages and formats.
+/// Prefix of the environment variables that set languages and formats. Every server inherits these variables too.
 const LOCALE: &str = "LC_";
 
 /// Returns the complete environment of a server. The environment consists of variables of this process (`ours`) and of

@@ -13,7 +13,7 @@ use crate::lines::{LineReader, Piece};
 
 /// Maximum number of bytes of a line that are kept and logged.
 const LINE_BYTES: usize = 4096;
-/// Maximum number of lines that are kept for error messages.
+/// Maximum number of lines of a server's standard error that are kept for error messages. Older lines are dropped.
 const KEPT_LINES: usize = 20;
 /// Maximum time for which standard error is read after the end of the server. A process outside of the server's group
 /// may still hold standard error open.
@@ -34,7 +34,7 @@ impl StderrTail {
         lines.iter().map(String::as_str).collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until the task has stopped reading.
+    /// Waits until the background task no longer reads the server's standard error, so that no further lines follow.
     pub(super) async fn wait(&mut self) {
         // An error means that the task was dropped, so no further line will be read.
         let _ = self.is_over.wait_for(|is_over| *is_over).await;
@@ -61,7 +61,7 @@ pub(super) fn follow(
     tail
 }
 
-/// Reads until standard error is closed.
+/// Logs each line of the server's standard error until it is closed. Stores the last [`KEPT_LINES`] lines in `kept`.
 async fn read(stderr: ChildStderr, program: &str, kept: &Mutex<VecDeque<String>>) {
     let mut reader = LineReader::new(stderr, LINE_BYTES);
     loop {

@@ -28,7 +28,7 @@ pub(super) enum Unread {
 }
 
 /// Reads the complete body of a request. Returns an error if the body has more than `max_bytes` bytes, takes longer
-/// than `timeout`, or fails.
+/// than `timeout`, or cannot be read.
 pub(super) async fn read<B>(body: B, max_bytes: usize, timeout: Duration) -> Result<Bytes, Unread>
 where
     B: Body,
@@ -63,7 +63,8 @@ impl McpHttpBody {
         Self { inner: Full::new(text.into()).boxed(), until: None, _used: (None, None) }
     }
 
-    /// Creates a body with the SDK's data. The body ends early when `until` completes.
+    /// Creates a body with the SDK's data. The body ends early when `until` completes. `used` marks the session and the
+    /// connection as used until the body is dropped.
     pub(super) fn stream(
         inner: BoxBody<Bytes, Infallible>,
         until: BoxFuture<'static, ()>,

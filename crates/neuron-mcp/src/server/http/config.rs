@@ -220,8 +220,8 @@ impl HttpServerConfig {
     /// Sets the maximum number of concurrent sessions of one client, at least 1. A client is identified by its
     /// [`HttpIdentity`], or by its IP address if requests are not authenticated. Defaults to 128.
     ///
-    /// For a further session, the client's session that was idle for the longest time ends. If all its sessions are in
-    /// use, the new session is refused (503).
+    /// For a further session, the client's session that was idle for the longest time ends. Sessions without a message
+    /// after `initialize` end first. If all sessions of the client are in use, the new session is refused (503).
     ///
     /// Behind a proxy without authentication, all clients have the address of the proxy. In this case set the limit to
     /// the value of [`max_sessions`](Self::max_sessions). A service in another HTTP server knows the address only if

@@ -11,7 +11,8 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Peers {
     /// Maximum number of connections of one address.
     max: usize,
-    /// Open connections, oldest first, by the address that [`network`] returns for the client.
+    /// Open connections, oldest first, by the client's IP address. For IPv6 the key is the first 64 bits of the
+    /// address.
     connections: Mutex<HashMap<IpAddr, Vec<Arc<Connection>>>>,
 }
 

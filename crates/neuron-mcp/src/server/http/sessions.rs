@@ -76,9 +76,9 @@ pub(super) struct SessionLimits {
 pub(super) enum Room {
     /// A session is reserved.
     Free(Reservation),
-    /// The limit is reached. This session was idle for the longest time and must be closed before the next attempt.
+    /// A limit on sessions is reached. The unused session with this id must be closed before the next attempt.
     After(SessionId),
-    /// The limit is reached, and all sessions that could be closed are in use.
+    /// A limit on sessions is reached, and all sessions that could be closed are in use.
     Full,
 }
 

@@ -144,7 +144,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     }
 }
 
-/// Content of one line.
+/// Content of one line of the server's input, as the result of parsing it.
 enum Content {
     /// A valid message.
     Message(Box<ClientJsonRpcMessage>),

@@ -164,7 +164,7 @@ impl SamplingHandler for Model {
     }
 }
 
-/// An elicitation handler with configurable modes. Declines every request.
+/// An elicitation handler that declines every request. The fields state if it supports forms and web pages.
 struct Person {
     forms: bool,
     urls: bool,

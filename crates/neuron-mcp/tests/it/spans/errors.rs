@@ -31,7 +31,7 @@ fn refusal(code: &str, meaning: &str) -> Value {
 }
 
 /// Returns the fields that [`failure`] must return for a failure without a JSON-RPC error. `kind` is the value of
-/// `error.type`.
+/// `error.type`, and `meaning` is the general description of the failure.
 fn other(kind: &str, meaning: &str) -> Value {
     json!([kind, null, "ERROR", meaning])
 }

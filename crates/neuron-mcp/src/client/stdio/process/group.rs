@@ -31,8 +31,9 @@ const BREATH: Duration = Duration::from_millis(10);
 pub(in super::super) struct Process {
     group: Arc<Group>,
     life: watch::Receiver<Life>,
-    /// Held while the group may run. Once the sender is dropped and the leader has ended, the thread kills the group
-    /// and reaps the leader.
+    /// Held while the process group may run. The thread that watches the process owns the receiver.
+    ///
+    /// Once this sender is dropped and the process has ended, the thread kills the group and reaps the process.
     keep: Option<mpsc::Sender<()>>,
 }
 

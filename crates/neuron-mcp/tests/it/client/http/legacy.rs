@@ -40,6 +40,10 @@ async fn serve(events: String, stays_open: bool, status: u16) -> Server {
 }
 
 /// Reads one HTTP request and responds to it.
+///
+/// A GET receives the text `events` as an event stream, which does not end if `stays_open` is `true`. Any other request
+/// is recorded in `posts` as path and body. The response has status 405 for the path `/sse`, and `status` for other
+/// paths.
 async fn answer(
     mut stream: TcpStream,
     events: &str,
