@@ -1,6 +1,5 @@
 //! Records the requests to a model and its responses in a file, and replays them in tests.
 
-mod difference;
 mod exchange;
 mod file;
 mod secrets;

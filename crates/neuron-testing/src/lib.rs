@@ -38,6 +38,7 @@
 //! | code that calls a model | [`ScriptedProvider`], with a [`Reply`] for each call |
 //! | code that calls a model, with a vendor's recorded responses | [`Cassette`] |
 //! | the quality of an agent's answers | [`evals`] |
+//! | an agent under crashes and errors of the model | [`faults`] |
 //! | a client of Anthropic's API | [`AnthropicServer`] |
 //! | a client of OpenAI or of a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
 //! | a client of Ollama | [`OllamaServer`], [`ollama::Dialect`] |
@@ -63,10 +64,12 @@ pub mod ollama;
 pub mod openai;
 
 pub mod evals;
+pub mod faults;
 pub mod vendor;
 
 mod base64;
 mod chunks;
+mod differences;
 mod events;
 mod json;
 mod queue;

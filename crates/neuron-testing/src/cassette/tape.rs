@@ -6,9 +6,9 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 
-use super::difference::differences;
 use super::exchange::{Exchange, Outcome, Request};
 use super::{CassetteMatching, CassetteMode, VARIABLE, file};
+use crate::differences::differences;
 use crate::queue::lock;
 
 /// Maximum number of differences to a recording that an error text lists.

@@ -6,7 +6,7 @@ use serde_json::Value;
 const SHOWN: usize = 120;
 
 /// Returns the differences between a recorded and a sent value, as lines with the path of each difference.
-pub(super) fn differences(recorded: &Value, sent: &Value) -> Vec<String> {
+pub(crate) fn differences(recorded: &Value, sent: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", Some(recorded), Some(sent), &mut found);
     found
