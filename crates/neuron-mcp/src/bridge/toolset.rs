@@ -223,7 +223,8 @@ impl McpToolset {
 
 /// The changes that [`McpToolset::sync`] made to a registry.
 ///
-/// The added, replaced and removed tools are listed by the names that the model sees.
+/// The added, replaced and removed tools are listed by the names that the model sees, in the order in which the server
+/// lists or listed them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpToolChanges {
