@@ -42,7 +42,7 @@ impl ElicitationRequest {
     }
 }
 
-/// The user's response to a request.
+/// The user's response to an [`ElicitationRequest`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum ElicitationResponse {
     /// The user accepted. Contains the form's fields as an object. `Value::Null` for a web page.

@@ -15,7 +15,7 @@ type SetParent = dyn Fn(&Span, &TraceContext) + Send + Sync;
 /// The user's functions that convert between spans and trace contexts.
 #[derive(Clone, Default)]
 pub(crate) struct Propagation {
-    /// Returns the trace context of the current span.
+    /// The user's function that returns the trace context of the current span. `None` if the user has set none.
     current: Option<Arc<Current>>,
     /// Makes a span a child of the span in a trace context.
     set_parent: Option<Arc<SetParent>>,

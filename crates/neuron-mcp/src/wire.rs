@@ -1,6 +1,6 @@
 //! Conversion between the types of this crate and the SDK's types, with a file for each subject.
 //!
-//! All conversions are here, so that other modules need not know the fields of both.
+//! All conversions are here, so that other modules need not know the fields of the SDK's types.
 
 pub(crate) mod capabilities;
 pub(crate) mod change;

@@ -74,7 +74,8 @@ impl McpToolPins {
     /// Creates a policy that requires approval for calls of changed tools. `inner` decides about all other calls. A
     /// call that `inner` denies stays denied.
     ///
-    /// For this policy, a tool without a pin does not count as changed.
+    /// A tool has changed if its definition differs from its pin, the stored fingerprint. For this policy, a tool
+    /// without a pin does not count as changed.
     #[must_use]
     pub fn policy<P: PermissionPolicy>(self, inner: P) -> McpPinnedPolicy<P> {
         McpPinnedPolicy { pins: self, inner }

@@ -206,7 +206,7 @@ fn clean(schema: &mut Object, dialect: Dialect) {
     }
 }
 
-/// Converts a subschema, which may be a boolean.
+/// Converts a subschema of `dialect` to JSON Schema 2020-12. A boolean is replaced by an equivalent object.
 fn clean_value(schema: &mut Value, dialect: Dialect) {
     match schema {
         Value::Bool(true) => *schema = json!({}),

@@ -223,8 +223,10 @@ impl McpToolset {
     }
 }
 
-/// The changes that [`McpToolset::sync`] made to a registry. Tools have their names for the model, in the order of the
-/// server.
+/// The changes that [`McpToolset::sync`] made to a registry.
+///
+/// The added, replaced and removed tools are listed by the names that the model sees, in the order in which the server
+/// lists or listed them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpToolChanges {
@@ -265,8 +267,8 @@ impl McpToolChanges {
     }
 }
 
-/// The error if a tool of a server cannot be added, because another tool in the registry has its name. Contained in
-/// [`McpError::Other`].
+/// The error for a tool of a server that cannot be added, because the registry already has another tool of the same
+/// name. Contained in [`McpError::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the tool `{tool}` of the server `{server}` cannot be added as `{name}`: another tool is registered as \

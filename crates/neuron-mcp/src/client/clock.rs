@@ -14,7 +14,7 @@ pub(super) struct Clock {
     total: Duration,
     /// Deadline of the request. `None` for no limit.
     total_until: Option<Instant>,
-    /// Time when the current pause of the two deadlines began. `None` if they are not paused.
+    /// Time when the current pause of both deadlines of the request began. `None` if the deadlines are not paused.
     paused_at: Option<Instant>,
 }
 

@@ -24,7 +24,7 @@ pub enum McpEvent {
     PromptsChanged,
     /// The content of a [subscribed](crate::McpClient::subscribe) resource, or of a part of it, has changed.
     ResourceUpdated {
-        /// The URI of the resource or its part.
+        /// The URI of the changed resource, or of the part of it that changed.
         uri: String,
     },
     /// A log message of the server. If its data need more than 64 KiB of memory, they are replaced by their JSON text,

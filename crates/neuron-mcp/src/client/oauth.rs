@@ -97,7 +97,7 @@ pub(crate) struct Attempt<'a> {
     seen: u64,
     /// Number of authorizations for this request because the server had rejected the token (401).
     refused_tokens: u32,
-    /// Number of new tokens after the server had required more scopes (403).
+    /// Number of times that the request was authorized again because the server required more scopes (403).
     step_ups: u32,
 }
 
@@ -178,8 +178,8 @@ impl Challenge {
         None
     }
 
-    /// Converts an error for a response with status 401, or 403 for missing scopes, to a challenge. Returns `None` for
-    /// any other error. `server` is the URL of the MCP server.
+    /// Returns the authorization that the server requires, from the error of a response with status 401, or 403 for
+    /// missing scopes. Returns `None` for any other error. `server` is the URL of the MCP server.
     fn of(error: &(dyn Error + 'static), server: &Url) -> Option<Self> {
         if let Some(required) = error.downcast_ref::<AuthRequiredError>() {
             return Some(Self { header: required.www_authenticate_header.clone(), scope: None });

@@ -169,7 +169,7 @@ async fn ask_to_subscribe(
     Ok(())
 }
 
-/// Returns `true` if the error is the server's error response.
+/// Returns `true` if the error is an error response of the server. Returns `false` for other errors, such as a timeout.
 fn is_refusal(error: &McpError) -> bool {
     matches!(error, McpError::Other(error) if error.is::<McpRequestError>())
 }

@@ -42,7 +42,7 @@ impl ToolNames {
         shown.collect()
     }
 
-    /// Returns the tool choice with the tool's name for the provider.
+    /// Returns the tool choice with the server's tool name replaced by the name for the provider.
     pub(super) fn in_choice(&self, choice: ToolChoice) -> ToolChoice {
         match choice {
             ToolChoice::Specific { name } => {
@@ -52,7 +52,7 @@ impl ToolNames {
         }
     }
 
-    /// Returns messages whose tool calls have the names for the provider.
+    /// Returns the messages with the server's tool names replaced by the names for the provider.
     pub(super) fn in_messages(&self, messages: Vec<Message>) -> Vec<Message> {
         messages.into_iter().map(|message| renamed(message, &self.shown)).collect()
     }

@@ -1,4 +1,4 @@
-//! [`Progress`], which filters the progress reports of a call.
+//! [`Progress`], which sends the progress reports of a call and drops reports whose value does not increase.
 
 use std::sync::{Mutex, PoisonError};
 

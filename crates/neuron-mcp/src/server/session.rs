@@ -11,8 +11,8 @@ use super::notifier::{Change, Hub, Listener};
 use crate::LogLevel;
 use crate::wire;
 
-/// Tokens that are cancelled in stages when a connection over a pair of streams ends. Never cancelled over HTTP, where
-/// requests and sessions end independently of a connection.
+/// Cancellation tokens that signal the stages in which a connection over a pair of streams ends. Never cancelled over
+/// HTTP, where requests and sessions end independently of a connection.
 #[derive(Clone, Default)]
 pub(crate) struct Closing {
     /// Cancelled when the client has closed its output. No response and no cancellation can arrive after that.

@@ -157,7 +157,8 @@ fn message_to_sdk(message: &Message) -> SamplingMessage {
     }
 }
 
-/// Converts a block of a message. Returns `None` for thinking and for a block without a text.
+/// Converts a block of a message. Images, tool calls and tool results keep their kind. Thinking is left out (`None`).
+/// Any other block becomes a text, and is left out if the text is empty.
 fn block_to_sdk(block: &ContentBlock) -> Option<SamplingMessageContentBlock> {
     Some(match block {
         ContentBlock::Image { source: ImageSource::Base64 { media_type, data } } => {

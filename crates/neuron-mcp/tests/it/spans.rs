@@ -25,7 +25,7 @@ use self::recorder::{Recorded, Recorder};
 /// Text in the arguments, results and error messages of all requests. No span field may contain this text.
 const SECRET: &str = "s3cret";
 
-/// Returns its text
+/// Returns the argument `text` unchanged
 #[neuron_tool]
 async fn echo(text: String) -> Result<String, ToolError> {
     tracing::info_span!(target: "test", "inside").in_scope(|| {});

@@ -153,8 +153,9 @@ impl SessionHttpClient {
     }
 }
 
-/// Resolves the URL for messages, which the server `named`, against the URL of the stream. Both must have the same
-/// origin, because the user's headers are sent to the URL.
+/// Resolves `named`, the URL that the server sent for messages, against `stream`, the URL of the event stream.
+///
+/// Returns an error if the two URLs have different origins, because the user's headers are sent to the resolved URL.
 fn endpoint(stream: &str, named: &str) -> Result<Arc<str>, HttpError> {
     let refused = |text: String| StreamableHttpError::UnexpectedServerResponse(text.into());
     let parsed = Url::parse(stream).and_then(|stream| Ok((stream.join(named)?, stream)));

@@ -105,8 +105,9 @@ impl SessionHttpClient {
         false
     }
 
-    /// Runs `exchange`, which sends a message, and ends it and the response's stream when the connection ends.
-    /// `request` is the id of the message, or `None` if the message is not a request.
+    /// Runs `exchange`, which sends a message and returns the HTTP response. When the connection ends, `exchange` and
+    /// the event stream of the response end too. `request` is the id of the message, or `None` if the message is not a
+    /// request.
     async fn exchange(
         &self,
         request: Option<RequestId>,

@@ -49,7 +49,7 @@ pub(super) struct Inbox<R> {
     /// First bytes of the line that is being read, if the line is too long. `None` once the request id of the line is
     /// found or the line ends.
     head: Option<Vec<u8>>,
-    /// Number of logged warnings.
+    /// Number of warnings logged so far for lines that are not messages. Limited to [`WARNINGS`].
     warnings: u32,
 }
 

@@ -19,7 +19,7 @@ pub enum OAuthError {
     /// The authorization server of the MCP server could not be discovered, or has inconsistent metadata.
     #[error("the authorization server could not be discovered: {0}")]
     Discovery(String),
-    /// The authorization server does not know this client and did not register it.
+    /// The authorization server does not know this client and did not register it. Contains the reason as text.
     #[error("the authorization server did not register this client: {0}")]
     Registration(String),
     /// The user or the authorization server refused.
@@ -36,7 +36,8 @@ pub enum OAuthError {
     /// The callback belongs to another authorization, or is not a callback. Contains the reason as text.
     #[error("the callback of the authorization page is invalid: {0}")]
     Callback(String),
-    /// The callback names a different authorization server (RFC 9207).
+    /// The callback names a different authorization server (RFC 9207), or the issuer is otherwise wrong. Contains the
+    /// details as text.
     #[error("the response is not from the expected authorization server: {0}")]
     Issuer(String),
     /// The authorization server did not issue or renew a token. Contains the reason as text.
@@ -53,10 +54,10 @@ pub enum OAuthError {
     /// The server rejects a token that its own authorization server has just issued.
     #[error("the server rejects a token that was just issued for it")]
     TokenRefused,
-    /// The user did not finish on the authorization page in time.
+    /// The user did not finish on the authorization page in time. Contains the time limit.
     #[error("no answer from the authorization page within {0:?}")]
     TimedOut(Duration),
-    /// The credentials could not be stored or loaded.
+    /// The credentials could not be stored or loaded. Contains the text of the storage's error.
     #[error("credentials could not be stored or loaded: {0}")]
     Storage(String),
     /// The configuration is invalid.

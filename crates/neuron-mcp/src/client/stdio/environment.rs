@@ -72,13 +72,13 @@ fn check_name(name: &str) -> Result<(), McpError> {
     Ok(())
 }
 
-/// Returns `true` if every server inherits the variable.
+/// Returns `true` if every server inherits the variable from this process, such as `PATH`.
 fn is_harmless(name: &OsStr) -> bool {
     HARMLESS.iter().any(|harmless| is_same(name, harmless))
         || (cfg!(not(windows)) && name.as_encoded_bytes().starts_with(LOCALE.as_bytes()))
 }
 
-/// Compares names of variables. Windows ignores their case.
+/// Returns `true` if two names of environment variables are equal. On Windows, the comparison ignores case.
 fn is_same(name: &OsStr, other: &str) -> bool {
     if cfg!(windows) { name.eq_ignore_ascii_case(other) } else { name == other }
 }

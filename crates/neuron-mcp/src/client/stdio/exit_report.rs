@@ -38,8 +38,8 @@ impl ExitReport {
         self.describe_within(PATIENCE).await
     }
 
-    /// Returns the same text as [`describe`](Self::describe), but waits at most `patience` for the server's end.
-    /// Returns `None` in the same cases.
+    /// Returns a text about the server's end, with its exit status and the last lines of its standard error. Waits at
+    /// most `patience` for the end. Returns `None` if the text would be empty, as for [`describe`](Self::describe).
     pub(super) async fn describe_within(&self, patience: Duration) -> Option<String> {
         let (mut life, mut stderr) = (self.life.clone(), self.stderr.clone());
         let both = async {

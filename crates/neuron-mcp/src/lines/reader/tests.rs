@@ -69,7 +69,8 @@ fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Clears the beginnings of long lines, because their length depends on where the reads split the input.
+/// Returns the pieces, with an empty `head` in each [`Piece::TooLong`]. The length of a head depends on where the reads
+/// split the input.
 fn without_short_heads(pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
         .into_iter()

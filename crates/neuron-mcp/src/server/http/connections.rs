@@ -147,7 +147,8 @@ impl Connections {
 /// Waits until the number of connections is below the limit, and returns the next connection with the address of its
 /// client.
 ///
-/// The connection counts against the limit until the returned permit is dropped.
+/// The connection counts against the limit until the returned permit is dropped. The permit is never `None`, because
+/// the semaphore `room` is never closed.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,

@@ -401,8 +401,8 @@ impl fmt::Debug for McpHttpService {
 /// Body of the SDK's responses.
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// Returns the client for the limit on sessions per client. A client is an identity, or an IP address if the server
-/// does not authenticate. Returns `None` if both are unknown.
+/// Returns the client for which the limit on sessions per client counts. A client is an identity (`subject`), or an IP
+/// address if the server does not authenticate. Returns `None` if both are unknown.
 fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {

@@ -382,7 +382,8 @@ mod tests {
         assert!(matches!(sessions.reserve(&None), Room::After(id) if id == silent));
     }
 
-    /// Regression test. A request was accepted while its idle session was being closed, and its call was aborted.
+    /// Regression test. A new request must be refused while its idle session is being closed. An accepted request would
+    /// be aborted.
     #[tokio::test]
     async fn request_during_the_close_of_a_session_is_refused() {
         let sessions = sessions(1, Duration::ZERO);

@@ -161,7 +161,7 @@ pub(super) fn all() -> Vec<Arc<dyn ToolDyn>> {
     ]
 }
 
-/// Pause between two messages. The suite requires a pause.
+/// Pause between two log messages or progress reports of a tool. The conformance suite requires a pause.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs a tool that sends three log messages.

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::raw::within;
 
-/// Returns its text
+/// Returns the argument `text` unchanged
 #[neuron_tool]
 async fn echo(text: String) -> Result<String, ToolError> {
     Ok(text)

@@ -208,7 +208,7 @@ async fn impatient(ctx: &ToolContext) -> Result<String, ToolError> {
     }
 }
 
-/// An elicitation handler that fails or never returns.
+/// An elicitation handler that fails if `came` is `None`, and otherwise never returns.
 struct Handler {
     /// If set, the handler wakes this `Notify` and never returns. If `None`, the handler fails.
     came: Option<Arc<Notify>>,

@@ -68,7 +68,7 @@ impl Recorder {
         spans
     }
 
-    /// Returns the span with this id.
+    /// Returns the span with this id. Panics if no such span was recorded.
     pub(super) fn span(&self, id: u64) -> Recorded {
         self.all().into_iter().find(|span| span.id == id).unwrap()
     }
