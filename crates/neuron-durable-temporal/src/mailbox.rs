@@ -38,10 +38,10 @@ impl fmt::Debug for Signal {
 /// Upper bound, in bytes, of the JSON around the state and the signals in the input of an execution.
 const FIELDS: usize = 256;
 
-/// Signals that the run has not taken yet, by name. In each queue the oldest signal is first.
+/// The signals that the run has not received yet, by name. In each queue the oldest signal is first.
 pub(crate) type Queues = BTreeMap<String, VecDeque<Value>>;
 
-/// Signals that a run had not taken when it ended.
+/// The signals that a run had not received when it ended.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Untaken(pub(crate) Queues);
@@ -162,7 +162,7 @@ impl Mailbox {
         self.signals.get_mut(name)?.pop_front()
     }
 
-    /// Removes and returns all signals that the run has not taken, for the next execution.
+    /// Removes and returns all signals that the run has not received, for the next execution.
     pub(crate) fn take_signals(&mut self) -> Queues {
         let mut signals = std::mem::take(&mut self.signals);
         signals.retain(|_, queue| !queue.is_empty());

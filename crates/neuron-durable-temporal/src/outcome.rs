@@ -80,7 +80,8 @@ pub struct RunFailure {
     /// run ended with another error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
-    /// Signals that the run had not taken, for a revival of the run. Empty if they do not fit into a payload.
+    /// The signals that the run had not received when it failed. A revived run gets them. Empty if they do not fit
+    /// into a payload.
     #[serde(default, skip_serializing_if = "Untaken::is_empty")]
     pub(crate) signals: Untaken,
 }

@@ -39,7 +39,7 @@ pub struct RunInput {
     /// Version of the stored format.
     version: u32,
     start: Start,
-    /// Signals that the previous execution received and the run has not taken.
+    /// The signals that arrived in the previous execution and were not delivered to the run.
     #[serde(default, skip_serializing_if = "Queues::is_empty")]
     signals: Queues,
 }
@@ -53,7 +53,7 @@ impl RunInput {
         Self { version: Self::VERSION, start: start.into(), signals: Queues::new() }
     }
 
-    /// Adds signals that the run has not taken yet.
+    /// Adds signals that the run has not received yet.
     pub(crate) fn with_signals(self, Untaken(signals): Untaken) -> Self {
         Self { signals, ..self }
     }
@@ -212,7 +212,7 @@ impl fmt::Debug for AgentWorkflow {
     }
 }
 
-/// Returns the input of the next execution, from the state in the mailbox and the signals that were not taken.
+/// Returns the input of the next execution, from the state in the mailbox and the undelivered signals.
 ///
 /// # Errors
 ///

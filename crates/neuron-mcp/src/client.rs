@@ -482,7 +482,7 @@ impl McpClient {
     /// # Errors
     ///
     /// The same as [`subscribe`](Self::subscribe). If the server does not respond, the subscription remains, and the
-    /// call can be repeated. Until MCP 2025-11-25, the subscription is also removed if the server refuses with
+    /// call can be repeated. In MCP 2025-11-25 and earlier, the subscription is also removed if the server refuses with
     /// [`McpRequestError`].
     ///
     /// # Cancel safety

@@ -65,8 +65,8 @@ pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
     is_message_fields(fields) || is_call(fields)
 }
 
-/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains unknown fields of a message. Items of the Responses
-/// API may have the type `message` too, but they always have `content`.
+/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains unknown fields of a message. Such JSON has the type
+/// `message` and no `content`. An item of the Responses API with this type always has `content`.
 fn is_message_fields(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
 }

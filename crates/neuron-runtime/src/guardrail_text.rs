@@ -8,8 +8,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// Returns the user's text in new messages, including plain-text documents, and the tool results if `with_tool_results`
-/// is set. Each message, document and result starts a new line. A vendor-specific block without a portable form
-/// contributes all of its strings, because the vendor's model reads them.
+/// is set. Each message, document and result starts a new line. A vendor-specific block without a standard block
+/// inside it contributes all of its strings, because the vendor's model reads them.
 pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for message in messages.iter().filter(|message| message.role == Role::User) {

@@ -55,7 +55,7 @@ pub(super) fn thinking(message: &Message) -> String {
 /// Returns the vendor's signature of the last reasoning block in the message. Returns `None` if there is no reasoning
 /// block, or if this block has no signature.
 ///
-/// Raw blocks without a portable form are ignored.
+/// Raw blocks without a standard block inside (`portable`) are ignored.
 pub(super) fn signature(message: &Message) -> Option<&str> {
     let last = thoughts(message).last();
     last.map(|(_, signature)| signature).filter(|signature| !signature.is_empty())

@@ -87,8 +87,8 @@ async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     }
 }
 
-/// Regression test. If the first step is dropped while a hook handles `SessionStart`, the hooks must still be notified
-/// once that the run starts. Before the fix, they were not.
+/// Regression test. If the first step is dropped while a hook handles `SessionStart`, the hooks must still receive
+/// exactly one event for the start of the run. Before the fix, they received none.
 #[tokio::test(start_paused = true)]
 async fn run_is_announced_after_a_dropped_first_step() {
     let setup = setup([Reply::text("done")]);

@@ -40,7 +40,7 @@ pub(crate) struct Counters {
     pub(crate) signals: (usize, bool),
 }
 
-/// The observations of one run.
+/// The log of one run, with the requests, events, tool calls and results that the test has seen.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     /// Events that each hook received.

@@ -68,8 +68,8 @@ fn translated(names: &HashMap<String, String>, name: String) -> String {
     names.get(&name).cloned().unwrap_or(name)
 }
 
-/// Returns a message whose tool calls have the mapped names. Content in a provider's own format is replaced by its
-/// portable form, if there is one.
+/// Returns a message whose tool calls have the mapped names. A block in a provider's own JSON is replaced by the
+/// standard block inside it, if there is one.
 fn renamed(message: Message, names: &HashMap<String, String>) -> Message {
     let block = |block: ContentBlock| match block {
         ContentBlock::ToolUse { id, name, input } => {

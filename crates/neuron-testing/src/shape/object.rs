@@ -85,7 +85,7 @@ impl<'a, W: Wording> Object<'a, W> {
         self.vendor.error(&self.at(key), problem)
     }
 
-    /// Checks the field `key` against a kind. A missing field passes.
+    /// Checks that the field `key` has a kind of the vendor's table of shapes, such as `text`. A missing field passes.
     pub(crate) fn check(&self, key: &str, kind: &str) -> Result<(), W::Error> {
         self.check_field(key, &kind.into())
     }

@@ -1,4 +1,4 @@
-//! Tests of the text form of messages, and of the portable form of `ContentBlock::Raw`.
+//! Tests of the `Display` text of messages, and of the standard block inside a `ContentBlock::Raw` (`portable`).
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
