@@ -16,7 +16,7 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 /// # Checked texts
 ///
 /// - Before a model call, the input guardrails check the user's text since the last response, as one text. It includes
-///   all strings of a `ContentBlock::Raw` without a standard block inside it. Text that has passed is not checked again.
+///   all strings of a `ContentBlock::Raw` without a standard block inside. Text that has passed is not checked again.
 ///   [Results of tools](Self::check_tool_results) are checked only if this is enabled.
 /// - After a model call, the output guardrails check the text of the response. The output of a typed run is checked as
 ///   JSON, even if the model returns it as a tool call. Arguments of other tools and the model's reasoning are not

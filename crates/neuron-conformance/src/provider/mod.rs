@@ -32,8 +32,8 @@
 //! | [`environment`] | a call outside of a runtime fails, and no proxy is used for this machine |
 //!
 //! The suite compares two responses by [`Message::text`](neuron_types::Message::text), their tool calls, and the
-//! standard block (`portable`) inside each [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The vendor's own JSON
-//! of such a block is not compared.
+//! standard block (`portable`) inside each [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The vendor's
+//! own JSON of such a block is not compared.
 //!
 //! By default all features are required. Turn off the features that the vendor does not have in [`Capabilities`]. A
 //! part needs a tokio runtime whose clock is not paused. [`timeouts`] and [`streaming`] pause the clock themselves and
