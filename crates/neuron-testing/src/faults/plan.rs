@@ -1,6 +1,6 @@
 //! The faults of one run, chosen from its seed.
 
-/// Number of runs of a [`Plan`] that have model faults, per hundred model calls.
+/// Number of model calls with a fault, per hundred model calls of a run with random faults.
 const FAULTS_PER_HUNDRED_CALLS: u64 = 35;
 
 /// Maximum number of model faults in a row. A retry policy with three attempts survives them.

@@ -34,7 +34,7 @@ pub struct BrokenRun {
 }
 
 impl Report {
-    /// Asserts that all runs kept all promises.
+    /// Asserts that no run has a [`BrokenPromise`], such as a repeated effect or a failed run.
     ///
     /// # Panics
     ///

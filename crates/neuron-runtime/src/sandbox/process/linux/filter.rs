@@ -167,13 +167,17 @@ const ABSENT_ON_OLDER: &[c_long] = &[libc::SYS_openat2];
 
 /// A type of `ioctl` requests, which is the second byte of a request number, and the allowed requests of this type.
 type Requests = (u64, &'static [u64]);
-/// Requests of btrfs and bcachefs. Some of them create, move and remove directories, which Landlock does not restrict.
-/// Allowed are only `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`, which all file systems have.
+/// The `ioctl` types of btrfs and bcachefs, each with its allowed `ioctl` numbers. All other numbers of these types are
+/// denied, because some of them create, move and remove directories, and Landlock does not restrict `ioctl`.
+///
+/// The allowed numbers are `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`, which all file systems have.
 const TREE_REQUESTS: [Requests; 2] =
     [(0x94, &[0x4004_9409, 0x4020_940d, 0xc018_9436]), (0xbc, &[])];
-/// Requests of file systems. Some of them change attributes, encrypt or seal a file that is open only for reading.
-/// Allowed are only `FS_IOC_GETFLAGS` in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION` in 64 and 32 bits, and
-/// `FS_IOC_FSGETXATTR`.
+/// The `ioctl` types of file attributes, each with its allowed `ioctl` numbers. All other numbers of these types are
+/// denied, because some of them change attributes, encrypt or seal a file that is open only for reading.
+///
+/// The allowed numbers are `FS_IOC_GETFLAGS` in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION` in 64 and 32 bits,
+/// and `FS_IOC_FSGETXATTR`.
 const ATTRIBUTE_REQUESTS: [Requests; 3] = [
     (0x66, &[0x8008_6601, 0x8004_6601, 0xc020_660b]),
     (0x76, &[0x8008_7601, 0x8004_7601]),
@@ -181,7 +185,7 @@ const ATTRIBUTE_REQUESTS: [Requests; 3] = [
 ];
 /// `FAT_IOCTL_SET_ATTRIBUTES`. Programs need other requests of its type, so only this request is blocked.
 const FAT_ATTRIBUTES: u64 = 0x4004_7211;
-/// Requests that simulate input of a terminal's user, `TIOCSTI` and `TIOCLINUX`.
+/// The blocked `ioctl` numbers that simulate input of a terminal's user, `TIOCSTI` and `TIOCLINUX`.
 const TERMINAL_REQUESTS: [u64; 2] = [0x5412, 0x541c];
 /// Blocked flags of `clone`. They create namespaces, or make the new process a child of this process (`CLONE_PARENT`).
 const CLONE_FLAGS: [u64; 9] = [
