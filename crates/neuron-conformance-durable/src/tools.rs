@@ -17,7 +17,7 @@ use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Kind;
 use crate::team;
 
-/// Number of bytes of a result that is too long for a record, 3 MiB.
+/// Size in bytes of a tool result that is too long for a journal record, 3 MiB.
 pub(crate) const HUGE: usize = 3 << 20;
 
 /// All tools, with their effects.

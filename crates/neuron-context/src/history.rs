@@ -79,9 +79,11 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
 
 /// Returns the indices of the messages that show the goal of the run, which a compaction must keep.
 ///
-/// The newest user message is always included. Only messages between the last final response and the newest user
-/// message are also considered. If these have a user message that tool results follow, the first such user message
-/// started the run. It is then included, together with the last of these tool results and the message with their calls.
+/// The newest user message is always included. The other messages of the goal can only be between the last final
+/// response and the newest user message. A final response is an assistant message without tool calls that a user
+/// message follows. If a user message in this range is followed by tool results in the range, the first user message of
+/// the range started the run. That message is then included, together with the last of these tool results and the
+/// message with their calls.
 fn goal(messages: &[Message]) -> BTreeSet<usize> {
     let Some(newest) = messages.iter().rposition(is_plain_user) else {
         return BTreeSet::new();

@@ -374,7 +374,7 @@ async fn agent_code_works_with_every_provider() {
     integration(MyProvider::new("key")).await.unwrap();
 }
 
-/// Checks that the futures of both methods of the trait are `Send`.
+/// Checks that the futures of `Provider::complete` and `Provider::complete_stream` are `Send`.
 #[test]
 fn provider_futures_are_send() {
     fn both<P: Provider>(
