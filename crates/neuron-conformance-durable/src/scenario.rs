@@ -72,7 +72,7 @@ pub(crate) enum Kind {
     Signals,
     /// The agent reads the engine's clock.
     Clock,
-    /// The agent records values from outside of the run.
+    /// The agent records values that differ in each execution of its code.
     Records,
     /// The run waits for the approval of a tool call until the run is cancelled.
     Cancelled,

@@ -39,8 +39,9 @@ const TOOLS: [(&str, ToolEffect); 15] = [
     (PAUSE, ToolEffect::Pure),
 ];
 
-/// Name of the only tool with effect keys. Only one scenario has this tool. Stored histories contain the tools of the
-/// other scenarios, so these scenarios must not get another tool.
+/// Name of the only tool with [effect keys](neuron_types::Tool::effect_key), by which calls with the same effect are
+/// recognised. Only one scenario has this tool. Stored histories contain the tools of the other scenarios, so these
+/// scenarios must not get another tool.
 const SETTLE: &str = "settle";
 
 /// Name of the tool that waits until the suite has sent the signals that must arrive before the agent waits for them.

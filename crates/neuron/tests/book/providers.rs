@@ -163,7 +163,7 @@ mod as_printed {
 
 use as_printed::MyProvider;
 
-/// The custom provider with `async fn`. It streams through a channel.
+/// The chapter's custom provider, implemented with `async fn`. It sends the events of a stream through a channel.
 struct Channelled(MyProvider);
 
 impl Provider for Channelled {
