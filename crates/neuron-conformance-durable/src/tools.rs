@@ -169,7 +169,8 @@ impl ToolDyn for ScenarioTool {
 }
 
 thread_local! {
-    /// Ids of the calls whose scopes this thread has entered, outermost first, like the spans of a tracing subscriber.
+    /// Ids of the tool calls whose [scopes](neuron_types::OperationScope) this thread is inside, outermost first. The
+    /// loop enters the scope of a call around each poll of the call.
     static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -128,9 +128,9 @@ fn last_final_response(messages: &[Message]) -> Option<usize> {
 ///
 /// - The history must start with a user message. If the first kept message is a pinned response, the user message
 ///   before it is kept too.
-/// - If a message from before the run is kept, the last final response before the run is kept too. A final response has
-///   no tool calls, and a user message follows it. Without this response, the kept message would look like a part of the
-///   run.
+/// - If a message from before the run is kept, the last final response before the run is kept too. A final response
+///   has no tool calls, and a user message follows it. Without this response, the kept message would look like a part
+///   of the run.
 pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     let first_kept = |keep: &[bool]| {
         let is_kept = |(message, keep): (&Message, &bool)| *keep && message.role != Role::System;

@@ -127,8 +127,9 @@ fn cuts_at(bytes: usize) -> [(&'static str, Wire); 2] {
 
 /// Returns the positions at which to split or cut a body of `length` bytes.
 ///
-/// In the middle of a body of 5000 bytes or more, only every fifth position is used to save time. Some vendors repeat
-/// the request there. The step is a prime, so that no part of a repeating format is always skipped.
+/// In the middle of a body of 5000 bytes or more, only every fifth position is used to save time. Such long bodies
+/// occur because some vendors repeat the request in the response. The step of five is a prime, so that no part of a
+/// repeating format is always skipped.
 fn positions(length: usize) -> impl Iterator<Item = usize> {
     const EDGE: usize = 1000;
     const STEP: usize = 5;
