@@ -5,19 +5,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use neuron_conformance::child_process;
 
-/// Number of the boundary at which this process stops. The first boundary has number 1. With 0 the process never stops.
+/// Number of the call of [`boundary`] at which this process stops and waits until it is killed. The first call has
+/// number 1. With 0 the process never stops.
 static STOP: OnceLock<u64> = OnceLock::new();
 
-/// Number of boundaries that this process has reached so far.
+/// Number of calls of [`boundary`] in this process so far.
 static PASSED: AtomicU64 = AtomicU64::new(0);
 
-/// Start of the message with which a child process reports a passed boundary.
+/// Start of the message with which a child process reports a passed boundary, which is a call of [`boundary`].
 pub(crate) const PASSES: &str = "passes ";
 
-/// Start of the message with which a child process reports the boundary at which it stops.
+/// Start of the message with which a child process reports the boundary (the call of [`boundary`]) at which it stops.
 pub(crate) const STOPS: &str = "stops ";
 
-/// Sets the number of the boundary at which this process stops and waits until it is killed.
+/// Sets the number of the call of [`boundary`] at which this process stops and waits until it is killed.
 pub(crate) fn stop_at(number: u64) {
     let _ = STOP.set(number);
 }

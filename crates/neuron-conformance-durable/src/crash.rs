@@ -76,15 +76,17 @@ const HANGING: Duration = Duration::from_secs(120);
 /// Longest interval between two checks of a process.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The scenario of a crash test and its number of kills.
+/// The scenario of a crash test, and the number of runs in which the test kills processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CrashPlan {
     /// The scenario. Default: [`Scenario::crash`].
     pub scenario: Scenario,
-    /// Maximum number of boundaries at which a process is killed. Each boundary has a round of its own. If the run has
-    /// more boundaries, they are selected evenly. `KILL_BOUNDARIES` overrides this field. Default: all.
+    /// Maximum number of boundaries at which a process is killed, each in a separate run. A boundary is a call of
+    /// [`boundary`](crate::boundary()). If the run has more boundaries, evenly spaced ones are selected. The
+    /// environment variable `KILL_BOUNDARIES` overrides this field. Default: all.
     pub boundaries: usize,
-    /// Number of rounds with one to three kills at random moments. `KILL_ROUNDS` overrides this field. Default: 10.
+    /// Number of runs with one to three kills at random moments. The environment variable `KILL_ROUNDS` overrides this
+    /// field. Default: 10.
     pub random_rounds: usize,
 }
 
@@ -266,7 +268,7 @@ fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentRe
     (known, unknown.len())
 }
 
-/// Creates the rounds of one test.
+/// Creates the rounds of one crash test. A round is a new run in which processes are killed.
 struct Rounds<'t> {
     test: &'t str,
     place: &'t str,
@@ -296,7 +298,7 @@ impl<'t> Rounds<'t> {
     }
 
     /// Returns all rounds of a plan. A round is a new run, with the moments at which its successive processes are
-    /// killed.
+    /// killed. `boundaries` is the number of boundaries in an undisturbed run.
     fn all(
         &self,
         plan: CrashPlan,
@@ -329,7 +331,7 @@ impl<'t> Rounds<'t> {
 }
 
 impl Drop for Rounds<'_> {
-    /// Prints the newest log if a check failed.
+    /// Prints the newest [`EffectLog`] if a check failed.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
@@ -384,7 +386,8 @@ impl Round<'_> {
 /// The task of a child process, which is passed as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Task {
-    /// Number of the boundary at which the process stops. With 0 it never stops.
+    /// Number of the boundary at which the process stops and waits to be killed. With 0 it never stops. A boundary is a
+    /// call of [`boundary`](crate::boundary()).
     stop: u64,
     scenario: String,
     run_id: String,
@@ -409,13 +412,13 @@ impl Task {
     }
 }
 
-/// The moment of a kill.
+/// The moment at which a test kills a child process.
 #[derive(Debug, Clone, Copy)]
 enum KillAt {
-    /// When the process reaches the boundary with this number. A boundary is a call of [`boundary`](crate::boundary()).
-    /// The first has number 1.
+    /// The kill happens when the process reaches the boundary with this number. A boundary is a call of
+    /// [`boundary`](crate::boundary()). The first has number 1.
     Boundary(u64),
-    /// After this delay from the first message of the process.
+    /// The kill happens when this delay has passed since the first message of the process.
     After(Duration),
     Never,
 }
@@ -425,7 +428,8 @@ struct Process {
     end: End,
     /// Number of boundaries that the process passed. A boundary is a point at which a test can kill it.
     boundaries: usize,
-    /// Name of the last boundary that the process passed.
+    /// Name of the last boundary that the process passed, or at which it stopped. A boundary is a call of
+    /// [`boundary`](crate::boundary()).
     last_boundary: String,
 }
 
@@ -441,7 +445,8 @@ enum End {
 }
 
 impl Process {
-    /// Watches a process until its end, and kills it at the given moment.
+    /// Watches a process until its end, and kills it at the moment `kill`. `is_over` is `true` as soon as the run has
+    /// ended. The process is then no longer needed and is killed.
     fn watch(mut child: ChildProcess, kill: KillAt, is_over: &AtomicBool) -> Self {
         let (mut boundaries, mut last_boundary) = (0, String::new());
         let mut heard = Instant::now();

@@ -28,11 +28,11 @@ pub struct EffectLog {
 pub struct Effect {
     /// Id of the operating system process that appended this line.
     pub process: u32,
-    /// The effect or event.
+    /// The effect or event that this line describes.
     pub kind: EffectKind,
 }
 
-/// An effect or event of a run.
+/// A model call, a tool call or another event of a run, as the log stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -79,7 +79,7 @@ pub enum EffectKind {
         /// Number of earlier waits for the same signal in this execution.
         number: usize,
     },
-    /// The suite sent a signal.
+    /// The suite sent a signal to the run.
     SignalSent {
         /// Name of the signal.
         signal: String,
@@ -90,7 +90,7 @@ pub enum EffectKind {
     ClockRead {
         /// Description of the step before which the clock was read.
         what: String,
-        /// The time that the clock returned.
+        /// The time that the clock returned, as text.
         time: String,
     },
     /// The agent read all responses of a stream. Also logged on each replay.

@@ -119,8 +119,8 @@ pub trait DurableEngine: Sync {
         async { None }
     }
 
-    /// Returns the maximum size of a record in bytes. Returns `None` if there is no limit below three megabytes.
-    /// Default: [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
+    /// Returns the maximum size of a journal record in bytes. Returns `None` if there is no limit below three
+    /// megabytes. Default: [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
     fn record_limit(&self) -> Option<usize> {
         Some(neuron_runtime::DEFAULT_RECORD_LIMIT)
     }

@@ -146,7 +146,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns the names of the parts that do not apply or apply only in part.
+    /// Returns the names of the parts with the verdict [`NotApplicable`](Verdict::NotApplicable), which do not apply to
+    /// the engine, or only in part.
     #[must_use]
     pub fn not_applicable(&self) -> Vec<&'static str> {
         let partly = self.verdicts.iter().filter(|(_, verdict)| *verdict != Verdict::Holds);

@@ -19,14 +19,14 @@ use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Scenario;
 
-/// Suffix of the names of signals and steps in the log, in a scenario with changed code.
+/// Suffix that marks the names of signals and steps in the log, if the scenario simulates a change of the agent's code.
 pub(crate) const WITH_CHANGED_CODE: &str = " (with changed code)";
 
 /// Wraps the durable context of the engine, and logs its calls.
 pub(crate) struct Observed<'d> {
     inner: Durability<'d>,
     log: EffectLog,
-    /// Number of waits for each signal in this execution.
+    /// Number of waits in this execution for each signal, by the name of the signal.
     waits: Mutex<BTreeMap<String, usize>>,
     /// Number of turns of the run before this execution. It distinguishes the steps of different executions in the log.
     execution: usize,

@@ -55,8 +55,8 @@ pub async fn model_errors(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a failed call is retried as often as the options say, with the same idempotency key. A call that must
-/// not run twice must not be retried.
+/// Checks that a failed model or tool call is retried as often as its [`RetryPolicy`](neuron_types::RetryPolicy)
+/// allows, with the same idempotency key. A call that must not run twice must not be retried.
 ///
 /// # Panics
 ///
@@ -101,8 +101,8 @@ pub async fn tool_scopes(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a denial, a signal that is not a decision, and a missing decision are the same on replay. The approval
-/// of a call is checked by [`replaying`].
+/// Checks that the replay of a run that waits for a decision about a tool call has the same result. The cases are a
+/// denial, a signal that is not a decision, and a missing decision. The approval of a call is checked by [`replaying`].
 ///
 /// # Panics
 ///
@@ -204,7 +204,10 @@ pub async fn sub_agents(engine: &impl DurableEngine) -> Verdict {
     all_like_local(engine, "sub_agents", &[Kind::Team, Kind::TeamAsks]).await
 }
 
-/// Checks signals that are sent before the wait, during the wait, in a certain order, and after the timeout.
+/// Checks that a run receives the signals that are sent before or during its wait.
+///
+/// Signals with the same name must arrive in the order in which they were sent. A wait for a signal that is not sent in
+/// time must time out. A signal that is sent after the end of the run must not change the replay.
 ///
 /// # Panics
 ///
@@ -247,7 +250,8 @@ pub async fn recorded_values(engine: &impl DurableEngine) -> Verdict {
     if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
 }
 
-/// Checks that changed code fails before it has an effect, and that the original code can then resume the run.
+/// Checks that a run fails if the code of its agent has changed, before the changed code makes a model or tool call.
+/// The original code must then be able to resume the run.
 ///
 /// # Panics
 ///
@@ -290,8 +294,8 @@ pub async fn changed_code(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a tool result and a model response that are too long for a record become errors, and that the calls are
-/// not repeated.
+/// Checks that a tool result or a model response that exceeds the maximum size of a journal record becomes an error.
+/// The call must not be repeated.
 ///
 /// # Panics
 ///

@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     ToolFails,
     /// The model makes four parallel calls in a response, and the first call takes longest.
     Parallel,
-    /// The model fails with a rate limit and its `retry_after`.
+    /// The model call fails with a rate limit error that contains a `retry_after` delay.
     ModelFails,
     /// The first attempts at a model call and at two tool calls fail.
     Retries,
@@ -53,9 +53,9 @@ pub(crate) enum Kind {
     ToolLimit,
     /// The run reaches the limit of tokens.
     TokenLimit,
-    /// A tool result is too long for a record.
+    /// A tool result exceeds the maximum size of a journal record.
     HugeResult,
-    /// A model response is too long for a record.
+    /// A model response exceeds the maximum size of a journal record.
     HugeAnswer,
     /// The run has this number of turns, with a tool result of four kilobytes in all turns but the last.
     #[serde(skip)]
@@ -66,15 +66,15 @@ pub(crate) enum Kind {
     ContinuesToLimit,
     /// The run reaches its limit of five turns in one execution.
     ToLimit,
-    /// The same script as `Errors`, read as a stream.
+    /// The script of `Errors`, with streamed model responses.
     Streams,
-    /// Signals are sent before the wait, during the wait, and after the timeout.
+    /// The agent waits for signals that are sent before the wait, during the wait, or not before the timeout.
     Signals,
     /// The agent reads the engine's clock.
     Clock,
-    /// The agent records values from outside of the run.
+    /// The agent records values that differ in each execution of its code.
     Records,
-    /// The run waits for a decision until it is cancelled.
+    /// The run waits for the approval of a tool call until the run is cancelled.
     Cancelled,
     /// The model repeats calls with the same effect key, which must have only one effect. The run continues as new
     /// after every second turn.
@@ -195,7 +195,7 @@ impl Scenario {
         ScenarioAgent::new(*self, log.clone())
     }
 
-    /// Returns the start of the run.
+    /// Returns the start of the run, which is a user message with a fixed text.
     #[must_use]
     pub fn start(&self) -> Start {
         Start::from("Plan the journey.")

@@ -17,7 +17,7 @@ use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Kind;
 use crate::team;
 
-/// Number of bytes of a result that is too long for a record, 3 MiB.
+/// Size in bytes of a tool result that is too long for a journal record, 3 MiB.
 pub(crate) const HUGE: usize = 3 << 20;
 
 /// All tools, with their effects.
@@ -39,8 +39,9 @@ const TOOLS: [(&str, ToolEffect); 15] = [
     (PAUSE, ToolEffect::Pure),
 ];
 
-/// Name of the only tool with effect keys. Only one scenario has this tool. Stored histories contain the tools of the
-/// other scenarios, so these scenarios must not get another tool.
+/// Name of the only tool with [effect keys](neuron_types::Tool::effect_key), by which calls with the same effect are
+/// recognised. Only one scenario has this tool. Stored histories contain the tools of the other scenarios, so these
+/// scenarios must not get another tool.
 const SETTLE: &str = "settle";
 
 /// Name of the tool that waits until the suite has sent the signals that must arrive before the agent waits for them.
@@ -168,7 +169,8 @@ impl ToolDyn for ScenarioTool {
 }
 
 thread_local! {
-    /// Ids of the calls whose scopes this thread has entered, outermost first, like the spans of a tracing subscriber.
+    /// Ids of the tool calls whose [scopes](neuron_types::OperationScope) this thread is inside, outermost first. The
+    /// loop enters the scope of a call around each poll of the call.
     static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 

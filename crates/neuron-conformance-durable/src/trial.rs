@@ -17,7 +17,7 @@ pub(crate) struct Trial<'e, E> {
     /// Log of the run on the engine under test.
     pub(crate) log: EffectLog,
     pub(crate) case: Case,
-    /// Directory of the logs.
+    /// Temporary directory of the effect logs.
     directory: TempDir,
 }
 

@@ -43,7 +43,9 @@ impl<'a> CalibratedEstimate<'a> {
         Self::calibrated(counter, 0, counter.estimate_messages(messages), token_count)
     }
 
-    /// Creates an estimate from the estimated sizes of a request's parts and its actual size, `token_count`.
+    /// Creates an estimate from the sizes of a known request in tokens. `overhead` is the estimated size of its system
+    /// prompt and tools, and `messages` the estimated size of its messages. `token_count` is the actual size of the
+    /// whole request.
     fn calibrated(
         counter: &'a TokenCounter,
         overhead: usize,

@@ -71,7 +71,7 @@ impl CompositeStrategy {
     }
 
     /// Sets the low-water mark. A compaction applies strategies until the conversation has at most this number of
-    /// tokens. The default is the budget. A mark above the budget has no effect.
+    /// tokens. The default is the budget `max_tokens`. A mark above this budget has no effect.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);

@@ -79,9 +79,11 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
 
 /// Returns the indices of the messages that show the goal of the run, which a compaction must keep.
 ///
-/// The newest user message is always included. Only messages between the last final response and the newest user
-/// message are also considered. If these have a user message that tool results follow, the first such user message
-/// started the run. It is then included, together with the last of these tool results and the message with their calls.
+/// The newest user message is always included. The other messages of the goal can only be between the last final
+/// response and the newest user message. A final response is an assistant message without tool calls that a user
+/// message follows. If a user message in this range is followed by tool results in the range, the first user message of
+/// the range started the run. That message is then included, together with the last of these tool results and the
+/// message with their calls.
 fn goal(messages: &[Message]) -> BTreeSet<usize> {
     let Some(newest) = messages.iter().rposition(is_plain_user) else {
         return BTreeSet::new();
@@ -126,8 +128,9 @@ fn last_final_response(messages: &[Message]) -> Option<usize> {
 ///
 /// - The history must start with a user message. If the first kept message is a pinned response, the user message
 ///   before it is kept too.
-/// - If a message from before the run is kept, the last final response is kept too. Otherwise that message would look
-///   like a part of the run.
+/// - If a message from before the run is kept, the last final response before the run is kept too. A final response
+///   has no tool calls, and a user message follows it. Without this response, the kept message would look like a part
+///   of the run.
 pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     let first_kept = |keep: &[bool]| {
         let is_kept = |(message, keep): (&Message, &bool)| *keep && message.role != Role::System;

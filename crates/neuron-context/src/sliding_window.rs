@@ -71,7 +71,8 @@ impl SlidingWindowStrategy {
         self
     }
 
-    /// Returns the messages to keep.
+    /// Returns the messages that remain after a compaction. `size` estimates the size of a request with these messages,
+    /// for the low-water mark.
     fn compacted(&self, messages: Vec<Message>, size: &CalibratedEstimate<'_>) -> Vec<Message> {
         let messages = repaired(messages);
         let keep = choose_within(self.low_water_mark, self.window, &messages, size, choose);

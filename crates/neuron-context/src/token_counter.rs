@@ -161,7 +161,7 @@ impl TokenCounter {
         }
     }
 
-    /// Estimates the number of tokens of an item in the form in which the model receives it.
+    /// Estimates the number of tokens of a content item of a tool result, in the form in which the model receives it.
     fn item(&self, item: &ContentItem) -> usize {
         match item.for_model() {
             ModelContent::Text(text) => self.estimate_text(text),

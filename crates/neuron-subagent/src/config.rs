@@ -83,7 +83,8 @@ impl Default for SubAgentConfig {
 }
 
 impl SubAgentConfig {
-    /// Returns `settings` with this agent's name and without an approval signal.
+    /// Returns `settings` with this agent's name. `approval_signal` is `None`, because inside a tool call the parent
+    /// run waits for approvals.
     ///
     /// If the fields `system_prompt`, `model` or `max_turns` are set, they replace the same values in `settings`.
     pub(crate) fn loop_config(&self, name: &str) -> LoopConfig {

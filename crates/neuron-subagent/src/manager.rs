@@ -403,7 +403,7 @@ fn agent(name: &str, config: &SubAgentConfig, tools: ToolRegistry, ctx: &ToolCon
 pub(crate) enum Steps<'a, P> {
     /// Calls this provider, and runs the tools in this process without a journal.
     Here(&'a P),
-    /// A durable engine.
+    /// Passes the model calls and tool calls to a durable engine, which journals them.
     In(Durability<'a>),
 }
 

@@ -10,7 +10,7 @@ use crate::options::Options;
 /// The name, title, description and settings of a tool, from its options and its doc comment.
 pub(crate) struct Description {
     name: LitStr,
-    /// Expression of type `Option<&str>`.
+    /// Expression of type `Option<&str>` for the display name of the tool.
     title: TokenStream,
     /// Expression of type `&str` for the description.
     text: TokenStream,

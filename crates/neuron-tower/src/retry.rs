@@ -47,7 +47,7 @@ pub struct RetryTransient {
     base_delay: Duration,
     /// Maximum delay before a retry, if the provider requests no delay.
     max_delay: Duration,
-    /// Maximum delay that a provider may request.
+    /// Maximum delay that a provider may request. If it requests a longer delay, the call is not retried.
     max_retry_after: Duration,
     /// `true` if each delay is random between zero and its upper bound. `false` if each delay equals the bound.
     jitter: bool,

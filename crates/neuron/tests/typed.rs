@@ -56,8 +56,8 @@ fn order() -> Order {
     }
 }
 
-/// Returns two replies. The first value does not match the schema, so the server must also accept the request with the
-/// error. The second value matches.
+/// Returns two model responses, in the form of the output mode `mode`. The value in the first response does not match
+/// the schema. The run then sends another request with the validation error. The value in the second response matches.
 fn replies(mode: OutputMode) -> [Reply; 2] {
     let wrong = json!({ "customer": "Ada" });
     [("c1", wrong), ("c2", output())].map(|(id, output)| match mode {

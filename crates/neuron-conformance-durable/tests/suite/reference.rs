@@ -22,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Maximum size of a record in bytes.
+/// Maximum size of a journal record in bytes.
 const LIMIT: usize = 1 << 20;
 
 /// Name of the broken behaviour. A misspelt name breaks nothing, and its test fails.
@@ -116,7 +116,8 @@ impl DurableEngine for Reference {
 #[derive(Serialize, Deserialize)]
 struct Line {
     key: String,
-    /// Input of the step, as the digest of a tool call or the JSON of an [`Asked`].
+    /// Input of the step, which a replay compares with its own input. This is the digest of a tool call, or the JSON of
+    /// an [`Asked`] for other steps.
     #[serde(default)]
     digest: String,
     /// Result of the step. `None` if the step has only begun.

@@ -107,8 +107,8 @@ impl Capabilities {
     }
 }
 
-/// Returns all features. The conversation is in `messages`, and there is no header for the request id, because its name
-/// depends on the vendor.
+/// Returns capabilities with all features. The request field of the conversation is `messages`. `request_id_header` is
+/// `None`, because the name of this header depends on the vendor.
 impl Default for Capabilities {
     fn default() -> Self {
         Self {

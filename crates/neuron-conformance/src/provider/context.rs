@@ -233,8 +233,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.server.vendor().stream_type()
     }
 
-    /// Encodes a response to the last request. Returns the result of `write`, which gets the vendor and the values to
-    /// encode.
+    /// Calls `write` to encode `response` as the answer to the last request that the server received. `write` receives
+    /// the vendor and the values to encode. Returns the output of `write`.
     pub(super) fn answering<T>(
         &self,
         case: &Case,

@@ -8,7 +8,7 @@ use neuron_types::Provider;
 use super::Capabilities;
 use neuron_testing::vendor::Vendor;
 
-/// Creates a provider and its vendor for the suite.
+/// Creates the provider under test, and the emulation of its vendor's API for a loopback server.
 ///
 /// Implement this trait on a unit struct in your tests. [The module's page](super) has an example.
 #[diagnostic::on_unimplemented(

@@ -4,7 +4,8 @@ use neuron_types::{CompletionResponse, ContentBlock, Message, StopReason, TokenU
 
 use super::Capabilities;
 
-/// The parts of a response that the suite compares.
+/// The parts of a response that the suite compares. These are the message, the id, the model, the stop reason and the
+/// usage.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meaning {
     pub(super) message: MessageMeaning,
@@ -15,7 +16,7 @@ pub(super) struct Meaning {
     usage: TokenUsage,
 }
 
-/// The parts of a message that the suite compares.
+/// The parts of a message that the suite compares, which are the text, the reasoning and the tool calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct MessageMeaning {
     text: String,

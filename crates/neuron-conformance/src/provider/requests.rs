@@ -253,7 +253,8 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// The parts of a request body that prompt caches compare byte by byte.
+/// The conversation and the tools of a request body, as the exact JSON texts. Prompt caches compare these parts byte by
+/// byte.
 #[derive(Debug, PartialEq)]
 struct Sent {
     conversation: String,

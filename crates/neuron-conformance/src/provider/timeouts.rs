@@ -22,7 +22,7 @@ const WHOLE: Duration = Duration::from_secs(600);
 const IDLE: Duration = Duration::from_secs(300);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Maximum time that a provider may wait for the body of an error.
+/// Maximum time that a provider may wait for the body of an error response that the server does not complete.
 const EXPLANATION: Duration = Duration::from_secs(10);
 
 /// Time limit of a call while the clock is paused. Longer than every limit of the provider.

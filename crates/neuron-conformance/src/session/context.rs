@@ -14,8 +14,8 @@ use super::sample;
 use crate::case::Case;
 use crate::random::unique;
 
-/// A call of a part of the session suite, with the storage under test. Tracks the sessions that the storage must
-/// contain.
+/// The state of one call of a part of the session suite. It has the storage under test, and the sessions that the
+/// storage must contain.
 ///
 /// The methods that write also check the written session and the list of sessions.
 pub(super) struct TestContext<'s, S> {
@@ -24,11 +24,11 @@ pub(super) struct TestContext<'s, S> {
     /// The current case, for panic messages.
     pub(super) case: Case,
     part: &'static str,
-    /// Prefix of all session ids of this run. No other run has the same prefix.
+    /// Prefix of all session ids of this call of a part of the suite. No other call has the same prefix.
     prefix: String,
     /// The sessions that the storage must contain, by id.
     stored: BTreeMap<String, Session>,
-    /// The session id and the revision of every write of this run.
+    /// The session id and the revision of every write so far in this call of a part of the suite.
     revisions: HashSet<(String, SessionRevision)>,
 }
 
@@ -44,12 +44,13 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         }
     }
 
-    /// Begins a new case with this name.
+    /// Begins a new case with this name, which the panic messages of the following checks contain.
     pub(super) fn begin(&mut self, name: impl Display) {
         self.case = Case::new("session storage", self.part, name);
     }
 
-    /// Returns the prefix of this run followed by `name`. No other run uses this id.
+    /// Returns a session id, which is the prefix of this call of a part of the suite followed by `name`. No other call
+    /// uses this id.
     pub(super) fn id(&self, name: impl Display) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -91,13 +92,14 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         self.check_list().await;
     }
 
-    /// Checks that the storage lists exactly the sessions of this run that it must contain.
+    /// Checks that the storage lists exactly the sessions that this test must have stored. Sessions of other tests are
+    /// ignored.
     pub(super) async fn check_list(&self) {
         let expected: Vec<_> = self.stored.values().map(Session::summary).collect();
         self.case.equal("what is listed", self.listed().await, expected);
     }
 
-    /// Returns the summaries of all sessions of this run that the storage lists.
+    /// Returns the summaries of the sessions that the storage lists, without the sessions of other tests.
     pub(super) async fn listed(&self) -> Vec<SessionSummary> {
         let mut all = self.ok(self.storage.list()).await;
         all.retain(|summary| summary.id.starts_with(&self.prefix));

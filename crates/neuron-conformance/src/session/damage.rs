@@ -122,8 +122,7 @@ async fn write_more(case: &Case, storage: &impl SessionStorage, stored: &mut Sto
 /// Loads every session. Panics if a load returns a session that differs from the stored session, or if it returns
 /// `NotFound`.
 ///
-/// `NotFound` is accepted for an id for which `lost` returns `true`, because the trial removed the file of this
-/// session.
+/// `NotFound` is accepted for an id for which `lost` returns `true`. The test has removed the file of this session.
 async fn check_loads(
     case: &Case,
     storage: &impl SessionStorage,
@@ -150,7 +149,8 @@ async fn check_loads(
 /// Checks that the list has every session, with its correct summary or marked as damaged. A list that fails is
 /// accepted.
 ///
-/// A session may be missing if `lost` returns `true` for its id, because the trial removed its file.
+/// A session may be missing from the list if `lost` returns `true` for its id. The test has removed the file of this
+/// session.
 async fn check_list(
     case: &Case,
     storage: &impl SessionStorage,

@@ -135,7 +135,8 @@ async fn splits_catches_chunks_decoded_separately() {
     caught(async { provider::splits(&Plain(Decoding::ByPiece)).await }, "a stream split").await;
 }
 
-/// Checks that events after the last required event may be missing.
+/// Checks that `cuts` accepts a stream without its optional last events. These events follow the event that completes
+/// the response.
 #[tokio::test]
 async fn cuts_accepts_missing_optional_frames() {
     provider::cuts(&Plain(Decoding::Whole)).await;

@@ -130,7 +130,7 @@ impl ProviderHarness for Harness {
 pub(crate) struct Mutant {
     inner: Anthropic,
     url: String,
-    /// The time limit for a whole response that the harness sets.
+    /// The provider's time limit for a whole response. The test harness sets this limit.
     whole: Duration,
     mutation: Mutation,
     key: String,

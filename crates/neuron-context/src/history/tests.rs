@@ -1,4 +1,5 @@
-//! Tests of exchanges, protected messages and repair.
+//! Tests of the functions that group the messages of a history, find the messages to keep, and repair invalid
+//! histories.
 
 use neuron_types::ContentBlock;
 

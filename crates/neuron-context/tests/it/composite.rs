@@ -41,7 +41,8 @@ fn composite(hows: &[How], max_tokens: usize) -> CompositeStrategy {
     CompositeStrategy::new(hows.iter().enumerate().map(boxed).collect(), max_tokens)
 }
 
-/// Checks the history and the usage after a compaction. Each message has five tokens.
+/// Compacts a history of six messages with five tokens each, and checks the result. `expected` is the remaining history
+/// in the notation of [`short`]. `tokens` is the number of output tokens that the compaction reports.
 async fn check(strategy: CompositeStrategy, expected: &str, tokens: usize) {
     let (after, usage) = strategy.compact_with_usage(history("uauaua")).await.unwrap();
     assert_eq!((short(&after).as_str(), usage.output_tokens), (expected, tokens));

@@ -206,7 +206,7 @@ fn conversation() -> impl Strategy<Value = Vec<Message>> {
     })
 }
 
-/// Generates a number for a setting. It is mostly small, and sometimes as large as `usize::MAX`.
+/// Generates a number for a setting. The number is mostly less than `most`, and sometimes `usize::MAX`.
 fn up_to(most: usize) -> impl Strategy<Value = usize> {
     prop_oneof![8 => 0..most, 1 => Just(usize::MAX)]
 }

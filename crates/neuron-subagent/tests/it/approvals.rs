@@ -18,12 +18,13 @@ fn pending(ended: Result<RunResult, LoopError>) -> PendingApproval {
     }
 }
 
-/// Serialises and deserialises the state, as for another process.
+/// Returns the pending approvals after serialisation to JSON and deserialisation, as another process would load them.
 fn stored(pending: PendingApproval) -> PendingApproval {
     serde_json::from_str(&serde_json::to_string(&pending).unwrap()).unwrap()
 }
 
-/// Two agents that each call `act` and `other` in one response, and a third agent that calls one of them.
+/// Returns the scripts of four agents. The agent `main` calls `a` and `b` in one response, and `b` calls `c`. The
+/// agents `a` and `c` each call the tools `act` and `other` in one response.
 fn scripts() -> Scripts {
     let worker = |text_: &str| {
         vec![
@@ -44,7 +45,7 @@ fn agents() -> [(&'static str, SubAgentConfig); 3] {
     [("a", with_tools("a", &["act", "other"])), ("b", with_tools("b", &["c"])), ("c", c)]
 }
 
-/// Builds an agent `main` that requires an approval for calls of these tools.
+/// Builds an agent `main` with sub-agents. Calls of the tools in `about` require an approval.
 fn asking(scripts: &Scripts, log: &Log, about: &'static [&'static str]) -> AgentBuilder {
     pausing(parent(scripts, log, agents()).permission_policy(AsksAbout(about)))
 }

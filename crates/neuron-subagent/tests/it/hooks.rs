@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A hook that logs each event with its agent. `ends` makes it return another action at events whose log line starts
-/// with the given text.
+/// A hook that logs each event with its agent. `ends` is a text and an action. The hook returns the action for events
+/// whose log line starts with the text, and `Continue` for all others.
 #[derive(Clone, Default)]
 struct Watch {
     log: Log,

@@ -1,4 +1,4 @@
-//! Usage, limits and budgets that agents share with the parent run.
+//! Tests of the usage, limits and budgets that sub-agents share with the parent run.
 
 use neuron_loop::{Budget, LoopError, OnLimit};
 use neuron_testing::Reply;

@@ -1,4 +1,5 @@
-//! Agents that run from code, singly and concurrently, and errors that prevent a run.
+//! Tests of agents that code runs without a tool call, one alone or several concurrently, and of errors that prevent a
+//! run.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -304,7 +305,7 @@ async fn default_strategy_keeps_everything_and_can_be_replaced() {
     assert_eq!(neuron_subagent::NoCompaction.token_estimate(&kept), 2);
 }
 
-/// Compiles only if the futures are `Send`.
+/// Checks that the futures of the `spawn` methods are `Send`. Otherwise the test does not compile.
 #[test]
 fn futures_can_be_spawned() {
     fn can_be_sent<T: Send>(value: T) -> T {

@@ -78,7 +78,7 @@ impl Provider for Scripts {
     }
 }
 
-/// A future that is pending a number of times.
+/// A future that is pending for the given number of polls, and ready at the next poll.
 pub(crate) struct Yields(pub(crate) usize);
 
 impl Future for Yields {

@@ -1,4 +1,4 @@
-//! Definition, results and maximum depth of agents as tools.
+//! Tests of agents as tools. They check the tool definition, the results and the maximum depth.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,8 @@ use tower::ServiceBuilder;
 
 use crate::support::{ask, ask_streamed, limited, millis, poll_once, script, seconds};
 
-/// Creates three providers with the same layers. Each limits concurrent calls to one in a different way.
+/// Creates three providers that retry calls and limit concurrent calls to one. They differ only in the layer that
+/// limits the calls.
 fn one_at_a_time(inner: &ScriptedProvider) -> [BoxedProvider; 3] {
     let below = || {
         ServiceBuilder::new()

@@ -302,7 +302,7 @@ async fn step_loop_names_each_call() {
     assert_eq!(said, [r#"c1 search {"query":"q"}"#, "search q", "4 2"]);
 }
 
-/// Step 2 of the section "How tool call processing works" of the book.
+/// Tests step 2 of the section "How tool call processing works" of neuron's book.
 #[test]
 fn tool_calls_are_extracted_as_tuples() {
     fn extract(response: &CompletionResponse) -> Vec<(String, String, serde_json::Value)> {

@@ -163,7 +163,7 @@ mod as_printed {
 
 use as_printed::MyProvider;
 
-/// The custom provider with `async fn`. It streams through a channel.
+/// The chapter's custom provider, implemented with `async fn`. It sends the events of a stream through a channel.
 struct Channelled(MyProvider);
 
 impl Provider for Channelled {
@@ -374,7 +374,7 @@ async fn agent_code_works_with_every_provider() {
     integration(MyProvider::new("key")).await.unwrap();
 }
 
-/// Checks that the futures of both methods of the trait are `Send`.
+/// Checks that the futures of `Provider::complete` and `Provider::complete_stream` are `Send`.
 #[test]
 fn provider_futures_are_send() {
     fn both<P: Provider>(
