@@ -10,7 +10,7 @@ use crate::run_info::{RunOutcome, RunStatus};
 use crate::run_row::RunRow;
 use crate::texts::to_json;
 
-/// Error kind in the outcome of a run that was opened with another version.
+/// Error kind in the outcome of a run that was opened with another version of its agent.
 const KIND: &str = "AgentVersion";
 
 /// The result of comparing the version of a run with the version of its agent.

@@ -160,7 +160,7 @@ impl Database {
         Self::open_path(path.as_ref(), schema, options, true).await
     }
 
-    /// Opens a database outside of the executor.
+    /// Opens a database outside of the executor. `is_witnessed` is `true` if a witness file should count the commits.
     async fn open_path(
         path: &Path,
         schema: Schema,
@@ -172,7 +172,7 @@ impl Database {
         opening.await.ok_or_else(|| SqliteError::Stopped { path: path.to_owned() })?
     }
 
-    /// Opens a database on the calling thread.
+    /// Opens a database on the calling thread. `is_witnessed` is `true` if a witness file should count the commits.
     fn open_here(
         path: PathBuf,
         schema: &Schema,

@@ -29,7 +29,7 @@ impl<'a> Turn<'a> {
         Self { journal, _asking: asking, is_done: false }
     }
 
-    /// Ends the turn and marks the state of the journal as up to date.
+    /// Ends this step's access to the journal, and marks the state of the journal as up to date.
     pub(super) fn finish(mut self) {
         self.is_done = true;
     }
