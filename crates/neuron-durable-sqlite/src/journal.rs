@@ -127,8 +127,8 @@ impl Journal {
         Ok(stored)
     }
 
-    /// Returns the [`Turn`] of the next step. If an earlier step was dropped halfway, the stored steps are first read
-    /// again from the database.
+    /// Returns the [`Turn`] of the next step, which gives the step access to the journal. If an earlier step was
+    /// dropped halfway, the stored steps are first read again from the database.
     ///
     /// # Errors
     ///

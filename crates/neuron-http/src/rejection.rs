@@ -68,8 +68,8 @@ impl Rejection {
         self.error_of(&error, error.message())
     }
 
-    /// Converts a vendor's error into a [`ProviderError`] with the text `message` instead of the vendor's message. The
-    /// class of the error is derived from the vendor's codes and message, or else from the
+    /// Converts a vendor's error into a [`ProviderError`] whose text contains `message` instead of the vendor's
+    /// message. The class of the error is derived from the vendor's codes and message, or else from the
     /// [status](Self::classify).
     #[must_use]
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
