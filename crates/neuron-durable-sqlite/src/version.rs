@@ -17,8 +17,8 @@ const KIND: &str = "AgentVersion";
 pub(crate) enum Pin {
     /// The run can be opened, because the versions are equal or a difference is allowed.
     Fits,
-    /// The versions differ, and the run cannot be opened. A run that had not ended was set to stalled, so its row must be
-    /// stored.
+    /// The versions differ, and the run cannot be opened. A run that had not ended was set to stalled, so its row must
+    /// be stored.
     Differs(JournalError),
 }
 

@@ -120,8 +120,8 @@ impl Secret {
     }
 }
 
-/// Replaces a secret in a text with `[redacted]`. If the text ends with only the beginning of the secret, that part is
-/// replaced too.
+/// Replaces a secret in a text with `[redacted]`. If the text ends with the first four or more bytes of the secret,
+/// these bytes are replaced too.
 fn redact(text: String, secret: &str) -> String {
     let text = match text.contains(secret) {
         true => text.replace(secret, "[redacted]"),

@@ -115,7 +115,7 @@ impl Queue {
         self.lock().pop_front()
     }
 
-    /// Removes the next writes, at most [`MOST`]. If `is_synced` is `false`, it stops before the first write that needs
+    /// Removes and returns the next writes, at most [`MOST`]. If `is_synced` is `false`, stops before the first write that needs
     /// a sync.
     fn take(&self, is_synced: bool) -> VecDeque<Box<dyn Job>> {
         let mut jobs = self.lock();
