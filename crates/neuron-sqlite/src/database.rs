@@ -590,7 +590,8 @@ impl Shared {
     }
 }
 
-/// Runs a statement that does its work row by row, until its last row.
+/// Runs a statement and reads all of its rows, because SQLite does the work of some statements only while their rows
+/// are read.
 fn run_to_end(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;
