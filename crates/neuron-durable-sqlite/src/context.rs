@@ -92,11 +92,11 @@ pub struct SqliteDurableContext<P> {
 /// The state that all clones of a context share.
 struct Shared<P> {
     journal: Journal,
-    /// Executes the steps that are not in the journal.
+    /// The context that executes the steps that are not in the journal.
     work: LocalDurableContext<P>,
     tools: Arc<dyn ToolSet>,
     options: RunOptions,
-    /// Compares the requests of a replay with the recorded requests.
+    /// The log that compares the requests of a replay with the recorded requests.
     requests: RequestLog,
     /// The results of the run's tool calls by effect key. A later call with the same effect key does not run again.
     effects: EffectKeys,

@@ -24,7 +24,8 @@ impl DurableRuns for SqliteRuns {
         Ok(SqliteRuns::cancel(self, id).await?)
     }
 
-    /// Continues the run under its own id, and returns that id.
+    /// Continues a run with decisions that arrive after the deadline of its wait. The run keeps its id, which is
+    /// returned.
     async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
         SqliteRuns::revive(self, id, decisions).await?;
         Ok(id.to_owned())

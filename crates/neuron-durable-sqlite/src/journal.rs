@@ -37,7 +37,7 @@ pub(crate) struct Journal {
     place: Place,
     notices: Arc<Notices>,
     state: Mutex<State>,
-    /// Locked by the step in progress until it is done, because steps run one at a time.
+    /// The lock that a step holds until the step is done, because steps run one at a time.
     asking: tokio::sync::Mutex<()>,
     /// Lock of the opened run. A nested journal shares it.
     lock: Arc<Lock>,
@@ -127,8 +127,8 @@ impl Journal {
         Ok(stored)
     }
 
-    /// Returns the [`Turn`] of the next step. If an earlier step was dropped halfway, the stored steps are first read
-    /// again from the database.
+    /// Returns the [`Turn`] of the next step, which gives the step access to the journal. If an earlier step was
+    /// dropped halfway, the stored steps are first read again from the database.
     ///
     /// # Errors
     ///
@@ -363,7 +363,7 @@ fn placed<T>(
     }
 }
 
-/// Returns a transaction that sets a run that `has_ended` to running, and then does `work`.
+/// Returns a transaction that runs `work`. If `has_ended` is `true`, the transaction first sets the run to running.
 fn of_step<T>(
     has_ended: bool,
     work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>>,

@@ -39,8 +39,8 @@ impl SignalRow {
         Ok(())
     }
 
-    /// Removes the oldest signal with this name from the queue of a run. Returns `None` if the queue has no such
-    /// signal.
+    /// Removes and returns the oldest signal with this name from the queue of a run. Returns `None` if the queue has no
+    /// such signal.
     pub(crate) fn take(
         connection: &Connection,
         (run, id): (i64, &str),

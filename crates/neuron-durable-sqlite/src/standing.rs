@@ -28,9 +28,9 @@ pub(crate) struct Standing<'a> {
 /// The state of a run's last step, if the step is a wait.
 #[derive(Debug)]
 pub(crate) enum Wait<'a> {
-    /// The last step is not an open wait.
+    /// Any other state, for example if the last step is not a wait.
     None,
-    /// The wait is open, and its deadline has not passed.
+    /// The wait has not ended, and its deadline has not passed.
     Open(&'a StepRow),
     /// The deadline of the wait has passed, and no process has driven the run since.
     Over(&'a StepRow),

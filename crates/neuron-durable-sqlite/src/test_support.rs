@@ -113,7 +113,7 @@ pub(crate) fn text_of(output: &ToolOutput) -> String {
     output.content.iter().map(text).collect()
 }
 
-/// Changes stored steps of the run `r`, with correct checksums.
+/// Changes the steps at these positions of the run with the id `r`, and updates their checksums.
 pub(crate) fn edit_steps(path: &Path, positions: &[i64], edit: impl Fn(&mut StepRow)) {
     let connection = Connection::open(path).unwrap();
     let run: i64 =
@@ -128,7 +128,8 @@ pub(crate) fn edit_steps(path: &Path, positions: &[i64], edit: impl Fn(&mut Step
     }
 }
 
-/// Removes the ends of these steps of the run `r`, as if the process had been killed before the steps ended.
+/// Removes the results and end times of these steps of the run with the id `r`. The journal then looks as if the
+/// process had been killed before the steps ended.
 pub(crate) fn forget(path: &Path, positions: &[i64]) {
     edit_steps(path, positions, |step| {
         step.ended_at = None;
@@ -141,7 +142,7 @@ pub(crate) fn run(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Reads a number on a separate connection.
+/// Returns the number that an SQL query selects, on a separate connection.
 pub(crate) fn look(path: &Path, sql: &str) -> i64 {
     Connection::open(path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }

@@ -10,14 +10,15 @@ use crate::run_info::{RunOutcome, RunStatus};
 use crate::run_row::RunRow;
 use crate::texts::to_json;
 
-/// Error kind in the outcome of a run that was opened with another version.
+/// Error kind in the outcome of a run that was opened with another version of its agent.
 const KIND: &str = "AgentVersion";
 
 /// The result of comparing the version of a run with the version of its agent.
 pub(crate) enum Pin {
-    /// The versions fit, and the run can be opened.
+    /// The run can be opened, because the versions are equal or a difference is allowed.
     Fits,
-    /// The versions differ, and the run cannot be opened. The row of the run was set to stalled and must be stored.
+    /// The versions differ, and the run cannot be opened. A run that had not ended was set to stalled, so its row must
+    /// be stored.
     Differs(JournalError),
 }
 

@@ -329,7 +329,8 @@ mod tests {
         }
     }
 
-    /// The expected values are from RFC 7617, section 2, and from its rule for escapes of UTF-8.
+    /// The first two expected values are the examples of RFC 7617, sections 2 and 2.1. The second password contains a
+    /// character that is not ASCII, and is sent as UTF-8.
     #[test]
     fn user_and_password_are_sent_as_basic_authentication() {
         for (url, expected) in [

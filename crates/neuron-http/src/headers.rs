@@ -43,8 +43,8 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_IDS.iter().find_map(|name| header(headers, name))
 }
 
-/// Returns the request id and all rate limit headers. These are the headers whose name contains `ratelimit`, as at
-/// every vendor.
+/// Returns the request id and all rate limit headers. A rate limit header is a header whose name contains `ratelimit`.
+/// All known vendors use such names.
 pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = request_id(headers).map(str::to_owned);

@@ -22,7 +22,8 @@ use hyper_util::client::legacy;
 
 use crate::transport::causes;
 
-/// Maximum time between sending a request and the error of a closed idle connection.
+/// Maximum time between sending a request and the error of a closed idle connection. After a later error the request is
+/// not sent again.
 pub(crate) const CLOSE_WINDOW: Duration = Duration::from_secs(1);
 
 /// A flag of a connection, which is `true` after the connection's first response. The pool attaches the flag to each

@@ -159,7 +159,8 @@ impl fmt::Debug for Fields<'_> {
     }
 }
 
-/// Merges the value `more` of `extra` into a field of the request.
+/// Merges `more`, the value of a field of `extra`, into the request's field with the same name. `key` is this name at
+/// the top level, and empty for a nested field.
 fn merge(key: &str, field: &mut Value, more: &Value) {
     match (field, more) {
         (Value::Array(tools), Value::Array(more)) if key == "tools" => {

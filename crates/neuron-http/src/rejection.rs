@@ -68,8 +68,9 @@ impl Rejection {
         self.error_of(&error, error.message())
     }
 
-    /// Converts a vendor's error with another message. The class is derived from the vendor's codes and message. If
-    /// these are unknown, it is derived from the [status](Self::classify).
+    /// Converts a vendor's error into a [`ProviderError`] whose text contains `message` instead of the vendor's
+    /// message. The class of the error is derived from the vendor's codes and message, or else from the
+    /// [status](Self::classify).
     #[must_use]
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
         let request_id = error.request_id().or_else(|| request_id(&self.headers));
@@ -110,8 +111,8 @@ impl Rejection {
     /// |---|---|
     /// | 401, 403 | [`Authentication`](ProviderError::Authentication) |
     /// | 402 | [`InsufficientResources`](ProviderError::InsufficientResources) |
-    /// | 408, 504 without a delay | [`Timeout`](ProviderError::Timeout) |
-    /// | 408 with a delay | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
+    /// | 408 or 504, without a delay | [`Timeout`](ProviderError::Timeout) |
+    /// | 408 or 504, with a delay | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
     /// | 429 | [`RateLimit`](ProviderError::RateLimit) |
     /// | other 5xx | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
     /// | all others | [`InvalidRequest`](ProviderError::InvalidRequest) |

@@ -108,7 +108,7 @@ impl Secret {
         }
     }
 
-    /// Redacts the secret in a text and cuts the text.
+    /// Redacts the secret in a text, and cuts the text to [`MAX_ERROR_CHARS`] characters.
     fn show(&self, text: String) -> String {
         // Redacted before the text is cut, as in `excerpt`.
         let mut text = self.redact(text);
@@ -120,7 +120,8 @@ impl Secret {
     }
 }
 
-/// Replaces a secret in a text, and also a secret of which the end of the text has only the beginning.
+/// Replaces a secret in a text with `[redacted]`. If the text ends with the first four or more bytes of the secret,
+/// these bytes are replaced too.
 fn redact(text: String, secret: &str) -> String {
     let text = match text.contains(secret) {
         true => text.replace(secret, "[redacted]"),

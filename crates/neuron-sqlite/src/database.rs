@@ -160,7 +160,7 @@ impl Database {
         Self::open_path(path.as_ref(), schema, options, true).await
     }
 
-    /// Opens a database outside of the executor.
+    /// Opens a database outside of the executor. `is_witnessed` is `true` if a witness file should count the commits.
     async fn open_path(
         path: &Path,
         schema: Schema,
@@ -172,7 +172,7 @@ impl Database {
         opening.await.ok_or_else(|| SqliteError::Stopped { path: path.to_owned() })?
     }
 
-    /// Opens a database on the calling thread.
+    /// Opens a database on the calling thread. `is_witnessed` is `true` if a witness file should count the commits.
     fn open_here(
         path: PathBuf,
         schema: &Schema,
@@ -590,7 +590,8 @@ impl Shared {
     }
 }
 
-/// Runs a statement that does its work row by row, until its last row.
+/// Runs a statement and reads all of its rows, because SQLite does the work of some statements only while their rows
+/// are read.
 fn run_to_end(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;

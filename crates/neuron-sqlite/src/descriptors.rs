@@ -62,7 +62,7 @@ mod unix {
             Self(Some(id))
         }
 
-        /// Registers that this process uses the file at a path, without a descriptor.
+        /// Registers that this process uses the file at a path, without keeping a descriptor of the file open.
         pub(crate) fn at(path: &Path) -> Self {
             let id = fs::metadata(path).ok().map(|metadata| FileId::of(&metadata));
             if let Some(id) = id {

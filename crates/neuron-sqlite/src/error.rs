@@ -182,7 +182,8 @@ impl SqliteError {
     }
 }
 
-/// Describes the writes that a database lost, and the fix.
+/// Returns the error text for lost commits, and how to fix the loss. `found` is the number of commits in the database,
+/// and `expected` is the number in the witness file, which counts commits.
 fn lost(witness: &Path, found: u64, expected: u64) -> String {
     format!(
         "it has {found} commits, and {} has seen {expected}: its log (-wal) or the database itself was deleted, cut, \

@@ -115,8 +115,8 @@ impl Queue {
         self.lock().pop_front()
     }
 
-    /// Removes the next writes, at most [`MOST`]. If `is_synced` is `false`, it stops before the first write that needs
-    /// a sync.
+    /// Removes and returns the next writes, at most [`MOST`]. If `is_synced` is `false`, stops before the first write
+    /// that needs a sync.
     fn take(&self, is_synced: bool) -> VecDeque<Box<dyn Job>> {
         let mut jobs = self.lock();
         let next = jobs.iter().take(MOST);

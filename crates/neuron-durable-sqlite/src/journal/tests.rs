@@ -187,8 +187,7 @@ async fn new_execution_starts_from_the_state_without_steps() {
 }
 
 /// Regression test. If `continue_as_new` is dropped after its commit, the next step must fail until `start` is called.
-/// The context once counted on from the steps of the old execution. The positions of the new steps then began with a
-/// gap, and the journal could not be read.
+/// Otherwise the positions of the new steps would not begin at 0, and the journal could not be read.
 #[tokio::test]
 async fn execution_dropped_while_continuing_as_new_has_ended() {
     let (_folder, path) = place();

@@ -16,8 +16,8 @@ pub(crate) enum Kind {
     Value,
 }
 
-/// A step in progress. If the turn is dropped before [`done`](Self::done) is called, the stored steps are read again
-/// for the next step.
+/// A step in progress, which locks the journal. If this value is dropped before [`done`](Self::done) is called, the
+/// stored steps are read again for the next step.
 pub(crate) struct Turn<'a> {
     journal: &'a Journal,
     _asking: AsyncGuard<'a, ()>,
@@ -29,7 +29,7 @@ impl<'a> Turn<'a> {
         Self { journal, _asking: asking, is_done: false }
     }
 
-    /// Ends the turn and marks the state of the journal as up to date.
+    /// Ends this step's access to the journal, and marks the state of the journal as up to date.
     pub(super) fn finish(mut self) {
         self.is_done = true;
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::due::Due;
 
-/// First pause before the pool opens a run again that failed without a stored end.
+/// First pause before the pool opens a run again, if the run left the pool without a stored outcome and is not stalled.
 const FIRST: Duration = Duration::from_secs(1);
 /// First pause before the pool opens a stalled run again. Such a run cannot continue until its agent is corrected.
 const STALLED: Duration = Duration::from_secs(60);

@@ -335,7 +335,7 @@ async fn open_dyn(runs: &SqliteRuns, tools: impl IntoIterator<Item = Failing>) -
     runs.run("r").open(silent(), Arc::new(registry)).await.unwrap()
 }
 
-/// A tool that fails.
+/// A tool with this name, whose calls fail with the error that the function returns.
 struct Failing(&'static str, fn() -> ToolError);
 
 impl ToolDyn for Failing {

@@ -1,4 +1,4 @@
-//! Runs the public conformance suite, with a file and in memory.
+//! Runs the public conformance suite of durable engines, with a database file and in memory.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

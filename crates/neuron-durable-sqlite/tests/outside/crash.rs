@@ -1,4 +1,4 @@
-//! Crash tests of the public suite, which kill processes that drive a run.
+//! Crash tests of the public conformance suite of durable engines. The tests kill processes that drive a run.
 
 use neuron_conformance_durable::Scenario;
 use neuron_conformance_durable::crash::{self, CrashPlan};

@@ -168,7 +168,8 @@ async fn changed_steps_are_refused() {
     }
 }
 
-/// A missing index entry hides the row of the run. Without a check, the run would begin again and repeat its steps.
+/// Resuming a run must fail if an index lacks the row of the run or of a step. Otherwise the run would repeat the
+/// missing steps.
 #[tokio::test]
 async fn rows_missing_from_an_index_are_refused() {
     let begun = begun().await;

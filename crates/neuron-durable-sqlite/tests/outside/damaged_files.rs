@@ -15,7 +15,7 @@ use crate::support::Work;
 
 const TRIALS: u64 = 500;
 
-/// The expected states of the runs, and the messages of the run `begun` after its end.
+/// The expected states of the runs, and the messages of the run with the id `begun` after its end.
 struct Expected {
     runs: Vec<RunDetails>,
     messages: Vec<Message>,
@@ -39,10 +39,11 @@ fn work() -> Work {
     Work::new(4, 700)
 }
 
-/// Number of model calls and tool calls that the run `begun` still has to make.
+/// Number of model calls and of tool calls that the interrupted run with the id `begun` still has to make.
 const LEFT: (usize, usize) = (3, 2);
 
-/// Writes a journal, and copies its files as a killed process would leave them.
+/// Writes a journal with the runs [`RUNS`]. Returns its files as a killed process would leave them, and the details of
+/// the runs.
 async fn write(case: &Case, folder: &Path) -> (Files, Vec<RunDetails>) {
     let path = folder.join("runs.db");
     let runs = SqliteRuns::open(&path).await.unwrap();
@@ -62,7 +63,8 @@ async fn write(case: &Case, folder: &Path) -> (Files, Vec<RunDetails>) {
     (Files::read(case, folder), details)
 }
 
-/// Checks a journal with a damaged file.
+/// Checks that each read of a journal with a damaged file returns an error or the newest state. Counts the results in
+/// `tally`.
 async fn check(case: &Case, folder: &Path, expected: &Expected, tally: &mut Tally) {
     let runs = match SqliteRuns::open(folder.join("runs.db")).await {
         Ok(runs) => runs,

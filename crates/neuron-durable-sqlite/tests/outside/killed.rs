@@ -1,5 +1,5 @@
 //! Kills a process during a stream, during a wait, and while a run continues as new. The scenarios of the public
-//! suite do not cover these.
+//! conformance suite do not cover these cases.
 
 use std::path::PathBuf;
 use std::sync::Arc;

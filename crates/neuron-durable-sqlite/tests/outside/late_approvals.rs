@@ -110,7 +110,7 @@ async fn interrupted(payer: &Payer, runs: &SqliteRuns) {
     }
 }
 
-/// Revives a run, and checks that the run pays once.
+/// Continues a run with decisions that arrive after the deadline, and checks that the run pays exactly once.
 async fn revives(payer: &Payer, runs: &SqliteRuns) {
     let before = details(runs).await;
     for (decisions, expected) in [
@@ -261,7 +261,7 @@ async fn revived_run_is_driven_by_a_pool() {
     assert_eq!((payer.paid(), payer.model.calls()), (1, 2));
 }
 
-/// Opens the run with another version of the agent.
+/// Checks that the run cannot be opened with another version of the agent.
 async fn open_with_another_version(payer: &Payer, runs: &SqliteRuns) {
     let run = runs.run("r").agent_version("2");
     let error = run.open(payer.model.clone(), Arc::default()).await.unwrap_err();

@@ -41,7 +41,7 @@ enum Point {
 struct Job {
     path: PathBuf,
     log: EffectLog,
-    /// The point at which this process waits for the file `gate`.
+    /// The point at which this process waits until the file `gate` exists. `None` if the process never waits.
     stops_at: Option<Point>,
     waits: bool,
     gate: PathBuf,

@@ -52,7 +52,7 @@ pub(crate) struct Work {
     pub(crate) turns: usize,
     /// Approximate length of a message in bytes.
     pub(crate) bytes: usize,
-    /// Number of the model call that never ends, from 0.
+    /// Number of the model call that never ends, from 0. `None` if all model calls end.
     pub(crate) hangs_at: Option<usize>,
     pub(crate) counts: Arc<Counts>,
 }

@@ -93,7 +93,7 @@ async fn caller_client_tunnels_https_with_proxy_credentials() {
     assert!(head.contains("proxy-authorization: basic bwu6ahvudgvymg==\r\n"), "{head}");
 }
 
-/// Serves one TLS connection that requires a client certificate of the company.
+/// Serves one TLS connection. The server requires a client certificate that the company's authority has signed.
 async fn serve_tls(listener: TcpListener) -> std::io::Result<()> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(AUTHORITY).expect("PEM")).expect("a certificate");

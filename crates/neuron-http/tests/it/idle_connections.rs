@@ -46,7 +46,8 @@ impl Server {
         connection.write("{}").await;
     }
 
-    /// Serves connections one after another, each by its script. Further connections are answered normally.
+    /// Serves connections one after another. Each connection follows its own script in `scripts`. On each further
+    /// connection, the request gets a complete response.
     async fn serve(&self, scripts: &[&[Step]]) {
         let mut scripts = scripts.iter();
         loop {

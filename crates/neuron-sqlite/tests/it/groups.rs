@@ -117,7 +117,8 @@ async fn failed_or_dropped_write_does_not_affect_other_writes() {
     }
 }
 
-/// SQLite undoes the whole transaction when the disk is full, so earlier writes of the transaction fail too.
+/// If SQLite undoes a transaction, all earlier writes of the transaction must fail, and writes of the next transaction
+/// must succeed. SQLite undoes a transaction for example when the disk is full.
 #[tokio::test(flavor = "multi_thread")]
 async fn transaction_undone_by_sqlite_fails_only_its_own_writes() {
     let (_folder, path) = place();

@@ -163,7 +163,7 @@ fn unknown_versions_are_rejected() {
     refused(&path, " is damaged: its schema has the version -1");
 }
 
-/// The new schema version is only in the write-ahead log, and not in the database file.
+/// A newer schema version must be rejected even if it is only in the write-ahead log, and not in the database file.
 #[test]
 fn newer_version_in_the_log_is_rejected() {
     let (_folder, path) = place();

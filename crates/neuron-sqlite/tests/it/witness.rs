@@ -145,7 +145,8 @@ async fn missing_empty_or_older_database_is_detected() {
     assert!(error.to_string().contains("it is missing, but its log is not"), "{error}");
 }
 
-/// A process or machine may stop after a commit, before the witness file has counted the commit.
+/// An outdated or missing witness file must not be an error. A process or machine may stop after a commit, before the
+/// witness file has counted the commit.
 #[tokio::test]
 async fn outdated_or_missing_witness_is_not_an_error() {
     let (folder, path) = place();
