@@ -129,6 +129,112 @@
 //! removed, a read returns an error or the exact state, and never an earlier state. To continue from a backup, or
 //! without the lost commits, call [`accept_older`].
 //!
+//! # Tests under faults
+//!
+//! `neuron_testing::faults` runs an agent a thousand times with crashes and errors of the model.
+//!
+//! A tool charges a credit card. It declares that a call may run again, so the payment service must get the idempotency
+//! key of the call.
+//!
+//! ```
+//! use std::collections::BTreeMap;
+//! use std::sync::{Arc, Mutex};
+//! use std::time::Duration;
+//!
+//! use neuron_durable_sqlite::SqliteDurableContext;
+//! use neuron_loop::{Agent, Conversation};
+//! use neuron_testing::faults::FaultTest;
+//! use neuron_testing::{Reply, ScriptedProvider};
+//! use neuron_tool::ToolRegistry;
+//! use neuron_types::{
+//!     BoxError, RetryPolicy, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+//! };
+//! use serde_json::{Value, json};
+//!
+//! /// The charges of a fake payment service by their idempotency keys.
+//! type Charges = Arc<Mutex<BTreeMap<String, String>>>;
+//!
+//! struct Charge(Charges);
+//!
+//! impl ToolDyn for Charge {
+//! #    fn name(&self) -> &str { "charge" }
+//! #    fn definition(&self) -> ToolDefinition {
+//! #        ToolDefinition {
+//! #            name: "charge".into(),
+//! #            title: None,
+//! #            description: "Charges the card of the customer".into(),
+//! #            input_schema: json!({"type": "object"}),
+//! #            output_schema: None,
+//! #            annotations: None,
+//! #            cache_control: None,
+//! #        }
+//! #    }
+//!     // ...
+//!     fn effect(&self) -> ToolEffect {
+//!         ToolEffect::Idempotent
+//!     }
+//!
+//!     fn call_dyn<'a>(
+//!         &'a self,
+//!         input: Value,
+//!         ctx: &'a ToolContext,
+//!     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
+//!         Box::pin(async move {
+//!             let mut charges = self.0.lock().map_err(|_| ToolError::ExecutionFailed("poisoned".into()))?;
+//!             charges.insert(ctx.idempotency_key.clone(), format!("charge {}", input["cents"]));
+//!             Ok(ToolOutput::text("charged"))
+//!         })
+//!     }
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), BoxError> {
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("runs.db");
+//! let report = FaultTest::new()
+//! #   .runs(60)
+//!     .run(async |trial| {
+//!         // The world outlives a crash.
+//!         let charges = Charges::default();
+//!         let model = ScriptedProvider::new([
+//!             Reply::tool_call("call_1", "charge", json!({"cents": 500})),
+//!             Reply::text("Your card was charged."),
+//!         ]);
+//!         let seen = charges.clone();
+//!         trial.effects(move || seen.lock().map(|all| all.values().cloned().collect()).unwrap_or_default());
+//!         trial
+//!             .execute(async || {
+//!                 // This is the process, which begins again after a crash.
+//!                 let provider = Arc::new(trial.provider(model.clone()));
+//!                 let mut tools = ToolRegistry::new();
+//!                 tools.register_dyn(trial.tool(Charge(charges.clone())));
+//!                 let tools = Arc::new(tools);
+//!                 let durable =
+//!                     SqliteDurableContext::open(&path, &trial.run_id(), provider.clone(), tools.clone()).await?;
+//!                 let start = durable.start("Charge 5 dollars").await?;
+//!                 let retries = RetryPolicy {
+//!                     initial_interval: Duration::from_millis(1),
+//!                     backoff_coefficient: 2.0,
+//!                     maximum_attempts: 3,
+//!                     maximum_interval: Duration::from_secs(10),
+//!                     non_retryable_errors: Vec::new(),
+//!                 };
+//!                 let agent = Agent::builder(provider)
+//!                     .tools(ToolRegistry::clone(&tools))
+//!                     .config(|config| config.llm_activity.retry_policy = Some(retries))
+//!                     .build();
+//!                 let run = agent.run(&mut Conversation::new(), start).durable(trial.context(durable)).await?;
+//!                 Ok::<_, BoxError>(run.response)
+//!             })
+//!             .await;
+//!     })
+//!     .await;
+//! report.assert_kept();
+//! # assert!(report.crashes > 10, "{report}");
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Space
 //!
 //! Each value is stored once. The arguments of a tool call, for example, are stored only with the model's response.
