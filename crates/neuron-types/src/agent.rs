@@ -19,8 +19,8 @@ pub struct AgentResult {
     /// The stop reason of the last response.
     ///
     /// - [`StopReason::EndTurn`] and [`StopReason::StopSequence`] mean that the response is complete.
-    /// - [`StopReason::ToolUse`] means that a stop condition of the agent or a typed output ended the run after the
-    ///   tools ran.
+    /// - [`StopReason::ToolUse`] means that the run ended after tool calls. Either a stop condition of the agent was
+    ///   met, or the model returned the run's typed output through a [tool](crate::OutputMode::Tool).
     /// - Any other reason means that the response was cut off or refused.
     pub stop_reason: StopReason,
     /// Description of the limit that the run reached. `None` if the run reached no limit.

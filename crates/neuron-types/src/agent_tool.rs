@@ -1,4 +1,4 @@
-//! Tools that run an agent, and the lookup of the innermost agent of a nested call.
+//! Tools that run an agent, and the lookup of an agent that runs inside the tool calls of other agents.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::{
 /// The boxed future of a tool's result.
 pub type ToolFuture<'a> = WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 
-/// A set of tools by name, with middleware. Implemented by `neuron_tool::ToolRegistry`.
+/// A set of tools that are found by name and called through middleware. Implemented by `neuron_tool::ToolRegistry`.
 pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
     /// Returns a tool by its name. Returns `None` if no tool has this name.
     fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>>;
@@ -21,7 +21,8 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
     /// Runs a call through the middleware. A panic of the tool becomes an error result for the model.
     ///
     /// With `durability`, a tool that is an [agent](ToolDyn::agent) runs through [`AgentTool::call_in`]. The agent runs
-    /// outside of the set's sandbox, because its tools have a sandbox of their own. Other tools ignore `durability`.
+    /// outside of this tool set's sandbox, because the agent's tools have their own sandbox. Other tools ignore
+    /// `durability`.
     ///
     /// # Errors
     ///
@@ -41,9 +42,10 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
 /// A tool that runs an agent.
 ///
 /// A durable context journals each model and tool call of the agent. After a crash, at most one model call is repeated.
-/// The context creates a journal for the tool call, either as a part of its own journal or as a new workflow. It runs
-/// the tool call with [`ToolSet::call`]. For each model and tool call of the agent, the context looks up the agent's
-/// provider and tools by [`AgentPath`]. Such a call may run in another process.
+/// The durable context creates a journal for the call of the agent tool, either inside the parent run's journal or as a
+/// new workflow. It makes this call with [`ToolSet::call`]. For each model and tool call of the agent, the durable
+/// context finds the agent's provider and tools by [`AgentPath`]. The model or tool call may therefore run in another
+/// process.
 ///
 /// # Contract
 ///
@@ -106,15 +108,15 @@ impl AgentPath {
         ctx.extensions.insert(Self(path));
     }
 
-    /// Finds the tool of the innermost agent of a path. Returns `None` for an empty path.
+    /// Finds the tool that runs the last, innermost agent of a path. Returns `None` for an empty path.
     ///
     /// `tools` are the tools of the outermost run's agent. `visit` is called for each agent of the path, outermost
     /// first.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if no tool has a name of the path, or if the tool is not an agent. The code was
-    /// then changed since the path was stored.
+    /// [`DurableError::NonDeterminism`] if a name in the path belongs to no tool, or to a tool that is not an agent.
+    /// This happens if the agents were changed after the path was stored.
     pub fn find(
         path: &[String],
         mut tools: Arc<dyn ToolSet>,

@@ -44,13 +44,14 @@ pub struct AnswerMetadata {
     /// Details of the stop reason, in the vendor's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_details: Option<Value>,
-    /// The container in which the server ran code, in the vendor's format. Later requests that run code must contain
-    /// the container, if Anthropic reported it.
+    /// The container in which the server ran code, in the vendor's format. Anthropic requires its container in later
+    /// requests that run code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Value>,
     /// Citations and search results that the vendor sends outside of the content, in the vendor's format and order.
     ///
-    /// Anthropic's API and the Responses API send citations inside text blocks, which keep them.
+    /// Citations inside text blocks stay there and are not repeated here. Anthropic's API and OpenAI's Responses API
+    /// send their citations in text blocks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Value>,
     /// Number of uses of each server-side tool, for example `web_search_requests`.
@@ -73,8 +74,8 @@ impl AnswerMetadata {
 }
 
 impl Message {
-    /// Adds metadata to the message. If the message already has metadata, its fields keep their values, and only
-    /// missing fields are added. Empty metadata changes nothing.
+    /// Adds metadata to the message. Metadata fields that the message already has keep their values. Empty metadata
+    /// changes nothing.
     #[must_use]
     pub fn with_metadata(mut self, metadata: &AnswerMetadata) -> Self {
         // Serialising cannot fail: every field has a JSON form.
@@ -101,7 +102,7 @@ impl Message {
     }
 }
 
-/// The value of `type` in the metadata block.
+/// The `type` of the message block that stores [`AnswerMetadata`].
 const KIND: &str = "metadata";
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ pub struct PendingApproval {
     pub version: u32,
     /// Id of the run.
     pub run_id: String,
-    /// Index of this run among the runs of its agent, from zero.
+    /// Index of this run among the runs of its conversation, from zero.
     #[serde(default)]
     pub run_number: usize,
     /// Number of the current turn, from zero.
@@ -67,7 +67,7 @@ pub struct PendingApproval {
     /// The conversation.
     ///
     /// The message after the last response contains the results of the response's tool calls. A pending call has a
-    /// placeholder as its result. Messages that were added while the calls were pending come after this message.
+    /// placeholder as its result. Messages that were added while calls were pending follow the results.
     #[serde(default)]
     pub messages: Vec<Message>,
     /// The pending calls, in the order of the response that made them.
@@ -144,7 +144,7 @@ impl PendingApproval {
         }
     }
 
-    /// Checks that a run can continue from a stored state.
+    /// Checks that a run can continue from this state.
     ///
     /// # Errors
     ///
@@ -181,8 +181,11 @@ impl PendingApproval {
 
     /// Checks that decisions match the pending calls.
     ///
-    /// Each decision must be on a pending call and have the form that the call requires. Unless the decisions are
-    /// [partial](ApprovalDecisions::partial), each pending call must have a decision.
+    /// Each decision must be on a pending call. A call inside which a sub-agent waits cannot be approved. It requires
+    /// [nested](ApprovalDecisions::nested) decisions, a denial or a supplied result. No other call accepts nested
+    /// decisions.
+    ///
+    /// Each pending call must have a decision, except if the decisions are [partial](ApprovalDecisions::partial).
     ///
     /// # Errors
     ///

@@ -8,9 +8,9 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
 /// Pass the budget to an agent or to a run, or insert it into
-/// [`ToolContext::extensions`](crate::ToolContext::extensions). A run uses a budget that it finds in its extensions. It
-/// also passes the budget to the contexts of its tool calls. Therefore an agent inside a tool call uses the same
-/// budget. If a run has one budget from its extensions and another from its caller, both budgets apply.
+/// [`ToolContext::extensions`](crate::ToolContext::extensions). A run passes its budget on to its tool calls through
+/// their extensions. Therefore an agent inside a tool call uses the same budget. If a run finds one budget in its
+/// extensions and is given another budget, both budgets apply.
 ///
 /// A model call is made only if one request and an estimate of its tokens fit into the budget. The estimate is reserved
 /// during the call and then replaced with the actual usage. Thereby agents that run concurrently cannot exceed the
@@ -23,15 +23,15 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// - The response is estimated as the average length of the run's earlier responses. The first response is estimated as
 ///   `max_tokens`, but at most 1,000 tokens.
 /// - A call that the provider refused counts as a request without tokens.
-/// - The usage of a cancelled, dropped or broken call is unknown. Its estimate counts, or the usage that the provider
-///   has reported so far if that is more.
+/// - The usage of a cancelled, dropped or broken call is unknown. The larger of the estimate and the usage that the
+///   provider has reported so far counts.
 /// - A tool call counts when it starts. The calls of one response are reserved together before the first of them
 ///   starts.
 /// - The usage of a compaction counts when the compaction is complete.
 ///
 /// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process. If
-/// agents share a budget concurrently, the timing decides which call is refused. This is also the case with a durable
-/// engine, where a replay may then differ. Give each run its own budget there.
+/// agents share a budget concurrently, the timing decides which call is refused. A replay by a durable engine may
+/// therefore differ from the first execution. Give each run its own budget if a durable engine runs it.
 ///
 /// # Example
 ///
@@ -52,7 +52,7 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// ```
 #[derive(Clone)]
 pub struct Budget {
-    /// The limits and counters, first of this budget and then of its parents. No account occurs twice.
+    /// The account of this budget, followed by the accounts of its parents. No account occurs twice.
     accounts: Arc<[Arc<Account>]>,
 }
 
@@ -312,7 +312,7 @@ impl Amount {
         self.with(other, usize::saturating_sub)
     }
 
-    /// Combines two amounts, counter by counter.
+    /// Combines each counter of `self` with the counter of the same resource in `other`. `f` computes the new counter.
     fn with(self, other: Self, f: fn(usize, usize) -> usize) -> Self {
         Self {
             input_tokens: f(self.input_tokens, other.input_tokens),

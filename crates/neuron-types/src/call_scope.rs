@@ -1,4 +1,4 @@
-//! Hook scopes around a tool call that a durable context runs.
+//! Scopes of hooks, for example tracing spans, around a tool call that a durable context runs.
 
 use std::fmt;
 use std::future::Future;
@@ -10,11 +10,12 @@ use pin_project_lite::pin_project;
 
 use crate::{Outcome, Scopes};
 
-/// The [`Scopes`] of a tool call, which the loop passes to a [`DurableContext`](crate::DurableContext).
+/// The [`Scopes`] that hooks opened around a tool call. The loop passes them to a
+/// [`DurableContext`](crate::DurableContext).
 ///
-/// A context that runs tools in this process wraps each call in [`run`](Self::run). A tracing span of a hook is then
-/// current while the tool runs, and parallel calls do not mix their spans. A context that takes the result from its
-/// journal does not call `run`. Hooks that count or export work thereby see only the calls that really ran.
+/// A durable context that runs tools in this process wraps each call in [`run`](Self::run). A tracing span of a hook is
+/// then current while the tool runs, and parallel calls do not mix their spans. A durable context that takes the result
+/// from its journal does not call `run`. Hooks that count or export work thereby see only the calls that really ran.
 ///
 /// Clones share the scopes. The default contains no scopes.
 ///

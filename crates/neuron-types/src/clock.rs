@@ -1,4 +1,4 @@
-//! Sleep and timeout functions that do not panic where there is no timer.
+//! Sleep and timeout functions that do not panic outside of a tokio runtime or on wasm32.
 
 use std::future::Future;
 use std::pin::pin;
@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Waits for `duration` and returns `true`.
 ///
-/// Returns `false` immediately if `duration` is zero, outside of a tokio runtime, and on wasm32. Inside a tokio
-/// runtime, its timer must be enabled.
+/// Returns `false` immediately if `duration` is zero, if there is no tokio runtime, or on wasm32. Panics inside a tokio
+/// runtime whose timer is not enabled.
 ///
 /// # Example
 ///
@@ -39,8 +39,8 @@ pub async fn sleep(_duration: Duration) -> bool {
 
 /// Waits for `work` and returns its result. Returns `None` and drops `work` if `limit` expires first.
 ///
-/// Without a limit, or without a timer as described for [`sleep`], the work never times out. The exception is a limit
-/// of zero, which expires immediately if `work` is not ready.
+/// The work never times out if there is no limit, no tokio runtime, or on wasm32. A limit of zero needs no timer. It
+/// expires at the first poll if `work` is not ready.
 pub async fn within<T>(
     limit: impl Into<Option<Duration>>,
     work: impl Future<Output = T>,

@@ -195,7 +195,8 @@ fn append_line(text: &mut String, line: &str) {
     text.push_str(line);
 }
 
-/// Removes an incomplete UTF-8 character from the end, which the sandbox's limit may have cut.
+/// Returns the bytes without an incomplete UTF-8 character at their end. The sandbox's output limit may have cut this
+/// character.
 fn whole_characters(bytes: &[u8]) -> &[u8] {
     let Some(last) = bytes.utf8_chunks().last() else {
         return bytes;

@@ -98,8 +98,8 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
 
     /// Returns `true` if the strategy's estimates approximate the provider's token counts. The default is `false`.
     ///
-    /// If `true`, the loop corrects the estimates. It adds the estimate of the later messages to the usage that the
-    /// provider reported last. If `false`, the loop uses only the strategy's own estimate.
+    /// If `true`, the loop takes the usage that the provider reported last and adds the estimate of the messages after
+    /// it. If `false`, the loop uses only the strategy's own estimate of the whole request.
     fn counts_tokens(&self) -> bool {
         false
     }
@@ -125,7 +125,8 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// A boxed context strategy of any type, for lists and for a choice at run time. Clones of the box share the strategy.
+/// A boxed context strategy of any type, for example to choose a strategy at run time. Clones of the box share the
+/// strategy.
 #[derive(Clone)]
 pub struct BoxedStrategy(Arc<dyn ContextStrategyDyn>);
 

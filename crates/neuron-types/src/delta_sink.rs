@@ -12,7 +12,7 @@ pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
     /// Takes the event out of `event` and delivers it to the reader.
     ///
     /// Returns `Ready` when the reader has received the event, or accepts no more events. After `Pending`, call this
-    /// method again with the same `event`. It is `None` if the sink has taken the event already.
+    /// method again with the same `event`, even if the sink has already set `event` to `None`.
     fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()>;
 }
 

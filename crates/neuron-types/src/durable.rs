@@ -61,7 +61,7 @@ pub struct RetryPolicy {
     pub maximum_attempts: u32,
     /// Maximum delay between two attempts.
     pub maximum_interval: Duration,
-    /// Names of errors after which the activity is not retried. The names are those of
+    /// Names of errors after which the activity is not retried, as returned by
     /// [`ProviderError::kind`](crate::ProviderError::kind) and [`ToolError::kind`](crate::ToolError::kind).
     pub non_retryable_errors: Vec<String>,
 }
@@ -93,8 +93,8 @@ impl ToolInvocation {
         Self { call, ctx, effect, effect_key: None, is_agent: false, scope }
     }
 
-    /// Copies effect, effect key and agent flag from the declarations of the tool. `None`, for an unknown tool, changes
-    /// nothing.
+    /// Sets `effect`, `effect_key` and `is_agent` as declared by the tool. Changes nothing if `tool` is `None`, which
+    /// means that the tool is unknown.
     #[must_use]
     pub fn of_tool(self, tool: Option<&dyn ToolDyn>) -> Self {
         let Some(tool) = tool else {
@@ -257,8 +257,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Returns the keys and results of the run's tool calls that have an [effect key](crate::Tool::effect_key). The
     /// default returns none.
     ///
-    /// When a run continues in another execution of the engine, the loop stores these effects in the run's state. The
-    /// next execution then does not repeat them.
+    /// When a run continues in another execution of the engine, the loop stores these keys and results in the run's
+    /// state. The next execution then does not repeat the effects.
     fn known_effects(&self) -> Vec<KnownEffect> {
         Vec::new()
     }

@@ -18,10 +18,11 @@ pub enum Start {
     /// Tool calls that were started before the interruption run again only if their [effect](crate::ToolEffect) allows
     /// it. If the last run ended with an error, a new run starts from the current conversation.
     Continue,
-    /// Continues a run that waits for an approval, with the decisions on its pending calls.
+    /// Continues the agent's current run, which waits for an approval. The value contains the decisions on the pending
+    /// calls.
     Decide(ApprovalDecisions),
-    /// Continues a run that ended with [`LoopError::ApprovalRequired`], for a durable engine whose execution of the run
-    /// has ended. The conversation in `pending` replaces the agent's conversation.
+    /// Continues a run that ended with [`LoopError::ApprovalRequired`] from its stored state. Used by durable engines
+    /// whose execution of the run has ended. The conversation in `pending` replaces the agent's conversation.
     Resume {
         /// The stored state of the run.
         pending: Box<PendingApproval>,

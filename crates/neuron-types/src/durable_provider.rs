@@ -63,7 +63,8 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
         call.await.map_err(provider_error)
     }
 
-    /// Streams the response after it is complete, because a journal contains only complete responses.
+    /// Waits for the complete response and then returns it as a stream, because a journal contains only complete
+    /// responses.
     async fn complete_stream(
         &self,
         request: CompletionRequest,
@@ -79,7 +80,8 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
     }
 }
 
-/// Returns the provider's error. Any other error of the engine becomes [`ProviderError::Other`].
+/// Converts an error of the durable context into a provider error. [`DurableError::Provider`] is unwrapped, and any
+/// other error becomes the source of [`ProviderError::Other`].
 fn provider_error(error: DurableError) -> ProviderError {
     match error {
         DurableError::Provider(error) => error,

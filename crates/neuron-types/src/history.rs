@@ -12,7 +12,7 @@ use crate::{Message, RequestRef};
 /// the new messages. A loop that changes earlier messages must use a new key from [`rewritten`](Self::rewritten).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistoryKey {
-    /// Number of the conversation, unique in this process.
+    /// Number that identifies the conversation. No other conversation in this process has the same number.
     conversation: usize,
     /// Number of times that earlier messages of the conversation were changed.
     rewrites: usize,
@@ -62,7 +62,8 @@ impl<'a> RequestRef<'a> {
         Self { history: Some(History { key, messages: self.messages }), ..self }
     }
 
-    /// Returns the key of the conversation. Returns `None` if no key was set, or if `messages` was replaced since then.
+    /// Returns the key of the conversation. Returns `None` if no key was set, or if `messages` was replaced after the
+    /// key was set.
     #[must_use]
     pub fn history_key(&self) -> Option<HistoryKey> {
         // The key is only valid for the messages with which it was set. Comparing addresses avoids comparing contents.

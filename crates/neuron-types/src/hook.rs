@@ -115,7 +115,7 @@ pub enum HookAction {
     },
 }
 
-/// The position of an event in a run.
+/// The context of a [`HookEvent`], such as the run, the turn, the tool call, the agent and the model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HookScope<'a> {
@@ -204,7 +204,7 @@ impl<'a> HookScope<'a> {
 /// # Contract
 ///
 /// - Hooks are called one after another, in the order in which they were added. The run waits for each hook. Parallel
-///   tools and a cancellation wait too.
+///   tool calls and the handling of a cancellation wait too.
 /// - An error of a hook is logged, and the run continues. A hook whose failure must end the run returns
 ///   [`HookAction::Terminate`].
 ///

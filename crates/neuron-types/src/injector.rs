@@ -6,7 +6,7 @@ use crate::{Message, SessionState, WasmCompatSend, WasmCompatSync};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct InjectionPoint<'a> {
-    /// Number of model calls with a response, over all runs of the agent.
+    /// Number of model calls that returned a response, in all runs of the conversation.
     pub turn: usize,
     /// Estimated number of tokens of the next request.
     pub token_count: usize,
@@ -17,7 +17,7 @@ pub struct InjectionPoint<'a> {
 }
 
 impl<'a> InjectionPoint<'a> {
-    /// Creates the state from its parts.
+    /// Creates the state of a run before a model call from its parts.
     #[must_use]
     pub fn new(
         turn: usize,

@@ -61,7 +61,8 @@ pub struct ModelCall<'a> {
     /// Text of the incomplete response that the provider paused and that this call continues. Empty if the provider
     /// paused no response.
     pub said_before: &'a str,
-    /// Name of the tool whose arguments are the output of a typed run. `None` if there is no such tool.
+    /// Name of the tool with which the model returns the [typed output](crate::OutputMode::Tool) of the run. `None` if
+    /// there is no such tool.
     pub output_tool: Option<&'a str>,
     /// Set if a limit ends the run after this call. A layer must then not repeat the call.
     pub is_last: bool,
@@ -94,8 +95,9 @@ impl<'a> ModelCall<'a> {
 
     /// Creates the error with which a layer rejects an input or a response.
     ///
-    /// The error text consists of `reason` and the number of tool calls that the run made before. It also states
+    /// The error text contains `reason`. If the run has started tool calls, it also contains their number, and states
     /// whether the latest tool results were [removed](ModelNext::take_back_input) from the conversation.
+    /// `are_results_removed` selects this statement.
     #[must_use]
     pub fn rejected(&self, reason: impl Into<String>, are_results_removed: bool) -> LoopError {
         let mut reason = reason.into();
@@ -239,14 +241,14 @@ pub enum TakeBack {
     PausedAnswer,
 }
 
-/// The inner layers of a model call and the call itself.
+/// The rest of a model call inside a layer. It consists of the inner layers and the actual call of the model.
 ///
 /// The type is `Copy`, so a layer can run the call more than once.
 #[derive(Clone, Copy)]
 pub struct ModelNext<'a> {
     /// The layers inside the current layer, outermost first.
     layers: &'a [BoxedLayer],
-    /// Makes the call inside all layers.
+    /// Makes the actual model call after all layers.
     endpoint: &'a dyn ModelEndpoint,
     /// Receives the deltas. `None` if the response is not streamed.
     sink: Option<&'a dyn DeltaSink>,
@@ -263,11 +265,11 @@ impl<'a> ModelNext<'a> {
         Self { layers, endpoint, sink }
     }
 
-    /// Runs the call through the inner layers.
+    /// Runs the call through the inner layers and makes the actual model call.
     ///
     /// # Errors
     ///
-    /// The errors of the model, of a hook or of an inner layer, or the limit that forbids another call.
+    /// The error of the model, of a hook or of an inner layer, or the error of a limit that forbids another model call.
     pub fn run<'b>(self, call: ModelCall<'b>) -> ModelResponseFuture<'b>
     where
         'a: 'b,
@@ -293,17 +295,18 @@ impl<'a> ModelNext<'a> {
         ModelNext { sink: Some(sink), ..self }
     }
 
-    /// Removes the new input from the conversation. The removal happens after this layer has returned an error.
+    /// Removes the input of this model call from the conversation. The removal happens after this layer has returned an
+    /// error.
     ///
-    /// The new input consists of the new user messages and the reminders that were injected after them. Input that an
-    /// earlier model call of this turn has sent stays in the conversation. New tool results also stay, unless
-    /// `with_tool_results` is set. Then each result is replaced with a placeholder text.
+    /// The new input consists of the new user messages and the [injected](crate::Injector) reminders after them. Input
+    /// that an earlier model call of this turn has sent stays in the conversation. New tool results also stay. If
+    /// `with_tool_results` is set, the content of each new tool result is replaced with a placeholder text.
     pub fn take_back_input(&self, with_tool_results: bool) {
         self.endpoint.take_back(TakeBack::Input { with_tool_results });
     }
 
-    /// Removes the incomplete response that the provider paused, and that this call continues, from the conversation.
-    /// The removal happens after this layer has returned an error.
+    /// Removes the paused response that this call continues from the conversation. The response is incomplete because
+    /// the provider paused it. The removal happens after this layer has returned an error.
     pub fn take_back_paused_answer(&self) {
         self.endpoint.take_back(TakeBack::PausedAnswer);
     }

@@ -20,24 +20,25 @@ pub enum CancelMode {
 /// The behaviour of a run that reaches its limit on turns or a usage limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnLimit {
-    /// The run ends with the error of the limit. This is the default.
+    /// The run ends with [`LoopError::MaxTurns`](crate::LoopError::MaxTurns) or
+    /// [`LoopError::UsageLimitExceeded`](crate::LoopError::UsageLimitExceeded). This is the default.
     #[default]
     Fail,
     /// The model is called once more without tools and is asked for a final response. This response is the run's
     /// result, and [`AgentResult::limit_reached`](crate::AgentResult) names the limit.
     ///
-    /// - Only this one model call exceeds the limits. It counts as a call. It is not made if the limit is zero, or if
-    ///   it does not fit into the [`Budget`](crate::Budget).
+    /// - Only this one model call exceeds the limits. It counts as a model call. It is not made if the limit on turns
+    ///   or requests is zero, or if it does not fit into the [`Budget`](crate::Budget).
     /// - A system message at the end of the conversation asks for the final response. Earlier messages do not change.
     ///   The system message stays in the conversation together with the response. If the call returns no response, the
     ///   system message is removed. If the provider paused the last response, the model continues that response without
     ///   a system message.
     /// - The tool definitions stay in the request, and the tool choice is
     ///   [`ToolChoice::None`](crate::ToolChoice::None). Without the definitions, the provider's cache of the
-    ///   conversation would be lost, and some vendors would reject the earlier tool calls. In a typed run, the model
-    ///   must call the output tool instead.
+    ///   conversation would be lost, and some vendors would reject the earlier tool calls. If the run returns its
+    ///   output through a tool, the model must call this tool instead. See [`OutputMode::Tool`].
     /// - If the model calls tools nevertheless, they do not run, and the run ends with the error of the limit. If the
-    ///   call fails, the run ends with the error of the call.
+    ///   model call fails, the run ends with its error.
     /// - The conversation is not compacted for this call.
     Finalize,
 }
@@ -89,8 +90,8 @@ pub enum EndStrategy {
     Graceful,
     /// The other calls run before the run ends. The output is used even if one of these calls fails.
     ///
-    /// If the response contains several outputs, those after the first valid output are validated too. The conversation
-    /// contains their errors.
+    /// If the response contains several outputs, the outputs after the first valid output are validated too. Their
+    /// validation errors are added to the conversation.
     Exhaustive,
 }
 

@@ -31,7 +31,7 @@ pub struct LoopConfig {
     pub system_prompt: SystemPrompt,
     /// Model, sampling, reasoning and other options of model calls. Default: the provider's defaults.
     pub request: RequestSettings,
-    /// Maximum number of model calls in one run. Default: no limit.
+    /// Maximum number of model calls that return a response in one run. Default: no limit.
     pub max_turns: Option<usize>,
     /// Set to run the tool calls of one response concurrently. Default: the calls run one after another.
     pub parallel_tool_execution: bool,
@@ -107,8 +107,9 @@ pub struct LoopConfig {
 }
 
 impl LoopConfig {
-    /// Returns `true` if calls wait when the policy asks for an approval. This is the case with `pause_for_approval`,
-    /// and with an `approval_signal` if the run has a durable context (`is_durable`).
+    /// Returns `true` if tool calls wait for an approval when the permission policy asks for one. This is the case if
+    /// `pause_for_approval` is set. It is also the case if `approval_signal` is set and the run has a durable context,
+    /// as stated by `is_durable`.
     #[must_use]
     pub fn pauses(&self, is_durable: bool) -> bool {
         self.pause_for_approval || (is_durable && self.approval_signal.is_some())

@@ -53,7 +53,8 @@ pub enum LoopError {
     /// The run stopped because tool calls need an approval. Continue the run with the decisions on these calls.
     #[error("approval required for {}", listed(.0))]
     ApprovalRequired(Box<PendingApproval>),
-    /// A run that waits for an approval cannot continue with this input. The run still waits.
+    /// A run cannot continue after an approval. The decisions or the stored state are invalid, or no call is pending. A
+    /// run that waits for an approval still waits.
     #[error("approval: {0}")]
     Approval(#[from] ApprovalError),
     /// The conversation could not be stored.
@@ -82,7 +83,7 @@ impl From<ContextError> for LoopError {
 }
 
 impl LoopError {
-    /// Returns `true` if the error is of a model call that used no tokens. See [`ProviderError::takes_no_tokens`].
+    /// Returns `true` if a model call failed and used no tokens. See [`ProviderError::takes_no_tokens`].
     #[must_use]
     pub fn takes_no_tokens(&self) -> bool {
         matches!(self, Self::Provider(error) if error.takes_no_tokens())
@@ -154,8 +155,8 @@ impl LoopError {
         }
     }
 
-    /// Returns `true` if the run, or an agent inside one of its calls, waits for an approval. Then the run has not
-    /// failed.
+    /// Returns `true` if the run waits for an approval, or if an agent inside one of the run's tool calls does. The run
+    /// has then not failed.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         matches!(
@@ -173,8 +174,8 @@ fn listed(pending: &PendingApproval) -> String {
     calls.map(|call| format!("`{}` ({})", call.name, call.id)).collect::<Vec<_>>().join(", ")
 }
 
-/// Converts an error of a model or tool call into the variant that a run without an engine returns. Any other error
-/// becomes [`LoopError::Durable`].
+/// Converts an error of a model or tool call into the variant that a run without a durable engine would return. Any
+/// other error becomes [`LoopError::Durable`].
 impl From<DurableError> for LoopError {
     fn from(error: DurableError) -> Self {
         match error {

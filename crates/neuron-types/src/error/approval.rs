@@ -36,8 +36,8 @@ pub enum ApprovalError {
         /// Id of the call.
         id: String,
     },
-    /// The decisions are on the calls of a sub-agent inside a call, but no sub-agent waits there. Decide on the call
-    /// itself instead.
+    /// The decision on a call contains decisions for a sub-agent, but no sub-agent waits inside the call. Decide on the
+    /// call itself instead.
     #[error("no sub-agent waits inside the call `{id}`; decide on the call itself")]
     NotNested {
         /// Id of the call.
@@ -63,7 +63,7 @@ pub enum ApprovalError {
     Signature {
         /// Id of the call.
         id: String,
-        /// The problem of the signature.
+        /// The problem of the signature, for example that it has expired.
         reason: &'static str,
     },
     /// The stored state of the run was written by a newer release.

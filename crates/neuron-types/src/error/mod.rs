@@ -1,5 +1,5 @@
-//! The error enums of all neuron crates, one file per domain. The file `error.rs` of another crate converts the errors
-//! of its dependencies into these enums.
+//! The error enums that all neuron crates share, one file per domain. A crate that converts the errors of its
+//! dependencies into these enums does so in its own file `error.rs`.
 
 mod agent_loop;
 mod approval;

@@ -168,7 +168,7 @@ pub(super) fn retry_hint(retry_after: &Option<Duration>) -> String {
     retry_after.map(|delay| format!(", retry after {delay:?}")).unwrap_or_default()
 }
 
-/// The text between an error text and the delay at its end.
+/// The separator between an error text and the retry delay that [`write_delay`] appends to the text.
 const DELAY: &str = ", retry after ";
 
 /// Appends a delay in seconds to an error text. An earlier delay at the end of the text is replaced.

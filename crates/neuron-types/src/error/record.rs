@@ -33,7 +33,7 @@ pub struct ErrorRecord {
     /// Delay of a rate limit, or duration of a timeout, in milliseconds. `None` for any other error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub millis: Option<u64>,
-    /// Set if the failed call may have had its effect. See [`ToolError::is_uncertain`].
+    /// Set if the failed call may have had its side effect. See [`ToolError::is_uncertain`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_uncertain: bool,
 }
@@ -136,7 +136,7 @@ impl From<&ToolError> for ErrorRecord {
     }
 }
 
-/// Creates the source error of a record, whose original type is lost.
+/// Converts the stored text of an error into a boxed source error. The original type of the source is lost.
 fn text(detail: String) -> BoxError {
     detail.into()
 }

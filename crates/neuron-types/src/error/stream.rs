@@ -203,9 +203,9 @@ fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     }
 }
 
-/// The boxed source of a provider error that several [`StreamError`] clones share.
+/// Source of a copied [`ProviderError`], which refers to the original source inside a [`StreamError`].
 ///
-/// It displays the source and not the provider error, because the copied variant adds its own prefix.
+/// `Display` shows only the original source. The copied provider error adds the prefix of its variant.
 #[derive(Debug)]
 struct SharedSource(StreamError);
 

@@ -11,7 +11,7 @@ pub enum SubAgentError {
     UnknownAgent {
         /// The requested name.
         name: String,
-        /// The names of all agents.
+        /// The names of all registered agents.
         known: Vec<String>,
     },
     /// The agent's configuration names a tool that is neither a tool of the parent nor another agent.

@@ -53,13 +53,14 @@ impl From<LoopError> for ToolError {
     }
 }
 
-/// The source of a [`ToolError::ExecutionFailed`] if the failed call may have had its effect, completely or in part.
+/// The source of a [`ToolError::ExecutionFailed`] if the failed call may have had its side effect, completely or in
+/// part.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UncertainEffect(pub String);
 
 impl ToolError {
-    /// Returns `true` if the call may have had its effect although it failed.
+    /// Returns `true` if the call may have had its side effect although it failed.
     ///
     /// This is the case for [`ExecutionFailed`](Self::ExecutionFailed) with an [`UncertainEffect`] or an
     /// [I/O timeout](std::io::ErrorKind::TimedOut) as its source.
