@@ -72,8 +72,8 @@ impl ModelLayer for Retry {
 
 /// Returns `true` if the call may be retried after this error.
 ///
-/// If the response is streamed, this includes a stream that broke within the response. The reader discards the received
-/// deltas after a [`StreamEvent::Reset`].
+/// If the response is streamed, the call may also be retried after a stream that broke off within the response. The
+/// reader then receives a [`StreamEvent::Reset`] and discards the deltas of the broken stream.
 fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
     error.is_retryable()
         || (next.sink().is_some() && matches!(error, ProviderError::StreamError(_)))
