@@ -145,11 +145,12 @@ fn unwrap<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     Ok(value.get("value").cloned().unwrap_or_default())
 }
 
-/// Keywords that [`enforceable`] removes, because they do not restrict the value.
+/// JSON Schema keywords that [`enforceable`] removes, because they do not restrict the value.
 const REMOVED: [&str; 7] =
     ["$schema", "$comment", "title", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// Keywords that providers do not enforce. [`enforceable`] appends them to the description instead.
+/// JSON Schema keywords that providers do not enforce. [`enforceable`] removes them from the schema and states them in
+/// the description.
 const DESCRIBED: [&str; 13] = [
     "default",
     "format",

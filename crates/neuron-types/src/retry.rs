@@ -13,9 +13,9 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// A [layer](ModelLayer) that retries a model call after a transient error.
 ///
 /// Before a retry, the layer waits for the delay that the provider requests. If the provider requests more than one
-/// minute, the call is not retried. Without a timer, as described for [`sleep`], a retry is made immediately. The
-/// reader of a stream receives a [`StreamEvent::Reset`] before each retry and discards the deltas of the failed
-/// attempt. Calls of a durable engine are not retried, because the engine retries them itself.
+/// minute, the call is not retried. If no timer is available (see [`sleep`]), a retry is made immediately. The reader
+/// of a stream receives a [`StreamEvent::Reset`] before each retry and discards the deltas of the failed attempt. Calls
+/// of a durable engine are not retried, because the engine retries them itself.
 ///
 /// # Example
 ///
