@@ -1,4 +1,4 @@
-//! The builder of the storage ([`PostgresSessionStorageBuilder`]).
+//! The builder of the session storage ([`PostgresSessionStorageBuilder`]).
 
 use std::fmt;
 use std::time::Duration;
@@ -73,12 +73,12 @@ impl PostgresSessionStorageBuilder {
         self
     }
 
-    /// Connects without TLS, and creates or migrates the tables. The address has the form
-    /// `postgres://user:password@host:5432/database`.
+    /// Connects to the server at the address `url` without TLS, and creates or migrates the tables. For example, the
+    /// address is `postgres://user:password@host:5432/database`.
     ///
-    /// The address has the form of libpq. It supports several hosts and options such as `connect_timeout`,
-    /// `keepalives_idle`, `tcp_user_timeout` and `target_session_attrs` (see [`Config`]). Special characters in it,
-    /// such as `@` in a password, must be percent-encoded.
+    /// The address is a connection URL as defined by libpq. It supports several hosts and options such as
+    /// `connect_timeout`, `keepalives_idle`, `tcp_user_timeout` and `target_session_attrs` (see [`Config`]). Special
+    /// characters in the address, such as `@` in a password, must be percent-encoded.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl PostgresSessionStorageBuilder {
         self.connect_tls(url, NoTls).await
     }
 
-    /// Connects as [`connect`](Self::connect) does, with the TLS connector `tls`. To require encryption, add
+    /// Connects like [`connect`](Self::connect), but with the TLS connector `tls`. To require encryption, add
     /// `sslmode=require` to the address.
     ///
     /// # Errors
@@ -138,7 +138,7 @@ impl PostgresSessionStorageBuilder {
     }
 }
 
-/// Parses an address. Errors do not quote the address, because it may contain a password.
+/// Parses the address of a PostgreSQL server. Errors do not quote the address, because it may contain a password.
 fn parse(url: &str) -> Result<Config, StorageError> {
     // The client's error is not used, because it may quote the address.
     let Ok(config) = url.parse::<Config>() else {
@@ -161,7 +161,8 @@ fn parse(url: &str) -> Result<Config, StorageError> {
     Ok(config)
 }
 
-/// Formats the database, hosts and ports of an address for errors, without the user, the password and the options.
+/// The location of the server for error texts. Its `Display` form contains the database, hosts and ports, but neither
+/// the user, the password nor the options.
 struct Place<'a>(&'a Config);
 
 impl fmt::Display for Place<'_> {

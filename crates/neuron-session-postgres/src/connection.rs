@@ -1,4 +1,5 @@
-//! Leases connections from the pool ([`Connections`]). A connection returns to the pool only in a known state.
+//! Leases connections from the connection pool ([`Connections`]). A connection returns to the pool only if no
+//! transaction is open and the server responds.
 
 use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Client;
@@ -6,14 +7,15 @@ use tokio_postgres::types::Type;
 
 use crate::error::{self, Error};
 
-/// Begins a transaction that the server ends after 60 idle seconds. Otherwise a client that hangs could hold the locks
-/// of a session for ever.
+/// Begins a transaction. The server aborts the transaction after 60 idle seconds, so that a client that hangs cannot
+/// hold the locks of a session for ever.
 ///
-/// The isolation level is set explicitly, because each statement must see what other transactions have committed.
+/// The isolation level is set explicitly, because each statement must see changes that other transactions have
+/// committed before it.
 const BEGIN: &str = "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
                      SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
-/// The pool, and the name of its server and database for errors.
+/// The connection pool, and the name of the server and the database for error texts.
 #[derive(Clone)]
 pub(crate) struct Connections {
     pool: Pool,
@@ -25,18 +27,19 @@ impl Connections {
         Self { pool, place }
     }
 
-    /// Returns the name of the server and the database for errors.
+    /// Returns the name of the server and the database, for error texts.
     pub(crate) fn place(&self) -> &str {
         &self.place
     }
 
-    /// Returns the current and the maximum number of connections.
+    /// Returns the number of open connections and the maximum number of connections.
     pub(crate) fn size(&self) -> (usize, usize) {
         let status = self.pool.status();
         (status.size, status.max_size)
     }
 
-    /// Waits for a free connection, or opens one. Returns an error at the timeout.
+    /// Waits for a free connection of the pool, or opens a new one. Returns an error if no connection is available
+    /// within the pool's timeout.
     pub(crate) async fn lease(&self) -> Result<Lease, Error> {
         match self.pool.get().await {
             Ok(connection) => Ok(Lease(Some(connection))),
@@ -45,11 +48,11 @@ impl Connections {
     }
 }
 
-/// A connection of the pool that one call uses.
+/// A connection of the pool, leased for one call of the storage.
 ///
-/// After the call's work the connection is [returned to the pool](Self::give_back). If the lease is dropped before,
-/// because the work failed or its future was dropped, the connection is closed. It may have an open transaction, or the
-/// server may not respond, and the next call must not get such a connection.
+/// After a successful call the connection is [returned to the pool](Self::give_back). If the call fails or its future
+/// is dropped, the lease is dropped, which closes the connection. Such a connection may have an open transaction or a
+/// server that does not respond, so later calls must not use it.
 pub(crate) struct Lease(Option<Object>);
 
 impl Lease {
@@ -61,7 +64,8 @@ impl Lease {
         }
     }
 
-    /// Begins a transaction, and waits for the advisory lock `key`, which the transaction holds until its end.
+    /// Begins a transaction and waits for the advisory lock with the key `key`. The transaction holds the lock until it
+    /// ends.
     pub(crate) async fn begin(&self, key: i64) -> Result<(), Error> {
         let client = self.client()?;
         client.batch_execute(BEGIN).await?;

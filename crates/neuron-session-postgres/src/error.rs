@@ -7,7 +7,7 @@ use deadpool_postgres::{PoolError, TimeoutType};
 use neuron_types::StorageError;
 use tokio_postgres::error::SqlState;
 
-/// An error of a transaction, which is converted into a [`StorageError`].
+/// An error inside a transaction. It is converted into a [`StorageError`] for the caller of the storage.
 #[derive(Debug)]
 pub(crate) enum Error {
     /// The server rejected a statement, or the connection failed.
@@ -49,12 +49,12 @@ impl From<Error> for StorageError {
     }
 }
 
-/// Returns an error about invalid settings. It has no source, because a source could quote the password.
+/// Returns an error about invalid settings. The error has no source, because a source could quote the password.
 pub(crate) fn settings(reason: &'static str) -> StorageError {
     StorageError::Other(Box::new(Failure { text: format!("PostgreSQL: {reason}"), source: None }))
 }
 
-/// Converts an error of the pool. `place` is the server and the database.
+/// Converts an error of the connection pool. `place` names the server and the database.
 pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
     let timed_out = |what: &str| {
         let text = format!("{place}: {what}");
@@ -75,8 +75,8 @@ pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
     }
 }
 
-/// Converts an error of the server or the connection. If the connection is lost, the result is [`StorageError::Io`].
-/// `what` is the failed operation.
+/// Converts an error of the server or the connection. `what` names the failed operation. A lost connection becomes a
+/// [`StorageError::Io`], and any other error a [`StorageError::Other`].
 fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     let kind = lost_connection(&error);
     // The server's own message names the cause, and the SQLSTATE can be looked up.
@@ -91,7 +91,7 @@ fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     }
 }
 
-/// Returns the kind of I/O error if the connection is lost, and `None` otherwise.
+/// Returns the kind of I/O error if the error means that the connection is lost. Returns `None` for any other error.
 fn lost_connection(error: &tokio_postgres::Error) -> Option<io::ErrorKind> {
     let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -108,7 +108,8 @@ fn lost_connection(error: &tokio_postgres::Error) -> Option<io::ErrorKind> {
     is_lost.then_some(io::ErrorKind::ConnectionAborted)
 }
 
-/// Returns the text of an error with all its causes. The client's own text contains only the operation.
+/// Returns the text of an error, followed by the texts of all its causes. The `Display` text of a
+/// [`tokio_postgres::Error`] alone does not contain the causes.
 fn whole_text(error: &tokio_postgres::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -119,7 +120,7 @@ fn whole_text(error: &tokio_postgres::Error) -> String {
     text
 }
 
-/// An error with a text of one line and an optional source.
+/// An error with an optional source, whose text is one line.
 #[derive(Debug)]
 struct Failure {
     text: String,

@@ -1,5 +1,5 @@
-//! Encodes messages as rows ([`History`]). A chained digest finds the unchanged beginning of a stored session without
-//! reading its messages.
+//! Encodes messages as rows ([`History`]). Each row has a digest of its message and all earlier messages. Equal digests
+//! show that the beginning of a stored session is unchanged, without reading its messages.
 
 use neuron_types::{Message, StorageError, stored_json};
 use sha2::{Digest as _, Sha256};
@@ -17,10 +17,10 @@ pub(crate) const DIGEST_BYTES: usize = 16;
 /// Digest of an empty conversation.
 pub(crate) const EMPTY: Digest = [0; DIGEST_BYTES];
 
-/// Messages encoded as rows, which follow earlier messages of the same session.
+/// Messages of a session, encoded as database rows. Other messages of the session may precede them.
 #[derive(Debug)]
 pub(crate) struct History {
-    /// Digest of the earlier messages.
+    /// Digest of the messages that precede these messages, or [`EMPTY`] if there are none.
     start: Digest,
     /// JSON of each message, in order.
     bodies: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Encodes messages. `start` is the digest of the messages before them, or [`EMPTY`].
+    /// Encodes `messages`. `start` is the digest of the session's messages before them, or [`EMPTY`] if there are none.
     pub(crate) fn after(start: Digest, messages: &[Message]) -> Result<Self, StorageError> {
         let bodies: Vec<String> =
             messages.iter().map(stored_json::to_string).collect::<Result<_, _>>()?;
@@ -44,7 +44,8 @@ impl History {
         Ok(Self { start, bodies, digests })
     }
 
-    /// Returns the digest after the first `count` messages of this value. Returns `None` if there are fewer messages.
+    /// Returns the digest after the first `count` messages in this `History`. Returns `None` if there are fewer
+    /// messages.
     pub(crate) fn digest_at(&self, count: usize) -> Option<&Digest> {
         match count.checked_sub(1) {
             None => Some(&self.start),
@@ -52,12 +53,13 @@ impl History {
         }
     }
 
-    /// Returns the digest of all messages, including the earlier ones.
+    /// Returns the digest of all messages, including the messages that precede this `History`.
     pub(crate) fn digest(&self) -> &Digest {
         self.digests.last().unwrap_or(&self.start)
     }
 
-    /// Returns the number of first messages whose digests equal those in `stored`.
+    /// Compares the digests of the messages with `stored`, in order. Returns the number of equal digests before the
+    /// first difference.
     pub(crate) fn common(&self, stored: &[Vec<u8>]) -> usize {
         let pairs = self.digests.iter().zip(stored);
         pairs.take_while(|(ours, theirs)| ours.as_slice() == theirs.as_slice()).count()

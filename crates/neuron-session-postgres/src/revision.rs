@@ -4,9 +4,10 @@ use neuron_types::SessionRevision;
 
 use crate::history::{DIGEST_BYTES, Digest};
 
-/// A revision of a stored session, which is identified by its number alone.
+/// A revision of a stored session. The number alone identifies the revision.
 ///
-/// `append` takes the count and the digest from the revision, so it need not read them from the database.
+/// [`append`](neuron_types::VersionedSessionStorage::append) takes the count and the digest from the revision that the
+/// caller passes, so it need not read them from the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
     /// Number from a sequence of the database. Each write gets a new number.
@@ -18,13 +19,13 @@ pub(crate) struct Revision {
 }
 
 impl Revision {
-    /// Formats the revision as a token for callers.
+    /// Formats the revision as an opaque token, which callers of the storage receive.
     pub(crate) fn to_token(&self) -> SessionRevision {
         let digest: String = self.digest.iter().map(|byte| format!("{byte:02x}")).collect();
         SessionRevision::new(format!("{}.{}.{digest}", self.number, self.count))
     }
 
-    /// Parses a token. Returns `None` for a token of another storage.
+    /// Parses a token that [`to_token`](Self::to_token) created. Returns `None` for any other token.
     pub(crate) fn from_token(token: &SessionRevision) -> Option<Self> {
         let mut parts = token.as_str().split('.');
         let revision = Self {

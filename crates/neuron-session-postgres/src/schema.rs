@@ -11,7 +11,8 @@ use crate::error::Error;
 /// applied to databases.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// Id from which the key of the migration's advisory lock is computed. It is not a valid session id.
+/// A placeholder instead of a session id, from which the key of the migration's advisory lock is computed. No session
+/// has this id, because an empty id is not valid.
 const MIGRATION: &str = "";
 
 /// Creates the table of the applied migrations.
@@ -21,7 +22,7 @@ const HISTORY: &str = "\
         applied_at timestamptz NOT NULL DEFAULT now()\
     )";
 
-/// A schema of the database, which is the namespace of the tables.
+/// A schema of the database, which is the namespace that contains the tables.
 #[derive(Debug, Clone)]
 pub(crate) struct Schema {
     name: String,
@@ -43,7 +44,7 @@ impl Schema {
         statement.replace("{schema}", &self.quoted)
     }
 
-    /// Migrates the tables to the newest version. Several processes may do so at the same time.
+    /// Migrates the tables to the newest version. Several processes may call this method at the same time.
     pub(crate) async fn migrate(&self, connections: &Connections) -> Result<(), Error> {
         let lease = connections.lease().await?;
         // Usually the tables are up to date. This check needs no lock and no right to create tables.
@@ -64,8 +65,8 @@ impl Schema {
         lease.commit().await
     }
 
-    /// Returns the migrations that were not applied yet, with their versions. Returns an error if the tables have a
-    /// newer version.
+    /// Returns the migrations that are not applied yet, with their versions. Returns an error if the tables have a
+    /// newer version than this crate supports.
     async fn pending(&self, lease: &Lease, place: &str) -> Result<Vec<(i64, &'static str)>, Error> {
         let found = self.version(lease).await?;
         let supported = MIGRATIONS.len();
@@ -80,7 +81,7 @@ impl Schema {
         Ok((1..).zip(MIGRATIONS).skip(done).collect())
     }
 
-    /// Returns the version of the tables, or 0 if there are none.
+    /// Returns the version of the existing tables, or 0 if no tables exist.
     async fn version(&self, lease: &Lease) -> Result<i64, Error> {
         let client = lease.client()?;
         // Reads the catalogue instead of `to_regclass`, which may return a state from before the lock was taken.
@@ -108,7 +109,8 @@ impl Schema {
         Ok(client.batch_execute(&self.fill(HISTORY)).await?)
     }
 
-    /// Returns the key of the advisory lock that is held while a session is written or the tables are migrated.
+    /// Returns the key of an advisory lock. For a session `id` the lock is held while the session is written. For
+    /// [`MIGRATION`] the lock is held while the tables are migrated.
     pub(crate) fn lock_key(&self, id: &str) -> i64 {
         let hash = Sha256::new()
             .chain_update("neuron sessions\0")

@@ -1,5 +1,5 @@
-//! The SQL statements of the storage ([`Statements`]). Each statement is atomic. The storage runs several statements of
-//! one write in a transaction.
+//! The SQL statements of the storage ([`Statements`]). Each statement is atomic. A write that needs several statements
+//! runs them in one transaction.
 
 use crate::schema::Schema;
 
@@ -33,7 +33,8 @@ impl Statements {
     }
 }
 
-/// Inserts a session with its messages if its id is not used, and returns its revision.
+/// Inserts a session with its messages, and returns its revision. Inserts nothing and returns no row if the id already
+/// exists.
 const CREATE: &str = "
     WITH made AS (
         INSERT INTO {schema}.sessions (
@@ -49,22 +50,23 @@ const CREATE: &str = "
     )
     SELECT revision FROM made";
 
-/// Locks the row of a session until the transaction ends. Later statements of the transaction see at least this state.
+/// Reads the revision of a session and locks its row. No other transaction can change the row until this transaction
+/// ends.
 const LOCK: &str = "
     SELECT key, revision, message_count, digest FROM {schema}.sessions WHERE id = $1 FOR UPDATE";
 
-/// Reads the digests of all messages of a session.
+/// Reads the digests of all messages of a session, in order.
 const DIGESTS: &str = "
     SELECT digest FROM {schema}.session_messages WHERE session = $1 ORDER BY position";
 
-/// Deletes the messages of a session from a position on.
+/// Deletes the messages of a session from the position `$2` on.
 const CUT: &str = "DELETE FROM {schema}.session_messages WHERE session = $1 AND position >= $2";
 
-/// Inserts messages from a position on and sets the given fields, if the session has the expected revision. A NULL
-/// parameter keeps the stored value. Returns the new revision, or no row.
+/// Inserts messages and sets fields of a session if the session has the expected revision. A NULL parameter keeps the
+/// stored value. Returns the new revision, or no row if the session has another revision.
 ///
-/// The comparison and the write are one atomic step. A concurrent writer waits until the first has committed, and is
-/// then compared with the new revision.
+/// The comparison and the write are one atomic step. A concurrent writer waits until this write is committed. The
+/// server then compares the writer's expected revision with the new revision.
 const WRITE: &str = "
     WITH written AS (
         UPDATE {schema}.sessions SET
@@ -89,7 +91,7 @@ const WRITE: &str = "
 const REVISION: &str = "
     SELECT revision, message_count, digest FROM {schema}.sessions WHERE id = $1";
 
-/// Reads a session with its messages in one statement, so that both have the same state.
+/// Reads a session and its messages. A single statement reads both, so that they belong to the same revision.
 const LOAD: &str = "
     SELECT
         revision, message_count, digest,
@@ -104,5 +106,5 @@ const LIST: &str = "
     SELECT id, message_count, created_at, created_nanos, updated_at, updated_nanos
     FROM {schema}.sessions ORDER BY id";
 
-/// Deletes a session. Its messages are deleted by the foreign key.
+/// Deletes a session. A foreign key of the messages also deletes the session's messages.
 const DELETE: &str = "DELETE FROM {schema}.sessions WHERE id = $1 RETURNING key";

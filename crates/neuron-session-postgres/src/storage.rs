@@ -1,4 +1,4 @@
-//! The storage of sessions and the transaction of each call ([`PostgresSessionStorage`]).
+//! The storage of sessions in PostgreSQL ([`PostgresSessionStorage`]), with the transaction of each call.
 
 use std::fmt;
 use std::future::Future;
@@ -20,8 +20,8 @@ use crate::revision::Revision;
 use crate::schema::Schema;
 use crate::statements::Statements;
 
-/// Maximum number of attempts of a call whose transaction the server aborts because of concurrent transactions. With
-/// the default isolation level the server aborts none.
+/// Maximum number of attempts of a call if the server aborts its transaction because of concurrent transactions. With
+/// PostgreSQL's default isolation level, the server aborts no transaction for this reason.
 const ATTEMPTS: usize = 10;
 
 /// Stores sessions in PostgreSQL, for any number of concurrent processes. Clones share the connections.
@@ -93,7 +93,7 @@ pub struct PostgresSessionStorage {
 }
 
 impl PostgresSessionStorage {
-    /// Connects without TLS, with the default settings. The address has the form
+    /// Connects to the server at the address `url` without TLS, with the default settings. For example, the address is
     /// `postgres://user:password@host:5432/database`.
     ///
     /// # Errors
@@ -275,8 +275,8 @@ impl PostgresSessionStorage {
         lease.commit().await
     }
 
-    /// Begins a transaction that holds the advisory lock of a session. A second such transaction of the same session
-    /// waits until the first has ended.
+    /// Begins a transaction that holds the advisory lock of a session. Another transaction that wants this lock waits
+    /// until the first transaction has ended.
     ///
     /// If a call is dropped during its commit, this lock makes the next call wait until the commit has ended. An append
     /// needs no lock, because any earlier write changes the revision, which the append compares.
@@ -286,8 +286,8 @@ impl PostgresSessionStorage {
         Ok(lease)
     }
 
-    /// Reads the key and the revision of a session, and locks its row against appends until the transaction ends.
-    /// Returns `None` if there is no such session.
+    /// Reads the key and the revision of a session, and locks its row until the transaction ends. The lock makes
+    /// concurrent appends wait. Returns `None` if the session does not exist.
     async fn lock(&self, lease: &Lease, id: &str) -> Result<Option<(i64, Revision)>, Error> {
         let params: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::TEXT)];
         match lease.client()?.query_typed_opt(&self.statements.lock, &params).await? {
@@ -296,7 +296,7 @@ impl PostgresSessionStorage {
         }
     }
 
-    /// Inserts a session. Returns `None` if there is already a session with its id.
+    /// Inserts a session and returns its revision. Returns `None` if the id already exists.
     async fn insert(&self, lease: &Lease, draft: &Draft<'_>) -> Result<Option<Revision>, Error> {
         let [created_at, updated_at] =
             [draft.session.created_at, draft.session.updated_at].map(Time::new);
@@ -327,8 +327,8 @@ impl PostgresSessionStorage {
         Ok(Some(Revision { number: row.try_get(0)?, count, digest: *draft.history.digest() }))
     }
 
-    /// Replaces the locked session, which has this key and revision. Returns `None` if its revision is not `stored` any
-    /// more.
+    /// Replaces the stored session with the key `key` by `draft`. The session's row must be locked and have the
+    /// revision `stored`. Returns `None` if it has another revision.
     async fn replace(
         &self,
         lease: &Lease,
@@ -350,8 +350,8 @@ impl PostgresSessionStorage {
         self.write(lease, &write).await
     }
 
-    /// Deletes the stored messages from the first message that differs from the draft, which is the session to write.
-    /// Returns the number of messages that are kept.
+    /// Compares the stored messages with `draft`, which is the session to write. Deletes the stored messages from the
+    /// first difference on. Returns the number of remaining messages.
     async fn keep(
         &self,
         lease: &Lease,
@@ -414,7 +414,7 @@ impl PostgresSessionStorage {
         Ok(Some(Revision { number: row.try_get(0)?, count, digest: *write.history.digest() }))
     }
 
-    /// Runs one statement that reads, without an explicit transaction.
+    /// Runs a read-only statement without an explicit transaction.
     async fn read(
         &self,
         statement: &str,
@@ -430,8 +430,9 @@ impl PostgresSessionStorage {
         .await
     }
 
-    /// Returns the error of a write that found no session with the expected revision. It is a conflict, or an error
-    /// that says that the session does not exist.
+    /// Returns the error for a write that found no session with the expected revision. This is
+    /// [`StorageError::Conflict`] if the session exists, and [`StorageError::NotFound`] if it does not. If the session
+    /// cannot be read, the read error is returned.
     async fn no_match(&self, id: &str) -> StorageError {
         match self.revision(id).await {
             Ok(_) => StorageError::Conflict { id: id.to_owned() },
@@ -467,7 +468,8 @@ impl PostgresSessionStorage {
         Ok((session, revision.to_token()))
     }
 
-    /// Returns the summary of a session. If its row has invalid values, the summary contains the damage.
+    /// Returns the summary of a session. If the row has invalid values, the summary contains the error in its field
+    /// `damage`.
     fn summary_or_damage(&self, row: &Row) -> Result<SessionSummary, StorageError> {
         let id: String = row.try_get("id").map_err(Error::from)?;
         let summary = self.summary(id.clone(), row).map_err(StorageError::from);
@@ -499,7 +501,7 @@ impl PostgresSessionStorage {
         })
     }
 
-    /// Returns the error that a session is damaged, for the given reason.
+    /// Returns a [`StorageError::Corrupt`] for a damaged session. `reason` describes the damage.
     fn corrupt(&self, id: &str, reason: &str) -> StorageError {
         let (schema, place) = (self.schema.name(), self.connections.place());
         let location = format!("session {id:?} in schema {schema} of {place}");
@@ -519,7 +521,7 @@ impl fmt::Debug for PostgresSessionStorage {
     }
 }
 
-/// A session with its serialised state and messages.
+/// A session to write, with its state and messages serialised.
 struct Draft<'a> {
     session: &'a Session,
     state: String,
@@ -533,11 +535,11 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The parameters of a write to an existing session.
+/// The parameters of [`PostgresSessionStorage::write`], which changes an existing session.
 struct Write<'a> {
     /// Id of the session.
     id: &'a str,
-    /// Revision that the session must have.
+    /// Expected revision. The write has no effect if the session has another revision.
     expected: &'a Revision,
     /// New state as JSON. `None` keeps the stored state.
     state: Option<&'a str>,
@@ -546,13 +548,13 @@ struct Write<'a> {
     updated_at: DateTime<Utc>,
     /// Position of the first new message in the session.
     first: i64,
-    /// The messages to write.
+    /// The messages of the write. The first `known` messages are already stored and are not written again.
     history: &'a History,
-    /// Number of messages of `history` that are already stored.
+    /// Number of messages at the beginning of `history` that are already stored.
     known: usize,
 }
 
-/// A time as it is stored, in two columns.
+/// A time in the form of two database columns, for microseconds and nanoseconds.
 #[derive(Clone, Copy)]
 struct Time {
     /// The time, truncated to microseconds, which is PostgreSQL's precision.
@@ -569,7 +571,7 @@ impl Time {
         Self { micros, nanos: i16::try_from(nanos).unwrap_or_default() }
     }
 
-    /// Reads a time from its two columns.
+    /// Reads a time from the two columns with the names `micros` and `nanos`.
     fn get(row: &Row, micros: &str, nanos: &str) -> Result<DateTime<Utc>, Error> {
         let micros: DateTime<Utc> = row.try_get(micros)?;
         let nanos = TimeDelta::nanoseconds(row.try_get::<_, i16>(nanos)?.into());
@@ -577,8 +579,8 @@ impl Time {
     }
 }
 
-/// Runs a call, and retries it while the server aborts its transaction because of concurrent transactions, at most
-/// [`ATTEMPTS`] times.
+/// Calls `work`, and calls it again if the server aborts its transaction because of concurrent transactions. Makes at
+/// most [`ATTEMPTS`] attempts.
 async fn repeat<T, F: Future<Output = Result<T, Error>>>(
     mut work: impl FnMut() -> F,
 ) -> Result<T, StorageError> {

@@ -30,10 +30,10 @@ use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
 pub struct OutputSchema {
     /// Name of the schema, which contains only characters that all providers accept.
     name: String,
-    /// The JSON Schema of the output. If the output type is not an object, the schema of the object `{"value": …}` that
-    /// contains the output.
+    /// The JSON Schema of the output. If the output type is not an object, this is the schema of an object
+    /// `{"value": …}` that wraps the output.
     schema: Value,
-    /// Validates an output. If the output type is not an object, also returns the value inside the wrapping object.
+    /// Validates a model's output and returns it. If the output type is not an object, removes the wrapping object.
     check: fn(Value) -> Result<Value, JsonMismatch>,
 }
 
@@ -91,8 +91,9 @@ impl OutputSchema {
 
     /// Returns the response format for the output.
     ///
-    /// If providers can enforce the schema, the format is strict. In its schema, objects allow no additional fields and
-    /// require all their fields. Otherwise the format contains the original schema.
+    /// If providers can enforce the schema, the format is strict. Objects in a strict schema allow no additional fields
+    /// and require all their fields. If the schema cannot be enforced, the format is not strict and contains the
+    /// original schema.
     #[must_use]
     pub fn response_format(&self) -> ResponseFormat {
         let form = enforceable(&self.schema);
@@ -124,30 +125,32 @@ impl OutputSchema {
     }
 }
 
-/// Validates an output whose type is an object, and returns the output unchanged.
+/// Validates that `value` can be deserialised to the output type `T`, and returns it unchanged. Used for types that are
+/// objects and therefore not wrapped.
 fn check<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     read_json::<T>(value.clone())?;
     Ok(value)
 }
 
-/// The object that wraps an output whose type is not an object.
+/// The object `{"value": …}`, which wraps an output whose type `T` is not an object.
 #[derive(Deserialize)]
 struct Wrapped<T> {
     #[serde(rename = "value")]
     _value: T,
 }
 
-/// Validates an output of the form `{"value": …}` and returns the inner value.
+/// Validates a wrapped output `{"value": …}` whose inner value has the output type `T`. Returns the inner value.
 fn unwrap<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     read_json::<Wrapped<T>>(value.clone())?;
     Ok(value.get("value").cloned().unwrap_or_default())
 }
 
-/// Keywords that [`enforceable`] removes, because they do not restrict the value.
+/// JSON Schema keywords that [`enforceable`] removes, because they do not restrict the value.
 const REMOVED: [&str; 7] =
     ["$schema", "$comment", "title", "examples", "deprecated", "readOnly", "writeOnly"];
 
-/// Keywords that providers do not enforce. [`enforceable`] appends them to the description instead.
+/// JSON Schema keywords that providers do not enforce. [`enforceable`] removes them from the schema and states them in
+/// the description.
 const DESCRIBED: [&str; 13] = [
     "default",
     "format",

@@ -24,11 +24,13 @@ use crate::{ToolCall, ToolDefinition, WasmCompatSend, WasmCompatSync};
 /// assert_eq!(ReadOnly.check("read_file", &serde_json::json!({})), PermissionDecision::Allow);
 /// ```
 pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
-    /// Decides on a call from the tool's name and the arguments.
+    /// Decides whether a call is allowed, given the tool's name and the arguments.
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision;
 
-    /// Decides on a call from the whole call and the tool's definition. The definition is `None` for an unknown tool.
-    /// Callers use this method. The default calls [`check`](Self::check).
+    /// Decides whether a call is allowed, given the whole call and the tool's definition. The definition is `None` for
+    /// an unknown tool.
+    ///
+    /// Callers such as the agent loop call this method. The default calls [`check`](Self::check).
     fn check_call(
         &self,
         call: &ToolCall,

@@ -26,7 +26,8 @@ pub struct TurnSetup<'a> {
 }
 
 impl<'a> TurnSetup<'a> {
-    /// Copies the options and the system prompt of a call. All its tools are offered.
+    /// Copies the options and the system prompt from a model call. Initially the model is offered all tools of the
+    /// call.
     fn new(call: &ModelCall<'a>) -> Self {
         let tools = call.request.tools;
         let offered = vec![true; tools.len()];

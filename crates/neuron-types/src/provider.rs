@@ -9,7 +9,7 @@ use crate::{
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
-/// A provider of completions, for example a vendor's API, a local server or a script in a test.
+/// A provider of completions, for example a vendor's API, a local server or scripted responses in a test.
 ///
 /// Implement [`complete_ref`](Self::complete_ref) and [`complete_stream_ref`](Self::complete_stream_ref), which borrow
 /// the request. The agent loop calls only these two methods, with the whole conversation in the request. A provider

@@ -50,7 +50,7 @@ pub fn read_json<T: DeserializeOwned>(value: Value) -> Result<T, JsonMismatch> {
     read_json_ref(&value)
 }
 
-/// Deserialises JSON that a model wrote from a borrowed value. See [`read_json`].
+/// Deserialises a borrowed JSON value that a model wrote. See [`read_json`].
 ///
 /// # Errors
 ///
@@ -102,7 +102,8 @@ fn location(path: &str) -> String {
     }
 }
 
-/// Omits the middle of a long error text. The start contains the invalid value, and the end the expected type.
+/// Omits the middle of a long error text. The start is kept because it contains the invalid value, and the end because
+/// it contains the expected type.
 fn shorten(text: String) -> String {
     let total = text.chars().count();
     if total <= 2 * MAX_CHARACTERS {

@@ -259,7 +259,8 @@ pub enum ContextEdit {
     },
 }
 
-/// Serialises the variant `Blocks(Vec<…>)` as `{"type":"blocks","blocks":[…]}`. See [`text_field`] for the reason.
+/// Serialises the variant `Blocks(Vec<…>)` as `{"type":"blocks","blocks":[…]}`. Serde's internal tag requires that the
+/// content of a newtype variant is a map, and a `Vec` is not.
 mod blocks_field {
     use std::borrow::Cow;
 

@@ -82,7 +82,7 @@ pub struct KnownEffect {
     pub output: Option<ToolOutput>,
 }
 
-/// Returns `true` for a value that serde need not write.
+/// Returns `true` if the value is the default of its type. Serde then omits the field.
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

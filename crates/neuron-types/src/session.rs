@@ -105,8 +105,8 @@ impl Session {
         self.messages.iter().filter(|message| begins_turn(message)).count()
     }
 
-    /// Keeps the first `turns` turns and removes all later messages. Returns the removed messages, which are none if
-    /// the session has no more turns.
+    /// Keeps the first `turns` turns and removes all later messages. Returns the removed messages. Removes nothing if
+    /// the session has at most `turns` turns.
     ///
     /// The token usage in the state does not change, because the tokens have been used. A valid conversation stays
     /// valid, because a tool call and its result belong to the same turn.

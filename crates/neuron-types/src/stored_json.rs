@@ -41,8 +41,8 @@ pub fn to_string(value: &impl Serialize) -> Result<String, Error> {
 ///
 /// # Errors
 ///
-/// Returns an error if the bytes are not valid JSON of a `T`, contain more after the value, or are nested more than
-/// [`DEEPEST`] levels deep.
+/// Returns an error if the bytes are not valid JSON of a `T` or contain more bytes after the value. Returns an error if
+/// the JSON is nested more than [`DEEPEST`] levels deep.
 ///
 /// # Example
 ///

@@ -154,7 +154,8 @@ impl<R: Into<StreamReceiver>> From<R> for StreamHandle {
     }
 }
 
-/// Creates a stream from a complete response, with its deltas, its usage, its message and the response itself.
+/// Creates a stream of events from a complete response. The stream has the deltas, and then [`StreamEvent::Usage`],
+/// [`StreamEvent::MessageComplete`] and [`StreamEvent::ResponseComplete`].
 impl From<CompletionResponse> for StreamReceiver {
     fn from(response: CompletionResponse) -> Self {
         let mut events: Vec<_> = message_events(&response.message).collect();

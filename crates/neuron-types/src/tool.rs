@@ -137,8 +137,8 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         false
     }
 
-    /// Converts the tool's error for the loop. The default returns a [`ToolError`] unchanged. Any other error becomes
-    /// the source of [`ToolError::ExecutionFailed`].
+    /// Converts an error of the tool to a [`ToolError`], which the agent loop handles. The default returns a
+    /// [`ToolError`] unchanged. Any other error becomes the source of [`ToolError::ExecutionFailed`].
     fn map_error(&self, error: Self::Error) -> ToolError {
         ToolFailure::tool_error(error)
     }
@@ -229,8 +229,8 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
 
     /// Returns a key for the effect of a call. See [`Tool::effect_key`]. The default is `None`.
     ///
-    /// [`call_dyn`](Self::call_dyn) must itself use this key as the idempotency key. The context that it receives
-    /// contains an idempotency key without relation to the effect key.
+    /// An implementation of [`call_dyn`](Self::call_dyn) must itself use this key as the idempotency key. The
+    /// idempotency key in the [`ToolContext`] that `call_dyn` receives is a different key.
     fn effect_key(&self, input: &Value) -> Option<String> {
         let _ = input;
         None

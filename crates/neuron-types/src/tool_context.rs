@@ -69,8 +69,8 @@ impl ToolContext {
     }
 }
 
-/// Returns a context with the current directory, no session, no environment variables, a new cancellation token and an
-/// empty meter.
+/// Returns a context with the current directory and a new cancellation token. The usage meter is at zero, and all other
+/// fields are empty.
 impl Default for ToolContext {
     fn default() -> Self {
         Self {

@@ -34,9 +34,9 @@ pub struct ToolFailure {
     text: String,
     /// The `Debug` text of the original error.
     debug: String,
-    /// The texts of the sources of the original error.
+    /// The copied texts of all sources of the original error. `None` if the original error has no source.
     source: Option<Box<Rendered>>,
-    /// The original error. The mutex makes this type `Sync`, although the error may not be.
+    /// The original error. The mutex makes this type `Sync`, even if the original error is not `Sync`.
     original: Mutex<SendError>,
 }
 
@@ -75,7 +75,7 @@ impl ToolFailure {
         original.downcast::<E>().ok().map(|error| *error)
     }
 
-    /// Calls `look` with the original error and returns its result.
+    /// Calls the closure `look` with the original error and returns the closure's result.
     pub fn with_original<R>(&self, look: impl FnOnce(&(dyn Error + 'static)) -> R) -> R {
         look(&**self.original.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -99,7 +99,7 @@ impl Error for ToolFailure {
     }
 }
 
-/// The copied text of an error source, and the copies of its own sources.
+/// The copied texts of an error and of its sources. The copy is `Sync`, although the error itself need not be.
 #[derive(Debug)]
 struct Rendered {
     text: String,
@@ -125,7 +125,7 @@ impl Error for Rendered {
     }
 }
 
-/// Converts `value` to a `T`. Returns `value` as the error if it has another type.
+/// Converts `value` to the type `T`. If `value` has another type, returns `value` itself as the error.
 fn take_as<V: 'static, T: 'static>(value: V) -> Result<T, V> {
     let boxed: Box<dyn Any> = Box::new(value);
     match boxed.downcast::<T>() {

@@ -13,7 +13,7 @@ use crate::output_schema::enforceable;
 /// they send the schema.
 const KEYWORD: &str = "x-neuron-options";
 
-/// The option that holds the schema for the vendor's strict mode.
+/// Name of the option that stores the schema for the vendor's strict mode.
 const STRICT: &str = "strict";
 
 impl ToolDefinition {
@@ -109,8 +109,9 @@ impl ToolDefinition {
         self
     }
 
-    /// Returns the vendor-specific fields for a provider, except the fields whose names are in `written`. These are the
-    /// fields that the provider writes itself.
+    /// Returns the vendor-specific fields that [`with_vendor_field`](Self::with_vendor_field) added for `provider`.
+    ///
+    /// `written` contains the names of the fields that the provider writes itself. Fields with these names are omitted.
     pub fn vendor_fields<'a>(
         &'a self,
         provider: &str,

@@ -77,8 +77,8 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     }
 }
 
-/// Returns the index of the user message after the last assistant message. This message contains the results of the
-/// last tool calls, and other messages may follow it. Returns `None` if there is no such message.
+/// Returns the index of the message directly after the last assistant message. This message contains the results of the
+/// last tool calls. Returns `None` if there is no such message or if it is not a user message.
 #[must_use]
 pub fn place_of_results(messages: &[Message]) -> Option<usize> {
     let answer = messages.iter().rposition(|message| message.role == Role::Assistant)?;
@@ -97,8 +97,8 @@ pub fn trailing_answer(messages: &[Message]) -> String {
 
 /// Returns `true` if the model can be called with this history.
 ///
-/// This is the case if the history ends with a user message. `is_paused` states that the last response is incomplete.
-/// Then the history may also end with an assistant message, which the model continues. System messages at the end are
+/// This is the case if the history ends with a user message. If `is_paused` is set, the last response is incomplete.
+/// The history may then also end with an assistant message, which the model continues. System messages at the end are
 /// ignored.
 #[must_use]
 pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
@@ -231,8 +231,8 @@ const MISSING_RESULT: &str =
 /// The text of the user message that [`repair`] inserts before a first assistant message.
 const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
 
-/// Returns one result for each call of a message. The results are removed from `following`, up to the next assistant
-/// message. A call without a result gets an error result.
+/// Collects one result for each tool call in `message`. A result is taken out of `following`, where the search ends at
+/// the next assistant message. A call without a result gets an error result.
 fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock> {
     let ids: Vec<&str> = message.tool_uses().map(|call| call.id).collect();
     let mut missing: HashSet<&str> = ids.iter().copied().collect();

@@ -89,7 +89,7 @@ pub struct UsageIteration {
     pub cache_creation_tokens: Option<usize>,
 }
 
-/// Limits on the usage of a run. A field with `None` is no limit.
+/// Limits on the usage of a run. A limit that is `None` does not apply.
 ///
 /// # Example
 ///

@@ -32,7 +32,7 @@ mod imp {
     /// A boxed error, which is `Send` on native targets but not on wasm. It is never `Sync`.
     pub(crate) type SendError = Box<dyn std::error::Error + Send>;
 
-    /// A shared value of any type.
+    /// A shared value of any type, which is `Send + Sync` on native targets but not on wasm.
     pub(crate) type SharedAny = std::sync::Arc<dyn std::any::Any + Send + Sync>;
 }
 
@@ -60,7 +60,7 @@ mod imp {
     /// A boxed error, which is `Send` on native targets but not on wasm. It is never `Sync`.
     pub(crate) type SendError = Box<dyn std::error::Error>;
 
-    /// A shared value of any type.
+    /// A shared value of any type, which is `Send + Sync` on native targets but not on wasm.
     pub(crate) type SharedAny = std::sync::Arc<dyn std::any::Any>;
 }
 

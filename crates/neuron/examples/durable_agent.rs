@@ -271,7 +271,8 @@ impl ObservabilityHook for Steps {
     }
 }
 
-/// A model that follows a script. Its response depends only on the conversation.
+/// A model that follows a script. The next response depends only on the conversation so far, so a restarted program
+/// continues the script.
 struct Script;
 
 impl Script {
@@ -311,7 +312,8 @@ impl Script {
     }
 }
 
-/// Returns the text of a tool call's result, and `true` if it is an error. `None` if the call has no result yet.
+/// Returns the text of the result of the tool call with the id `call`, and `true` if the result is an error. Returns
+/// `None` if the call has no result yet.
 fn result(messages: &[Message], call: &str) -> Option<(String, bool)> {
     messages.iter().flat_map(|message| &message.content).find_map(|block| match block {
         ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == call => {

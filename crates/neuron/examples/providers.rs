@@ -47,7 +47,8 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs the agent with the provider `name`. Only the provider depends on the name.
+/// Runs an agent with the provider `name`, and prints its response. Everything except the provider is the same for
+/// every name.
 async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
     let (provider, server) = provider(name).await?;
     let who = if server.is_some() { "a server in this process" } else { "the vendor" };
@@ -65,8 +66,8 @@ async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Creates the provider `name`. Also returns the server that emulates its vendor, or `None` if the vendor itself is
-/// called.
+/// Creates the provider `name`. Also returns the server in this process that emulates the vendor's API, or `None` if
+/// the vendor's own API is called.
 async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), Box<dyn Error>> {
     let is_set = |variable: &str| std::env::var(variable).is_ok_and(|text| !text.trim().is_empty());
     Ok(match name {

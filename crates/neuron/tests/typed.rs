@@ -94,8 +94,8 @@ async fn anthropic_accepts_every_output_mode() {
     }
 }
 
-/// Checks both APIs of OpenAI. With `strict`, the server rejects a schema that allows additional properties or has an
-/// optional property.
+/// Checks OpenAI's Chat Completions API and its Responses API. If the format is `strict`, the server rejects a schema
+/// that allows additional properties or has an optional property.
 #[tokio::test]
 async fn openai_apis_accept_every_output_mode_and_enforce_the_format() {
     for mode in MODES {

@@ -1,4 +1,4 @@
-//! Tests with the conformance suite, and with processes that are killed while they write.
+//! Runs the conformance suite of session storages, including tests that kill a process while it writes.
 
 use neuron_conformance::child_process;
 use neuron_conformance::session::{self, Load, kill};
@@ -28,7 +28,8 @@ async fn load() {
     println!("{tally:?}");
 }
 
-/// Defines a test for each kind of write, which kills the writing process.
+/// Defines a test for each kind of write. Each test kills a child process during the write, and checks the stored
+/// session.
 macro_rules! kills {
     ($($test:ident: $check:ident;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
@@ -54,9 +55,10 @@ kills! {
     killed_appends: check_appends;
 }
 
-/// Opens the storage in the test or in its child process. `child` is the `application_name` of the child's connections.
+/// Opens the storage, either in the test process or in the child process that the test kills. `child` is the
+/// `application_name` of the child's connections.
 ///
-/// A statement that the killed process had sent may still run on the server. The test waits for its end, so that
+/// A statement that the killed child has sent may still run on the server. The test process waits for its end, so that
 /// repeated reads return the same state.
 async fn open(url: &str, child: &str) -> PostgresSessionStorage {
     if child_process::task().is_some() {

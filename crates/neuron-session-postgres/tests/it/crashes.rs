@@ -1,4 +1,4 @@
-//! Tests of a server that is killed during writes. Afterwards the storage has the old or the new session.
+//! Tests of a server that is killed during writes. After a restart the storage has the old or the new session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use neuron_types::{Message, SessionStorage, VersionedSessionStorage};
 
 use crate::support::{in_schema, session};
 
-/// Default number of times that the server is killed. `KILL_SERVER_ROUNDS` sets another number.
+/// Default number of times that the server is killed. The environment variable `KILL_SERVER_ROUNDS` overrides it.
 const ROUNDS: u64 = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -57,7 +57,8 @@ async fn killed_server_keeps_complete_sessions() {
     }
 }
 
-/// Saves one version after another until the server is killed.
+/// Saves new versions of a session until the server is killed. `saved` is the number of the last version whose save
+/// succeeded. Each message contains the text `large`.
 async fn save(storage: PostgresSessionStorage, large: String, saved: Arc<AtomicUsize>) {
     for version in 1.. {
         let mut next = session("saved", 0);
@@ -70,7 +71,7 @@ async fn save(storage: PostgresSessionStorage, large: String, saved: Arc<AtomicU
     }
 }
 
-/// Appends one message after another until the server is killed.
+/// Appends messages to a session, one at a time, until the server is killed. `appended` counts the successful appends.
 async fn append(storage: PostgresSessionStorage, appended: Arc<AtomicUsize>) {
     let Ok(mut revision) = storage.revision("appended").await else { return };
     while let Ok(next) = storage.append("appended", &[Message::user("x")], None, &revision).await {

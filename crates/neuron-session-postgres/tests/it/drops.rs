@@ -12,7 +12,8 @@ use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSess
 use crate::connections::wait_until;
 use crate::support::{in_schema, look, session};
 
-/// Number of polls after which every call is complete, even on a busy machine.
+/// Number of polls after which every call is complete, even on a busy machine. The test drops calls after each smaller
+/// number of polls.
 const POLLS: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -78,7 +79,7 @@ async fn dropped_call_leaves_a_complete_session_and_no_transaction() {
     wait_until(&client, connections).await;
 }
 
-/// Loads the session after all pending writes have ended.
+/// Loads the session `s` after all pending writes of the session have ended.
 async fn settled(storage: &PostgresSessionStorage) -> Session {
     loop {
         // Writes the loaded session, after every transaction that still locks it.
@@ -91,7 +92,7 @@ async fn settled(storage: &PostgresSessionStorage) -> Session {
     }
 }
 
-/// Polls a future at most `polls` times, and drops it.
+/// Polls a future at most `polls` times and then drops it, even if it is not complete.
 async fn drop_after<T>(polls: usize, future: impl Future<Output = T>) {
     let mut future = Box::pin(future);
     let mut left = polls;

@@ -1,4 +1,4 @@
-//! Tests of creating the tables, and of migrating them from every version.
+//! Tests of creating the database tables, and of migrating tables of every version.
 
 use neuron_testkit::postgres::PostgresServer;
 use neuron_types::{Message, SessionStorage, StorageError, VersionedSessionStorage};
@@ -8,7 +8,8 @@ use crate::support::{in_schema, look, session};
 /// The newest version of the tables.
 const NEWEST: i64 = 1;
 
-/// Databases of each version, written by `pg_dump --schema=fixture`. Each contains the same two sessions.
+/// A SQL dump of the tables of each version, written by `pg_dump --schema=fixture`. All dumps contain the same two
+/// sessions.
 const FIXTURES: [&str; NEWEST as usize] = [include_str!("schema/1.sql")];
 
 #[tokio::test]
@@ -57,7 +58,7 @@ async fn migration_from_every_version_keeps_the_sessions() {
     }
 }
 
-/// Returns the columns, indexes and constraints of all tables.
+/// Returns the columns, indexes and constraints of all tables in a schema, as text to compare.
 async fn shape(schema: &str) -> Vec<String> {
     let server = PostgresServer::shared().unwrap();
     let statement = "

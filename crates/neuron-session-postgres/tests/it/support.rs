@@ -1,4 +1,4 @@
-//! Helpers for the tests, with a shared server and a schema for each test.
+//! Helpers for the tests. All tests share a server, and each test uses its own schema.
 
 use neuron_session_postgres::{PostgresSessionStorage, PostgresSessionStorageBuilder};
 use neuron_testkit::postgres::PostgresServer;
@@ -16,7 +16,7 @@ pub(crate) fn in_schema(schema: &str) -> PostgresSessionStorageBuilder {
     PostgresSessionStorage::builder().schema(schema)
 }
 
-/// Opens a connection to the server as the superuser, without the storage.
+/// Opens a database connection to the server as the superuser. The connection does not belong to a storage.
 pub(crate) async fn look(server: &PostgresServer) -> Client {
     look_at(&server.url("postgres")).await
 }
@@ -28,7 +28,7 @@ pub(crate) async fn look_at(url: &str) -> Client {
     client
 }
 
-/// Creates a session with this number of messages.
+/// Creates a session with the id `id` and the number of messages `messages`.
 pub(crate) fn session(id: &str, messages: usize) -> Session {
     let mut session = Session::new(id, "/srv/project".into());
     session.messages =

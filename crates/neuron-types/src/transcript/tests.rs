@@ -192,8 +192,8 @@ fn empty_message_is_kept() {
     assert_eq!(check_repaired(history), vec![Message::user("u"), assistant(vec![])]);
 }
 
-/// Generates valid histories of questions, responses, and calls with all their results. System messages are between
-/// them.
+/// Generates valid histories of user messages, model responses, and tool calls with all their results. System messages
+/// may follow each of these.
 fn valid_history() -> impl Strategy<Value = Vec<Message>> {
     let round = (0_usize..4, 0_usize..4, any::<bool>(), any::<bool>());
     prop::collection::vec(round, 0..8).prop_map(|rounds| {

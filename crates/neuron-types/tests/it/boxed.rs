@@ -6,7 +6,8 @@ use neuron_types::{
     RequestRef, TokenUsage,
 };
 
-/// A strategy that keeps the given number of messages, and reports usage.
+/// A context strategy whose compaction keeps only as many messages as the field states. The compaction reports token
+/// usage.
 struct Keep(usize);
 
 fn one_token() -> TokenUsage {

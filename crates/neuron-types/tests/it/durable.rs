@@ -67,7 +67,8 @@ impl DeltaSink for Log {
 #[derive(Default)]
 struct Plain {
     log: Log,
-    /// The value that `wait_for_signal` parses as the value of any signal except `late` and `broken`.
+    /// The JSON value of every signal. The signals `late` and `broken` have no value, because they simulate a timeout
+    /// and an error.
     signal: Value,
     replaying: bool,
 }
@@ -78,7 +79,8 @@ impl Plain {
     }
 }
 
-/// Implements the required methods of `DurableContext` for `Plain` and `Full`, with the log and the signal of `$plain`.
+/// Implements the required methods of `DurableContext`. `$plain` is the [`Plain`] that logs the calls and contains the
+/// value of signals.
 macro_rules! required_methods {
     ($self:ident => $plain:expr) => {
         async fn execute_llm_call(
@@ -153,7 +155,7 @@ fn effect() -> KnownEffect {
     KnownEffect { tool: "pay".into(), key: "17".into(), output: None }
 }
 
-/// A durable context that implements all methods.
+/// A durable context that also implements methods with a default, and logs their calls in its [`Plain`].
 #[derive(Default)]
 struct Full(Plain);
 
@@ -278,7 +280,7 @@ async fn default_batch_runs_in_call_order_and_continues_after_an_error() {
     }
 }
 
-/// A scope that logs each poll of a call.
+/// A scope that logs each poll of a tool call. The fields are the id of the call and the log.
 struct LoggingScope(String, Log);
 
 impl OperationScope for LoggingScope {

@@ -10,8 +10,8 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// A durable context that responds with the text of the request, followed by the attempt timeout in seconds. If the
-/// field has a function, every model call returns the function's error instead.
+/// A durable context whose response is the text of the first message, followed by the attempt timeout in seconds. If
+/// the field is set, every model call returns the error of this function instead.
 struct Engine(Option<fn() -> DurableError>);
 
 impl DurableContext for Engine {

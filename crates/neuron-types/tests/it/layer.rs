@@ -35,7 +35,7 @@ impl DeltaSink for Log {
     }
 }
 
-/// An endpoint that fails the given number of calls, and then responds.
+/// A model endpoint that logs its calls. The second field is the number of calls that fail before a call succeeds.
 struct Endpoint(Log, Mutex<usize>);
 
 impl ModelEndpoint for Endpoint {
@@ -86,7 +86,7 @@ impl ModelLayer for Named {
     }
 }
 
-/// A layer that buffers the deltas, and retries a failed call once.
+/// A layer that holds back the deltas of a response until the response is complete. It retries a failed call once.
 struct BufferAndRetry;
 
 impl ModelLayer for BufferAndRetry {
@@ -114,7 +114,7 @@ impl ModelLayer for BufferAndRetry {
     }
 }
 
-/// A layer that rejects the input of each call.
+/// A layer that removes the new input from the conversation and rejects each call, without calling the model.
 struct RejectInput;
 
 impl ModelLayer for RejectInput {

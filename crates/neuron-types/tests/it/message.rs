@@ -1,4 +1,5 @@
-//! Tests of the `Display` text of messages, and of the standard block inside a `ContentBlock::Raw` (`portable`).
+//! Tests of the `Display` text of messages, and of the block `portable` inside a `ContentBlock::Raw`, which providers
+//! other than its creator send.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,

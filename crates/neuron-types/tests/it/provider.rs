@@ -73,8 +73,8 @@ impl Provider for Direct {
     }
 }
 
-/// Checks that every method of `wrapper` calls the method of `direct` with the same name once. A borrowed request must
-/// not be copied, which is checked by its address.
+/// Checks that each method of `wrapper` calls the method of `direct` with the same name exactly once. The address of
+/// the messages shows that a borrowed request is not copied.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let here = request.messages.as_ptr().addr();
@@ -159,7 +159,7 @@ fn calls_through_a_pointer_are_send() {
     is_send(boxed.complete_ref(request.view()));
 }
 
-/// A provider that implements only the methods with an owned request.
+/// A provider that implements only `complete` and `complete_stream`, which take an owned request.
 struct Owning;
 
 impl Provider for Owning {
@@ -179,7 +179,7 @@ impl Provider for Owning {
     }
 }
 
-/// A provider that implements only the methods with a borrowed request.
+/// A provider that implements only `complete_ref` and `complete_stream_ref`, which take a borrowed request.
 struct Borrowing;
 
 impl Provider for Borrowing {

@@ -12,7 +12,7 @@ use neuron_types::{
     OperationKind, OperationScope, Outcome, RequestRef, Scopes,
 };
 
-/// The number of times that a scope calls `poll`.
+/// The behaviour of a test scope in `around`. The scope calls `poll` this number of times, or panics.
 #[derive(Clone, Copy)]
 pub(super) enum PollMode {
     Once,
@@ -79,7 +79,8 @@ impl Drop for Scope {
     }
 }
 
-/// Creates scopes with the names `a`, `b`, … and these modes, which write their calls to `log`.
+/// Opens a scope for each element of `modes`. The scopes have the names `a`, `b` and `c`, and write their calls to
+/// `log`.
 pub(super) fn open<const N: usize>(modes: [PollMode; N], log: &Log) -> Scopes {
     let names = ["a", "b", "c"];
     let hooks: Vec<_> =
@@ -88,7 +89,7 @@ pub(super) fn open<const N: usize>(modes: [PollMode; N], log: &Log) -> Scopes {
     Scopes::open(&hooks, &Operation::new(HookScope::default(), kind))
 }
 
-/// A future that is ready at its second poll. Each poll writes `work` to `log`.
+/// Returns 7 at the second poll of its future. Each poll writes `work` to `log`.
 pub(super) async fn two_polls(log: Log) -> u8 {
     let mut polls = 0;
     poll_fn(|cx| {

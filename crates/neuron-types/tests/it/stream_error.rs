@@ -34,7 +34,7 @@ fn provider_errors() -> Vec<ProviderError> {
     ]
 }
 
-/// Returns the texts of an error and of its sources.
+/// Returns the texts of an error and of all its sources, from the error itself to the innermost source.
 fn chain(error: &(dyn Error + 'static)) -> Vec<String> {
     let sources = std::iter::successors(Some(error), |&error| error.source());
     sources.map(ToString::to_string).collect()

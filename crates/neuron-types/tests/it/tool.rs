@@ -33,11 +33,11 @@ struct NoWeather {
     city: String,
     #[source]
     cause: std::io::Error,
-    /// Makes the error `!Sync`.
+    /// Makes the error type `!Sync`, because tools may have such errors.
     cell: std::cell::Cell<u8>,
 }
 
-/// A tool with all default methods.
+/// A tool that implements only the required methods of `Tool`.
 struct Plain;
 
 impl Tool for Plain {

@@ -1,4 +1,5 @@
-//! Tests the chapter of neuron's book on core concepts. Implements the five traits with the printed signatures.
+//! Tests the chapter of neuron's book on core concepts. Implements `Provider`, `Tool`, `ContextStrategy`,
+//! `ObservabilityHook` and `DurableContext` with the printed signatures.
 
 use std::future::Future;
 use std::time::Duration;
@@ -140,7 +141,8 @@ impl DurableContext for Engine {
     }
 }
 
-/// Checks that the bounds that the chapter prints are sufficient for a generic caller.
+/// Calls the five core traits in a generic function with the trait bounds that neuron's book prints. Compiling it shows
+/// that the bounds are sufficient.
 async fn with_all<P, T, C, O, D>(provider: P, tool: T, context: C, hook: O, durable: D) -> usize
 where
     P: Provider + Send + Sync,

@@ -195,7 +195,8 @@ fn every_printed_variant_can_be_built() {
     assert_eq!(usage.total_tokens(), 0);
 }
 
-/// Checks that the traits that the design document names mean `Send` and `Sync` on native targets.
+/// Checks that `WasmCompatSend` and `WasmCompatSync`, which the design document names, mean `Send` and `Sync` on native
+/// targets.
 #[test]
 fn wasm_compat_traits_mean_send_and_sync() {
     fn is_compatible<T: WasmCompatSend + WasmCompatSync + ?Sized>() {}

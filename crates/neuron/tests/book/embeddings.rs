@@ -35,7 +35,7 @@ impl EmbeddingProvider for MyEmbeddingProvider {
     }
 }
 
-/// Implements the trait with the signature that the chapter prints.
+/// An embedding provider whose method `embed` is an `async fn`, as neuron's book prints it.
 struct Async;
 
 impl EmbeddingProvider for Async {

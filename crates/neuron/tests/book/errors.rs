@@ -1,4 +1,5 @@
-//! Tests the chapter of neuron's book on error handling. Checks every printed enum, `is_retryable`, `From` and `?`.
+//! Tests the chapter of neuron's book on error handling. Checks every printed error enum, the method `is_retryable`,
+//! and conversions with `From` and `?`.
 
 use std::error::Error;
 use std::time::Duration;

@@ -15,8 +15,8 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Contains the code of the section "Quick example" of neuron's book. It is the body of the printed `main`, with any
-/// provider.
+/// Contains the code of the section "Quick example" of neuron's book. The book prints the code as the body of `main`.
+/// Here the provider is a parameter.
 async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error::Error>> {
     let request = CompletionRequest {
         messages: vec![Message::user("What is Rust?")],
@@ -35,7 +35,7 @@ fn request_without_a_model_has_an_empty_name() {
     assert_eq!(CompletionRequest::default().model, "");
 }
 
-/// Tests the section "Construction" of neuron's book.
+/// Tests the section "Construction" of the Anthropic provider in neuron's book.
 #[test]
 fn anthropic_is_built_as_printed() {
     // From environment variable (ANTHROPIC_API_KEY)
@@ -57,7 +57,7 @@ fn anthropic_is_built_as_printed() {
     assert_eq!(provider.info().default_model, "claude-opus-4-5");
 }
 
-/// Tests the section "Construction" of neuron's book.
+/// Tests the section "Construction" of the OpenAI provider in neuron's book.
 #[test]
 fn openai_is_built_as_printed() {
     // From environment variable (OPENAI_API_KEY, optional OPENAI_ORG_ID)
@@ -82,7 +82,7 @@ fn openai_is_built_as_printed() {
     assert_eq!(provider.info().default_model, "gpt-4o");
 }
 
-/// Tests the section "Construction" of neuron's book.
+/// Tests the section "Construction" of the Ollama provider in neuron's book.
 #[test]
 fn ollama_is_built_as_printed() {
     // Default: localhost:11434, no auth
@@ -163,7 +163,8 @@ mod as_printed {
 
 use as_printed::MyProvider;
 
-/// The chapter's custom provider, implemented with `async fn`. It sends the events of a stream through a channel.
+/// A provider that wraps the custom provider of neuron's book. Its methods are `async fn`, and its streams receive
+/// their events through a channel.
 struct Channelled(MyProvider);
 
 impl Provider for Channelled {
@@ -222,7 +223,7 @@ async fn custom_provider_responds() {
     quick_example(MyProvider::new("key")).await.unwrap();
 }
 
-/// Checks that the bound `P: Provider` is sufficient to spawn a call on another thread.
+/// Checks that a generic function can spawn a provider call as a task. The bound `P: Provider + 'static` is sufficient.
 #[tokio::test]
 async fn provider_call_can_be_spawned() {
     fn ask<P: Provider + 'static>(provider: P) -> tokio::task::JoinHandle<StopReason> {
@@ -327,8 +328,8 @@ async fn stream_is_read_by_recv_or_as_a_stream() {
     assert_eq!(refused.await.unwrap_err().to_string(), "invalid request: streaming not supported");
 }
 
-/// Contains the code of the sections "Provider + AgentLoop integration" and "Swapping providers" of neuron's book,
-/// without the creation of the provider.
+/// Contains the code of the sections "Provider + AgentLoop integration" and "Swapping providers" of neuron's book. Here
+/// the provider is a parameter.
 async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error::Error>> {
     use neuron_tool::ToolRegistry;
 

@@ -100,7 +100,8 @@ async fn built_in_middleware_truncates_outputs_and_validates_inputs() {
     assert_eq!(notice, "the first 10000 of 20025 characters are shown]");
 }
 
-/// Adds a `PermissionChecker`, which the chapter's list describes, to a registry with the search tool.
+/// Adds a `PermissionChecker` to a registry with the search tool. Its policy allows, denies or asks, depending on the
+/// query.
 fn add_permissions(mut registry: ToolRegistry) -> ToolRegistry {
     use neuron_tool::builtin::PermissionChecker;
 
@@ -139,7 +140,7 @@ async fn tools_within_their_timeout_pass() {
     assert!(run(add_timeout, &[json!({ "query": "q" })]).await.remove(0).is_ok());
 }
 
-/// A tool with any name whose calls never end.
+/// A tool whose calls never end. The field is the name of the tool.
 struct Hangs(&'static str);
 
 impl ToolDyn for Hangs {
@@ -176,7 +177,8 @@ async fn call_that_exceeds_its_timeout_is_an_execution_failure() {
     }
 }
 
-/// Checks the book's statement "Unlike `SchemaValidator` (which returns `ToolError::InvalidInput` on failure)".
+/// Checks the book's statement "Unlike `SchemaValidator` (which returns `ToolError::InvalidInput` on failure)". The
+/// other validator, `StructuredOutputValidator`, returns `ToolError::ModelRetry`.
 #[tokio::test]
 async fn validators_differ_in_their_error() {
     let mut kinds = Vec::new();

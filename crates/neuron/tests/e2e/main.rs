@@ -59,7 +59,8 @@ async fn start<R: Into<ServerReply>>(replies: impl IntoIterator<Item = R>) -> An
     AnthropicServer::start(replies).await.unwrap()
 }
 
-/// Runs an agent with a stream, and reads the stream to its end. Returns the streamed text and the result of the run.
+/// Runs an agent with a stream of events, and reads the stream to its end. Returns the streamed text and the result of
+/// the run.
 async fn stream(agent: &mut Agent, text: &str) -> (String, Result<AgentResult, String>) {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(text), &ctx).await;
@@ -204,8 +205,8 @@ async fn cancellation_closes_the_connection_of_a_hanging_server() {
     tokio::time::timeout(Duration::from_secs(60), seen).await.expect("the server sees it");
 }
 
-/// Checks that a run with this reply fails with the text `expected`, whole and streamed, and that the next run
-/// succeeds.
+/// Checks that a run fails with the error text `expected` if the server sends `reply`. Runs the agent without and with
+/// streaming. The agent's next run must succeed.
 async fn check_error(reply: impl Fn() -> ServerReply, expected: &str) {
     let ctx = ToolContext::default();
     for streamed in [false, true] {
@@ -289,8 +290,8 @@ async fn vendor_errors_are_shown_without_the_key() {
     assert!(error.to_string().contains("404 not_found_error: model: claude-nonesuch"), "{error}");
 }
 
-/// Checks the bytes of a request with tools. Prompt caches hit only if equal registries have equal bytes in every
-/// process, so the test contains the expected bytes.
+/// Checks the bytes of the tool definitions in a request. A prompt cache hits only if equal registries have equal bytes
+/// in every process. Therefore the test contains the expected bytes.
 #[cfg(all(feature = "openai", feature = "ollama"))]
 #[test]
 fn equal_registries_have_equal_bytes_in_every_process() {

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{context, registry, search};
 
-/// A log of what happened in a run, in order. A strategy, a hook and the tools write to it.
+/// A log of the events of a run, in order. The test's context strategy, hook and tools write to it.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -29,7 +29,7 @@ impl Log {
     }
 }
 
-/// A strategy that compacts once, and then keeps only the first message.
+/// A context strategy that compacts only once and then keeps only the first message. It logs all its calls.
 struct Once(Log, Mutex<bool>);
 
 impl ContextStrategy for Once {
@@ -49,8 +49,8 @@ impl ContextStrategy for Once {
     }
 }
 
-/// A hook that logs the six events of the chapter's table. It returns `action` at the event named `at`, and lets the
-/// run continue at all other events.
+/// A hook that logs the six events in the table of hook events of neuron's book. It returns `action` at the event with
+/// the name `at`, and lets the run continue at all other events.
 struct Told {
     log: Log,
     at: &'static str,
@@ -87,7 +87,7 @@ impl ObservabilityHook for Told {
     }
 }
 
-/// Returns a registry with the search tool, which logs its calls.
+/// Returns a registry with the search tool. A middleware writes each tool call to `log`.
 fn logged_registry(log: &Log) -> ToolRegistry {
     let (mut tools, log) = (registry(), log.clone());
     tools.add_middleware(tool_middleware_fn(move |call, ctx, next| {
@@ -97,7 +97,7 @@ fn logged_registry(log: &Log) -> ToolRegistry {
     tools
 }
 
-/// Returns a registry with a search tool that always fails with this error.
+/// Returns a registry with a search tool whose calls always fail with the error that `error` returns.
 fn failing_registry(error: fn() -> ToolError) -> ToolRegistry {
     let mut tools = registry();
     tools.add_middleware(tool_middleware_fn(move |_, _, _| Box::pin(async move { Err(error()) })));
@@ -171,7 +171,7 @@ async fn cancellation_is_checked_before_turn_and_usage_limits() {
     assert!(log.take().is_empty(), "no turn began");
 }
 
-/// Checks that a tool call adds the two messages that the chapter's flow diagram shows.
+/// Checks that a tool call adds the two messages to the history that the flow diagram in neuron's book shows.
 #[tokio::test]
 async fn tool_call_adds_two_messages_to_the_history() {
     let call = Reply::tool_call("call_1", "search", json!({ "query": "Tokyo" }));

@@ -28,7 +28,7 @@ fn registry() -> ToolRegistry {
     registry
 }
 
-/// Returns a script with two tool calls, of which the second fails, and a final text.
+/// Returns scripted responses with two tool calls and a final text. The second tool call fails.
 fn script() -> [Reply; 3] {
     [
         Reply::tool_call("call_1", "add", json!({ "a": 1, "b": 2 })),
@@ -43,7 +43,7 @@ fn pipeline() -> (SdkTracerProvider, InMemorySpanExporter) {
     (SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build(), exporter)
 }
 
-/// Runs an agent with a subscriber for this thread only, and returns the spans of the run.
+/// Runs an agent with a tracing subscriber for this thread only, and returns the OpenTelemetry spans of the run.
 async fn spans_of<P: Provider, C: ContextStrategy>(mut agent: AgentLoop<P, C>) -> Vec<SpanData> {
     let (traces, exporter) = pipeline();
     let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer("neuron"));
@@ -111,7 +111,7 @@ async fn configuration() {
     assert_eq!(spans[0].parent_span_id, spans[1].span_context.span_id());
 }
 
-/// Checks the chapter's table of spans and their attributes. The hook uses these names with
+/// Checks the table of spans and attributes in neuron's book. The hook uses the names of this table with
 /// `SemanticConventions::Book`.
 #[tokio::test]
 async fn what_gets_traced() {

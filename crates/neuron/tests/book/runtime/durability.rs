@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 
 use super::Shout;
 
-/// The code of the section "The Trait" of neuron's book. This context only passes calls through, and has the signatures
-/// as printed.
+/// The code of the section "The Trait" of neuron's book, with the printed signatures. This durable context calls the
+/// provider and the tools directly, without a journal.
 struct PassThrough<P> {
     provider: Arc<P>,
     tools: Arc<ToolRegistry>,
@@ -95,7 +95,7 @@ async fn agent_runs_with_a_local_durable_context() {
     assert_eq!(agent.run_text("hi", &ToolContext::default()).await.unwrap().response, "hi");
 }
 
-/// Runs the same agent as [`agent_runs_with_a_local_durable_context`] with a custom context.
+/// Runs an agent with [`PassThrough`], a custom durable context.
 #[tokio::test]
 async fn agent_runs_with_a_custom_durable_context() {
     let provider = ScriptedProvider::new([
@@ -119,8 +119,8 @@ async fn agent_runs_with_a_custom_durable_context() {
     assert_eq!(result.unwrap().response, "HI");
 }
 
-/// Contains the code of the section "In production, swap LocalDurableContext" of neuron's book. This calling code does
-/// not depend on an engine.
+/// Contains the code of the section "In production, swap LocalDurableContext" of neuron's book. Runs an agent with any
+/// durable context.
 async fn calling_code(
     provider: Arc<ScriptedProvider>,
     tools: Arc<ToolRegistry>,
@@ -133,7 +133,8 @@ async fn calling_code(
     agent.run_text("shout", &ToolContext::default()).await.unwrap()
 }
 
-/// Checks the book's statement "The calling code stays the same".
+/// Checks the book's statement "The calling code stays the same". Runs the same code with a local durable context and
+/// with a journal.
 #[tokio::test]
 async fn calling_code_works_with_a_journal() {
     let script = || {

@@ -189,7 +189,7 @@ async fn file_session_continues_in_another_storage() {
     assert_eq!(storage().list().await.unwrap()[0].message_count, 2);
 }
 
-/// The path of a folder that does not exist yet. Dropping the value deletes the folder.
+/// The path of a folder for a test, which does not exist at first. Dropping the value deletes the folder.
 struct Folder(PathBuf);
 
 impl Folder {

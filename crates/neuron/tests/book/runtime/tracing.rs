@@ -23,7 +23,7 @@ async fn tracing_hook_is_created_and_added_as_printed() {
     assert_eq!(agent.run_text("hi", &ToolContext::default()).await.unwrap().response, "hi");
 }
 
-/// Checks that a subscriber receives spans and events with the names of the chapter's table.
+/// Checks that a subscriber receives the spans and events whose names are in the table of neuron's book.
 #[tokio::test]
 async fn traced_events_have_the_names_of_the_table() {
     use std::sync::{Arc, Mutex};
