@@ -13,7 +13,8 @@ use super::authenticate::{HttpIdentity, HttpRefusal};
 use super::bearer::bearer;
 use super::names::{Host, parse_origin};
 
-/// Path of the resource's metadata. The path of the resource itself can be appended (RFC 9728, 3).
+/// Path of the metadata of the resource. The metadata is also available at this path followed by the path of the
+/// resource (RFC 9728, 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Time for which an expired token is still accepted, because clocks differ.
@@ -92,7 +93,7 @@ pub struct ProtectedResource {
     uri: String,
     /// Issuers whose tokens are accepted.
     authorization_servers: Vec<String>,
-    /// Scopes that clients request in addition to `required_scopes`.
+    /// Scopes that clients should request in addition to `required_scopes`.
     scopes: Vec<String>,
     /// Scopes that every token must have.
     required_scopes: Vec<String>,
@@ -179,7 +180,7 @@ impl ProtectedResource {
 
     /// Sets further scopes that clients should request in addition to the required scopes. Defaults to none.
     ///
-    /// The metadata contains these and the required scopes (`scopes_supported`).
+    /// The metadata lists these scopes and the required scopes in `scopes_supported`.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = strings(scopes);
         self
@@ -222,7 +223,7 @@ impl ProtectedResource {
         }
     }
 
-    /// Returns `true` if the path is one of the two paths of the metadata. A slash at the end is ignored.
+    /// Returns `true` if the resource's metadata is available at this path. A slash at the end of the path is ignored.
     pub(super) fn has_metadata_at(&self, path: &str) -> bool {
         let path = path.strip_suffix('/').unwrap_or(path);
         path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest == self.parts().1)

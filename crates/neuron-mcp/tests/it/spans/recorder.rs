@@ -159,7 +159,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     }
 }
 
-/// Adds the visited fields to a span.
+/// A `tracing` visitor that adds the visited fields to a recorded span.
 struct Visitor<'a>(&'a mut Recorded);
 
 impl Visitor<'_> {
