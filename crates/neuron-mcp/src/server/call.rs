@@ -35,9 +35,9 @@ const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 pub(crate) struct Call {
     /// Handle by which tools, resources and prompts access the calling client.
     peer: McpPeer,
-    /// Id of the call, which stays the same when the client repeats the call with requested input.
+    /// Id of the call, which stays the same when the client repeats the call with the requested input.
     id: String,
-    /// Number of times that the client has repeated the call with requested input. Zero for the first call.
+    /// Number of times that the client has repeated the call with the requested input. Zero for the first call.
     round: u32,
     /// Bytes that identify the request (see [`rounds::origin`]). Empty before protocol version 2026-07-28.
     ///
@@ -77,7 +77,7 @@ impl Target<'_> {
 }
 
 impl Call {
-    /// Creates a call. If the request repeats an earlier call with requested input, it contains a state
+    /// Creates a call. If the request repeats an earlier call with the requested input, it contains a state
     /// (`requestState`) from the server. The new call then gets the id and the earlier responses from this state.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ use crate::span::{RequestSpan, Subject};
 use crate::wire;
 use crate::{LogLevel, McpImplementation, McpLogMessage, McpVersion, TraceContext};
 
-/// The client that sent the current call. A tool finds this handle in the
+/// Handle of the client that sent the current call. A tool finds the handle in the
 /// [`extensions`](neuron_types::ToolContext::extensions) of its context.
 ///
 /// Use the handle to send log messages, progress and requests to the client, and to read the client's capabilities and
@@ -102,8 +102,8 @@ impl McpPeer {
         self.inner.input_timeout
     }
 
-    /// Returns the trace context of the current span. If the span has no trace context, returns the trace context of
-    /// the call, or `None` if the call has none either.
+    /// Returns the trace context of the current span. If there is none, returns the trace context of the call. Returns
+    /// `None` if neither exists.
     pub(crate) fn current_trace_context(&self) -> Option<TraceContext> {
         self.inner.propagation.current().or_else(|| self.trace_context())
     }

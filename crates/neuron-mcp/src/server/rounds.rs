@@ -16,14 +16,14 @@ use serde_json::Value;
 /// Maximum length of an encoded state that the server sends or accepts, in bytes.
 const MAX_STATE_BYTES: usize = 1 << 20;
 
-/// Maximum number of times that a client may repeat a call with requested input.
+/// Maximum number of times that a client may repeat a call with the requested input.
 const MAX_ROUNDS: u32 = 100;
 
 /// The state of a call that requests input from the client. The client stores the state until it repeats the call with
 /// the input. Each of these calls is a round. The client can read the state but not change it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Id of the call, which stays the same when the client repeats the call with requested input.
+    /// Id of the call, which stays the same when the client repeats the call with the requested input.
     pub(crate) call_id: String,
     /// Number of times that the client has repeated the call when it sends this state back. At least 1.
     pub(crate) number: u32,

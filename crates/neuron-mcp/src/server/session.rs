@@ -134,8 +134,8 @@ impl Session {
         self.lock().accepted.push(listener);
     }
 
-    /// Returns the listener of a subscription that starts to send notifications. [`accept`](Self::accept) has usually
-    /// created a listener for the same changes. If it has not, a new listener is created.
+    /// Returns the listener of a subscription that starts to send notifications. Prefers a listener that
+    /// [`accept`](Self::accept) has created for the same changes. If there is none, creates a new listener.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
         // Several subscriptions may want the same changes. Any of their listeners is suitable.

@@ -183,7 +183,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// The service and the HTTP settings that all connections share.
 #[derive(Clone)]
 struct Endpoint {
-    /// The MCP server's service.
+    /// The HTTP service of the MCP server, which handles the requests.
     service: McpHttpService,
     /// Path of the endpoint.
     path: Arc<str>,

@@ -37,7 +37,7 @@ const LEEWAY: Duration = Duration::from_secs(30);
 ///
 /// # Tokens
 ///
-/// Every request except those for the metadata must have the header `Authorization: Bearer <token>`. A token in the
+/// Every request except requests for the metadata must have the header `Authorization: Bearer <token>`. A token in the
 /// query is ignored. The server checks each request in these steps:
 ///
 /// 1. The [`TokenVerifier`] verifies the token and returns its claims.
@@ -137,8 +137,9 @@ pub trait TokenVerifier: Send + Sync {
     /// # Errors
     ///
     /// Return [`HttpRefusal::unauthorized`] for an invalid token, [`HttpRefusal::forbidden`] for missing scopes, and
-    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. To a refusal with status 401 or 403, the server
-    /// adds the URL of the metadata, the required scopes and an error code, unless the refusal has them.
+    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. If the status of a refusal is 401 or 403, the
+    /// server adds the URL of the metadata, the required scopes and an error code. It does not replace values that the
+    /// refusal already has.
     ///
     /// # Cancel safety
     ///

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::span::session_prefix;
 
-/// Timeout for closing a session.
+/// Maximum time for closing a session. After this time the session is no longer counted.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// Maximum idle time of a session whose client has sent nothing after `initialize`.
@@ -124,8 +124,8 @@ impl Sessions {
         }
     }
 
-    /// Tries to reserve a session for a client. Does not close another session, but returns the id of a session to
-    /// close if a limit is reached.
+    /// Tries to reserve a session for a client. If a limit is reached, marks an unused session as ending and returns
+    /// its id. The caller must then close this session.
     fn reserve(self: &Arc<Self>, client: &Client) -> Room {
         let mut state = self.state();
         let is_own = |other: &Client| client.is_some() && other == client;

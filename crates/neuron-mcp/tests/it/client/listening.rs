@@ -33,8 +33,8 @@ async fn tell(server: &mut Script, stream: &Value, method: &str, mut params: Val
     server.notify(method, params).await;
 }
 
-/// Connects a client to a server with change notifications. Returns both, and the client's `subscriptions/listen`
-/// request.
+/// Connects a client to a server that supports change notifications. Returns the client, the server, and the client's
+/// `subscriptions/listen` request.
 async fn listening(builder: McpClientBuilder) -> (McpClient, Script, Value) {
     let (mut server, reader, writer) = Script::new();
     let capabilities = json!({

@@ -36,7 +36,7 @@ impl Parents {
         }
     }
 
-    /// Returns the recorded parent of a span, if any.
+    /// Returns the `traceparent` of the recorded parent of a span. Returns `None` if no parent was recorded.
     fn of(&self, span: u64) -> Option<String> {
         let parents = self.0.lock().unwrap();
         parents.iter().find(|(id, _)| *id == span).map(|(_, parent)| parent.clone())
