@@ -60,7 +60,7 @@ pub struct HttpServerConfig {
     pub(super) max_sessions_per_client: usize,
     /// Time after which an unused session ends.
     pub(super) session_idle_timeout: Duration,
-    /// Time for which running calls may continue after shutdown.
+    /// Time for which running calls may continue after shutdown is requested.
     pub(super) shutdown_grace: Duration,
     /// The user's authentication function. `None` accepts every request.
     pub(super) authenticate: Option<Authenticate>,
