@@ -20,11 +20,12 @@ use super::rounds::{self, Round};
 use super::serving::Serving;
 use super::session::{Closing, Session};
 
-/// Time between the cancellation of a call's token and the drop of its future, when the server shuts down.
+/// Time in which a running call can react to its cancelled token, before its future is dropped. Applies when the server
+/// shuts down or the connection ends.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Error code for a client at its limit of concurrent calls. JSON-RPC reserves this range for codes that a server
-/// defines.
+/// Error code for a client at its limit of concurrent calls. JSON-RPC reserves the codes from -32099 to -32000 for
+/// errors that a server defines.
 const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 
 /// The execution of a client request that runs user code, such as a tool call.
@@ -32,18 +33,21 @@ const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 /// Since protocol version 2026-07-28, a call that needs input ends with requests to the client. The client then calls
 /// again with its responses. Each of these calls is one round, with its own [`Call`].
 pub(crate) struct Call {
-    /// The calling client, as tools, resources and prompts access it.
+    /// Handle by which tools, resources and prompts access the calling client.
     peer: McpPeer,
-    /// Id of the call, which stays the same when the client repeats the call with requested input.
+    /// Id of the call, which stays the same when the client repeats the call with the requested input.
     id: String,
-    /// Number of times that the client has repeated the call with requested input. Zero for the first call.
+    /// Number of times that the client has repeated the call with the requested input. Zero for the first call.
     round: u32,
-    /// Bytes that identify the request (see [`rounds::origin`]). The state (`requestState`) that the server returns for
-    /// this call is accepted only with the same request. Empty before protocol version 2026-07-28.
+    /// Bytes that identify the request (see [`rounds::origin`]). Empty before protocol version 2026-07-28.
+    ///
+    /// If the call requests input, the server returns an encoded state (`requestState`). The client must send this
+    /// state back with a request that has the same bytes.
     origin: Vec<u8>,
-    /// Cancelled when the request is cancelled, the connection ends, or the server shuts down.
+    /// Cancellation token that the tool receives. Cancelled when the request is cancelled, the connection ends, or the
+    /// server shuts down.
     token: CancellationToken,
-    /// Tokens that signal the end of a connection over a pair of streams.
+    /// Tokens that signal the end of a connection over a pair of streams. Never cancelled over HTTP.
     closing: Closing,
     /// Permit of the session's limit on concurrent calls. Released when the call is dropped.
     _place: OwnedSemaphorePermit,
@@ -65,15 +69,15 @@ pub(crate) struct Target<'a> {
 }
 
 impl Target<'_> {
-    /// Creates the data of a request without name and arguments that never requests input from the client, such as
-    /// `resources/list`.
+    /// Creates the target of a request such as `resources/list`, which has no name and no arguments. Such a request
+    /// never requests input from the client.
     pub(crate) fn list(method: &'static str) -> Self {
         Self { method, name: "", arguments: &Value::Null, responses: None, state: None }
     }
 }
 
 impl Call {
-    /// Creates a call. If the request repeats an earlier call with requested input, it contains a state
+    /// Creates a call. If the request repeats an earlier call with the requested input, it contains a state
     /// (`requestState`) from the server. The new call then gets the id and the earlier responses from this state.
     ///
     /// # Errors
@@ -140,14 +144,15 @@ impl Call {
 
     /// Returns the kind of response that the client receives for a failed call. `failure` is the text of the failure.
     ///
-    /// Since protocol version 2026-07-28, a failed call with open requests to the client returns these requests. In all
-    /// other cases the failure itself is returned.
+    /// Since protocol version 2026-07-28, a failed call returns its requests to the client that have no response yet.
+    /// If there are none, the failure itself is returned. If the state of the call cannot be encoded, an error text is
+    /// returned (see [`Ending::TooMuch`]).
     ///
-    /// The requests are recorded in the call, not in the error, because a tool or middleware may replace the error.
+    /// The requests are recorded in the call and not in its error, because a tool or middleware may replace the error.
     ///
     /// # Errors
     ///
-    /// Returns an error if the client lacks a capability that the call requires.
+    /// Returns an error if the call failed because the client lacks a required capability.
     pub(crate) fn ending(&self, serving: &Serving, failure: &str) -> Result<Ending, ErrorData> {
         if self.peer.version().has_handshake() {
             return Ok(Ending::AsItIs);
@@ -177,13 +182,14 @@ impl Call {
         })
     }
 
-    /// Runs user code and returns its result. If the code completes, all its notifications are passed to the SDK before
-    /// this method returns.
+    /// Runs the user code `work` and returns its result. If the code completes, all its notifications are passed to the
+    /// SDK before this method returns.
     ///
     /// # Errors
     ///
-    /// Returns an error if the code panicked, if the client cancelled the request, or if the connection or the server
-    /// ends. Except after a panic, `work` and its queued notifications are dropped.
+    /// Returns an error if the code panicked. Also returns an error if the client cancelled the request, or if the
+    /// connection or the server ends. In these cases `work` and its queued notifications are dropped, but the
+    /// cancellations of its requests to the client are still sent.
     pub(crate) async fn run<T>(
         &self,
         serving: &Serving,
@@ -236,7 +242,7 @@ impl Call {
     }
 }
 
-/// The outcome of a failed call.
+/// The kind of response that the client receives for a failed call.
 pub(crate) enum Ending {
     /// The client receives the failure itself, for example as an error result of the tool.
     AsItIs,

@@ -1,4 +1,5 @@
-//! Pagination of lists that are complete in memory. A cursor contains the key of the last item of the previous page.
+//! Pagination of lists that are complete in memory. The cursor of a page contains the key of the last item of the
+//! previous page.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -19,8 +20,8 @@ pub(crate) struct InvalidCursor;
 /// Returns the items of a page, and the cursor of the next page. The returned cursor is `None` on the last page. A
 /// `cursor` of `None` requests the first page.
 ///
-/// A cursor contains the key of the last item and not an index. A list that changes between two pages therefore skips
-/// no item and repeats no item.
+/// A cursor contains the key of the last item on the page, and not an index. Items that are added or removed between
+/// two requests therefore do not shift the next page.
 ///
 /// # Errors
 ///

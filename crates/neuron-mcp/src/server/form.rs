@@ -4,8 +4,8 @@ use serde_json::Value;
 
 /// Returns `true` if the submitted form has all required fields and every field matches the schema.
 ///
-/// The protocol allows only flat objects of strings, numbers, booleans and choices as forms (specification of
-/// 2025-11-25, "Elicitation"). Other keywords and formats such as `email` are not checked.
+/// Forms are flat objects of strings, numbers, booleans and choices (specification of 2025-11-25, "Elicitation"). Only
+/// the types, limits and choices of the fields are checked. Formats such as `email` are not checked.
 pub(crate) fn fits(schema: &Value, content: &Value) -> bool {
     let empty = serde_json::Map::new();
     let fields = match content {
@@ -59,15 +59,15 @@ fn is_choice(property: &Value, value: &Value) -> bool {
         })
 }
 
-/// Returns `true` if `count` is within the limits that a schema sets with two keywords. `least` and `most` are their
-/// names, such as `minLength` and `maxLength`. A missing keyword is no limit.
+/// Returns `true` if `count`, a number of characters or items, is within the limits of a schema. `least` and `most` are
+/// the names of the keywords for the limits, such as `minLength` and `maxLength`. A missing keyword is no limit.
 fn within(property: &Value, least: &str, most: &str, count: usize) -> bool {
     let limit = |name| property.get(name).and_then(Value::as_u64);
     let count = u64::try_from(count).unwrap_or(u64::MAX);
     limit(least).is_none_or(|least| count >= least) && limit(most).is_none_or(|most| count <= most)
 }
 
-/// Returns `true` if a number is within `minimum` and `maximum`. A missing keyword is no limit.
+/// Returns `true` if a number is within the limits `minimum` and `maximum` of a schema. A missing keyword is no limit.
 fn in_range(property: &Value, number: f64) -> bool {
     let limit = |name| property.get(name).and_then(Value::as_f64);
     limit("minimum").is_none_or(|least| number >= least)

@@ -39,7 +39,7 @@ pub(crate) struct Handler {
 
 impl Handler {
     /// Creates a handler with a new session. `transport` is the span attribute `network.transport`, such as `pipe`. It
-    /// is `None` over HTTP and for streams of the user.
+    /// is `None` over HTTP and for the streams of [`McpServer::serve_io`](crate::McpServer::serve_io).
     pub(crate) fn new(serving: Arc<Serving>, transport: Option<&'static str>) -> Self {
         let server = &serving.server;
         let session = Arc::new(Session::new(server.hub.clone(), server.max_calls, transport));
@@ -74,12 +74,12 @@ impl Handler {
         Call::new(&self.serving, self.session.clone(), context, target)
     }
 
-    /// Returns the resources. Returns a "method not found" error for `method` if the server has none.
+    /// Returns the user's resources. If the server has none, returns the error "method not found" for `method`.
     fn resources(&self, method: &str) -> Result<&dyn DynResources, ErrorData> {
         self.serving.server.resources.as_deref().ok_or_else(|| method_not_found(method))
     }
 
-    /// Returns the prompts. Returns a "method not found" error for `method` if the server has none.
+    /// Returns the user's prompts. If the server has none, returns the error "method not found" for `method`.
     fn prompts(&self, method: &str) -> Result<&dyn DynPrompts, ErrorData> {
         self.serving.server.prompts.as_deref().ok_or_else(|| method_not_found(method))
     }

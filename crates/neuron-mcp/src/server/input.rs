@@ -18,8 +18,8 @@ use crate::{
     ElicitationRequest, ElicitationResponse, McpRoot, McpVersion, SamplingRequest, SamplingResponse,
 };
 
-/// Maximum number of attempts for one request if the client's responses are invalid. Applies before protocol version
-/// 2026-07-28. In later versions the client repeats the whole call instead of a single request.
+/// Maximum number of times that a request is sent if the client's responses are invalid. Applies before protocol
+/// version 2026-07-28. In later versions the client repeats the whole call instead of responding to a single request.
 const ATTEMPTS: usize = 3;
 
 /// Reason why [`McpPeer::ask`] returned no responses.
@@ -57,7 +57,7 @@ enum InputError {
 }
 
 impl InputError {
-    /// Returns the failure to record in the span of the request.
+    /// Returns the failure that the span of the request records for this error.
     fn failure(&self) -> Failure {
         match self {
             Self::Refused { code, .. } => Failure::Code(*code),
@@ -257,8 +257,8 @@ impl McpPeer {
         Ok(answers.0.remove(key).ok_or_else(|| InputError::NoAnswer { key: key.to_owned() })?)
     }
 
-    /// Checks that the client has declared the capability for a request. Returns [`InputError::Unsupported`] if it has
-    /// not, and records the missing capability for the response to the call.
+    /// Checks that the client has declared the capability for a request. If it has not, returns
+    /// [`InputError::Unsupported`] and records the missing capability, which determines the response to the whole call.
     fn check_support(&self, request: &InputRequest) -> Result<(), InputError> {
         let (supported, what) = match request {
             InputRequest::Elicitation(ElicitationRequest::Form { .. }) => {
@@ -312,7 +312,7 @@ impl McpPeer {
         Err(no_answer())
     }
 
-    /// Sends a request once and waits for the client's response. Used before protocol version 2026-07-28.
+    /// Sends a request once and waits for the client's response. Used only before protocol version 2026-07-28.
     async fn answer(
         &self,
         key: &str,

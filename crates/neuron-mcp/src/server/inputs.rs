@@ -23,13 +23,12 @@ pub(crate) struct Inputs {
     pub(super) over: CancellationToken,
 }
 
-/// The part of [`Inputs`] that changes during a call, which are the requests to the client and the client's responses.
+/// The part of [`Inputs`] that changes during a call. Contains the requests to the client and the client's responses.
 #[derive(Default)]
 pub(super) struct Known {
     /// Responses by request key, as the client sent them. They are not validated yet.
     pub(super) answers: BTreeMap<String, Value>,
-    /// Requests by key that the result of the call will contain, for the client to respond to. Empty before protocol
-    /// version 2026-07-28.
+    /// Requests to the client by key, which become part of the call's result. Empty before protocol version 2026-07-28.
     pub(super) open: BTreeMap<String, model::InputRequest>,
     /// Set if a request was refused because the client lacks a capability.
     pub(super) missing: Option<Missing>,
@@ -54,7 +53,7 @@ impl Inputs {
         Self { known, over: CancellationToken::new() }
     }
 
-    /// Ends the requests to the client at the end of a call. Further requests are rejected.
+    /// Ends the requests to the client at the end of a call. Requests that are sent later are rejected.
     ///
     /// Returns a cancellation notification for each pending request. Tasks that the call has spawned may still wait for
     /// responses to these requests.
@@ -84,7 +83,7 @@ impl Inputs {
         self.lock().answers.clone()
     }
 
-    /// Removes and returns the requests that the result of the call must contain, for the client to respond to.
+    /// Removes and returns the requests to the client that must be part of the call's result.
     pub(crate) fn take_open(&self) -> BTreeMap<String, model::InputRequest> {
         std::mem::take(&mut self.lock().open)
     }
@@ -106,7 +105,7 @@ impl Inputs {
         answer
     }
 
-    /// Locks the state. A poisoned lock is used like any other.
+    /// Locks the state, even if the lock is poisoned.
     pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }

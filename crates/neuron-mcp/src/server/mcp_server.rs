@@ -16,8 +16,8 @@ use super::resources::{DynResources, McpResources};
 use crate::propagation::Propagation;
 use crate::{McpImplementation, TraceContext};
 
-/// Default for [`McpServer::with_state_ttl`], the time within which a client must call again with input that a call has
-/// requested.
+/// Default for [`McpServer::with_state_ttl`], the maximum time between a result that requests input and the client's
+/// repeated call with this input.
 const STATE_TTL: Duration = Duration::from_secs(60 * 60);
 
 /// Default for [`McpServer::with_input_timeout`], the time that a client has to respond to a request of the server.
@@ -51,8 +51,8 @@ pub struct McpServer {
     pub(super) page_size: usize,
     /// Time for which clients may cache lists. Zero means no caching.
     pub(super) list_ttl: Duration,
-    /// Key that authenticates the state of a call, which a client stores until it calls again with requested input.
-    /// `None` for a random key.
+    /// Key that authenticates the state (`requestState`) of a call. A client stores the state until it calls again with
+    /// the requested input. `None` for a random key.
     pub(super) state_key: Option<Vec<u8>>,
     /// Maximum time between a result that requests input from the client and the repeated call with this input.
     pub(super) state_ttl: Duration,
@@ -153,7 +153,8 @@ impl McpServer {
     /// Sets the maximum number of tools on one page of the tool list, at least 1. Defaults to 1000, because many
     /// clients request only the first page.
     ///
-    /// Does not apply to the lists of resources and prompts, whose traits return pages themselves.
+    /// Does not apply to the lists of resources and prompts. The implementations of [`McpResources`] and [`McpPrompts`]
+    /// determine the size of these pages.
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use neuron_tool::ToolRegistry;
 use tokio::sync::Notify;
 
-/// Maximum number of changes in [`State::wanted`], the changes that one client is notified of. Checked when a client of
-/// a protocol version before 2026-07-28 subscribes to a resource.
+/// Maximum number of changes that one client is notified of (see [`State::wanted`]). Checked only before protocol
+/// version 2026-07-28, when a client subscribes to a resource.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// Notifies all connected clients of changes, over every transport.
@@ -80,7 +80,8 @@ pub(crate) enum Change {
     Resource(String),
 }
 
-/// The current tools of a server, and the listeners for changes. All connections share one hub.
+/// The current tools of a server, and the [`Listener`]s that collect changes for its clients. All connections share one
+/// hub.
 pub(crate) struct Hub {
     tools: RwLock<Arc<ToolRegistry>>,
     /// The listeners of all clients. Dropped listeners are removed when another listener is added.
@@ -88,7 +89,7 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    /// Creates the shared state of a server, with its current tools and without listeners for changes.
+    /// Creates the shared state of a server with these tools and without listeners.
     pub(crate) fn new(tools: ToolRegistry) -> Arc<Self> {
         let tools = RwLock::new(Arc::new(tools));
         Arc::new(Self { tools, listeners: Mutex::default() })
@@ -203,7 +204,7 @@ impl Listener {
     }
 }
 
-/// Locks a mutex. A poisoned lock is used like any other.
+/// Locks a mutex, even if it is poisoned.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

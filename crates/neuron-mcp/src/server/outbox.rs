@@ -1,9 +1,9 @@
 //! [`Outbox`], the queue of a call's notifications. Progress and log messages are passed to the SDK in order, and
 //! before the result of the call.
 //!
-//! A single stream connection keeps this order. Over HTTP before protocol version 2026-07-28, the SDK sends only
-//! progress on the stream of the call. All other notifications are sent on the client's listening stream (`GET`), and
-//! dropped if the client has none.
+//! Over a pair of streams, the client receives the messages in this order. Over HTTP before protocol version
+//! 2026-07-28, the SDK sends only progress on the stream of the call. All other notifications are sent on the client's
+//! listening stream (`GET`), and dropped if the client has none.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ const CAPACITY: usize = 256;
 /// The queued notifications of one call. User code adds notifications, and [`pump`](Self::pump) sends them.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    /// The notifications, and the flag that closes the queue.
+    /// The queued notifications, and a flag that is set when the queue is closed.
     queue: Mutex<Queue>,
     /// Wakes [`pump`](Outbox::pump) after each change of the queue.
     changed: Notify,
@@ -102,7 +102,7 @@ impl Outbox {
         }
     }
 
-    /// Locks the queue. A poisoned lock is used like any other.
+    /// Locks the queue, even if the lock is poisoned.
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

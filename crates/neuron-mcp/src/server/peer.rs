@@ -24,16 +24,17 @@ use crate::span::{RequestSpan, Subject};
 use crate::wire;
 use crate::{LogLevel, McpImplementation, McpLogMessage, McpVersion, TraceContext};
 
-/// The calling client. A tool finds it in the [`extensions`](neuron_types::ToolContext::extensions) of its context.
+/// Handle of the client that sent the current call. A tool finds the handle in the
+/// [`extensions`](neuron_types::ToolContext::extensions) of its context.
 ///
-/// Use it to send log messages, progress and requests to the client, and to read the client's capabilities and HTTP
-/// headers. Clones refer to the same call. Messages that are sent after the end of the call are dropped.
+/// Use the handle to send log messages, progress and requests to the client, and to read the client's capabilities and
+/// HTTP headers. Clones refer to the same call. Messages that are sent after the end of the call are dropped.
 #[derive(Clone)]
 pub struct McpPeer {
     inner: Arc<Inner>,
 }
 
-/// State that the clones of a peer share.
+/// State that the clones of an [`McpPeer`] share.
 struct Inner {
     /// The client's request, with the SDK's handle for sending messages.
     context: RequestContext<RoleServer>,
@@ -45,9 +46,9 @@ struct Inner {
     session: Arc<Session>,
     /// Queue of the call's notifications.
     outbox: Outbox,
-    /// Progress of the call. `None` if the client has not requested progress reports.
+    /// Sends the call's progress reports. `None` if the client has not requested progress reports.
     progress: Option<Progress>,
-    /// Requests to the client, and their responses.
+    /// Requests of this call to the client, and the client's responses.
     inputs: Inputs,
     /// Timeout for a client's response to a request, for protocol versions before 2026-07-28.
     input_timeout: Duration,
@@ -101,8 +102,8 @@ impl McpPeer {
         self.inner.input_timeout
     }
 
-    /// Returns the trace context of the current span. If the current span has none, returns the trace context of the
-    /// call. Returns `None` if both have none.
+    /// Returns the trace context of the current span. If there is none, returns the trace context of the call. Returns
+    /// `None` if neither exists.
     pub(crate) fn current_trace_context(&self) -> Option<TraceContext> {
         self.inner.propagation.current().or_else(|| self.trace_context())
     }
@@ -259,7 +260,7 @@ pub(crate) fn version_of(context: &RequestContext<RoleServer>) -> McpVersion {
     version.unwrap_or(McpVersion::V2025_03_26)
 }
 
-/// Returns the network attributes of a request, for its span.
+/// Returns the network attributes for the span of a request, such as the client's address.
 pub(crate) fn route_of(context: &RequestContext<RoleServer>, session: &Session) -> Route {
     let Some(request) = context.extensions.get::<::http::request::Parts>() else {
         return Route { transport: session.transport(), ..Route::default() };

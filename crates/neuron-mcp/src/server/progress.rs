@@ -9,7 +9,7 @@ use crate::wire;
 
 /// Sends the progress reports of one call, with values that increase as the protocol requires.
 pub(crate) struct Progress {
-    /// Token by which the client assigns a report to its request.
+    /// The client's progress token, by which the client recognises the request that a report belongs to.
     token: ProgressToken,
     /// The last reported value, initially negative infinity.
     last: Mutex<f64>,

@@ -171,8 +171,8 @@ impl McpPromptSet {
 
     /// Adds a prompt whose messages are returned by a function. Replaces a prompt with the same name.
     ///
-    /// The function is called only if the client sent all required arguments. If one is missing, the client receives an
-    /// error.
+    /// The function is called only if the client sent all required arguments. If a required argument is missing, the
+    /// client receives an error.
     #[must_use]
     pub fn with_prompt<F>(
         mut self,

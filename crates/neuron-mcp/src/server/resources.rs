@@ -239,9 +239,9 @@ impl McpResourceSet {
     /// A resource that was added with exactly the requested URI takes precedence. Otherwise the first matching template
     /// is used.
     ///
-    /// Supports these expressions of RFC 6570: `{variable}` (without `/`), `{+variable}` (any characters),
-    /// `{/variable}`, and `{?variable,…}` at the end. The values are percent-decoded. Validate a value before you use
-    /// it as a path.
+    /// Supports these expressions of RFC 6570: `{variable}` (a value without `/`), `{+variable}` (a value with any
+    /// characters), `{/variable}`, and `{?variable,…}` at the end. The values are percent-decoded. Validate a value
+    /// before you use it as a path.
     #[must_use]
     pub fn with_template<F>(
         mut self,

@@ -1,7 +1,9 @@
-//! [`Rounds`], which encodes the state of a call between its rounds (protocol version 2026-07-28 and later).
+//! [`Rounds`], which encodes the state of calls that request input from the client (protocol version 2026-07-28 and
+//! later).
 //!
-//! A call ends its round to request input from the client. The client stores the state and sends it with its responses
-//! in the next round. The state is encoded with an authentication code, so the client cannot change it.
+//! Such a call ends with requests to the client and its encoded state. The client stores the state, and calls again
+//! with the state and its responses. Each of these calls is a round. The state contains an authentication code, so the
+//! client cannot change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,17 +16,16 @@ use serde_json::Value;
 /// Maximum length of an encoded state that the server sends or accepts, in bytes.
 const MAX_STATE_BYTES: usize = 1 << 20;
 
-/// Maximum number of times that a client may repeat a call with requested input.
+/// Maximum number of times that a client may repeat a call with the requested input.
 const MAX_ROUNDS: u32 = 100;
 
 /// The state of a call that requests input from the client. The client stores the state until it repeats the call with
 /// the input. Each of these calls is a round. The client can read the state but not change it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Id of the call, which stays the same when the client repeats the call with requested input.
+    /// Id of the call, which stays the same when the client repeats the call with the requested input.
     pub(crate) call_id: String,
-    /// Number of the repetition that will contain this state. 1 if the client is about to repeat the call for the first
-    /// time.
+    /// Number of times that the client has repeated the call when it sends this state back. At least 1.
     pub(crate) number: u32,
     /// Keys of the input requests that the server returned to the client together with this state.
     pub(crate) asked: BTreeSet<String>,
@@ -57,7 +58,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Creates the encoder of the states (`requestState`) that clients send back when they repeat a call. `key`
+    /// Creates the codec for the states (`requestState`) that clients send back when they repeat a call. `key`
     /// authenticates the states, and `ttl` is the time for which a state is accepted.
     ///
     /// # Errors

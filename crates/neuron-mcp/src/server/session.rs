@@ -23,13 +23,14 @@ pub(crate) struct Closing {
 
 /// The state of a connection or HTTP session.
 pub(crate) struct Session {
-    /// The tools of the server, and the listeners for changes.
+    /// The tools of the server, and the [`Listener`]s that collect changes for its clients.
     hub: Arc<Hub>,
-    /// Tokens that signal the end of a connection over a pair of streams.
+    /// Tokens that signal the end of a connection over a pair of streams. Never cancelled over HTTP.
     closing: Closing,
     /// Limits the number of concurrent calls of the session.
     calls: Arc<Semaphore>,
-    /// The span attribute `network.transport`, such as `pipe`. `None` over HTTP and for streams of the user.
+    /// The span attribute `network.transport`, such as `pipe`. `None` over HTTP and for the streams of
+    /// [`McpServer::serve_io`](crate::McpServer::serve_io).
     transport: Option<&'static str>,
     state: Mutex<State>,
 }
@@ -42,7 +43,7 @@ struct State {
     listener: Option<Arc<Listener>>,
     /// `true` once a task that sends the changes of `listener` to the client was started.
     is_told: bool,
-    /// Listeners of subscriptions that were accepted but have not started to send notifications.
+    /// Listeners of subscriptions (`subscriptions/listen`) that were accepted but do not send notifications yet.
     accepted: Vec<Arc<Listener>>,
 }
 
@@ -125,16 +126,16 @@ impl Session {
         }
     }
 
-    /// Accepts a subscription and starts to collect its changes. Called before the client is informed, so that no
-    /// change in between is lost.
+    /// Accepts a subscription (`subscriptions/listen`) and starts to collect its changes. Called before the client
+    /// learns that the subscription was accepted, so that no change in between is lost.
     pub(crate) fn accept(&self, wanted: BTreeSet<Change>) {
         let listener = Listener::new(wanted);
         self.hub.add(&listener);
         self.lock().accepted.push(listener);
     }
 
-    /// Returns the listener of a subscription that starts to send notifications. This is the listener that
-    /// [`accept`](Self::accept) created for the same changes, or a new listener if there is none.
+    /// Returns the listener of a subscription that starts to send notifications. Prefers a listener that
+    /// [`accept`](Self::accept) has created for the same changes. If there is none, creates a new listener.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
         // Several subscriptions may want the same changes. Any of their listeners is suitable.

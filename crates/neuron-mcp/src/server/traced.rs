@@ -19,12 +19,12 @@ use super::session::Closing;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire;
 
-/// The span of the HTTP request that contains a protocol request. It becomes the parent of the protocol request's span.
+/// The span of the HTTP request that contains a JSON-RPC request. It becomes the parent of the JSON-RPC request's span.
 #[derive(Clone)]
 pub(crate) struct RequestParent(Span);
 
 impl RequestParent {
-    /// Captures the current span, which is the span of the HTTP request.
+    /// Captures the current span, which must be the span of the HTTP request.
     pub(crate) fn current() -> Self {
         Self(Span::current())
     }
@@ -48,8 +48,8 @@ struct Answering {
 impl Traced {
     /// Creates a handler for a new connection or HTTP session. Clones of the handler share the connection's state.
     ///
-    /// `transport` is the span attribute `network.transport`, such as `pipe`. It is `None` over HTTP and for streams of
-    /// the user.
+    /// `transport` is the span attribute `network.transport`, such as `pipe`. It is `None` over HTTP and for the
+    /// streams of [`McpServer::serve_io`](crate::McpServer::serve_io).
     pub(super) fn connect(serving: &Arc<Serving>, transport: Option<&'static str>) -> Self {
         Self(Handler::new(Arc::clone(serving), transport))
     }
@@ -60,7 +60,7 @@ impl Traced {
         self.0.closing()
     }
 
-    /// Starts the span of a request, as a child of the client's span if the request has a trace context. Otherwise the
+    /// Starts the span of a request. The parent is the client's span if the request has a trace context. Otherwise the
     /// parent is the span of the HTTP request, if there is one.
     fn begin(&self, subject: &Subject<'_>, context: &mut RequestContext<RoleServer>) -> Answering {
         let version = version_of(context);

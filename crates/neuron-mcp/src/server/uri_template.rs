@@ -69,8 +69,8 @@ impl UriTemplate {
     }
 }
 
-/// Returns the byte index in `rest` at which a variable's value ends. Returns `None` if the next literal is missing in
-/// `rest`.
+/// Returns the byte index in `rest` at which a variable's value ends. Returns `None` if literal text follows the
+/// variable in the template, but `rest` does not contain this text.
 ///
 /// `following` are the template's parts after the variable. `is_reserved` is `true` for a variable such as `{+name}`,
 /// whose value may contain any characters.
@@ -87,7 +87,7 @@ fn value_end(rest: &str, following: &[Part], is_reserved: bool) -> Option<usize>
     }
 }
 
-/// Adds literal text, and joins it with a preceding literal part.
+/// Adds literal text to the parts of a template. If the last part is literal text too, the new text is appended to it.
 fn push_literal(parts: &mut Vec<Part>, literal: &str) {
     match parts.last_mut() {
         _ if literal.is_empty() => {}
@@ -96,7 +96,7 @@ fn push_literal(parts: &mut Vec<Part>, literal: &str) {
     }
 }
 
-/// Adds the parts of an expression, which is the text between two braces.
+/// Adds the parts of an expression, such as `+path`. An expression is the text between `{` and `}`.
 fn push_expression(parts: &mut Vec<Part>, expression: &str) {
     // The modifier `*` for lists is ignored, because a value is always one string.
     let name = |text: &str| text.trim_end_matches('*').to_owned();

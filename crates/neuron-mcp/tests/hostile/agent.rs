@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::server::{client, connect, program};
 
-/// Returns a registry with bridges to these tools, including tools that the server does not have.
+/// Returns a registry with a bridge to each of these tools. The server need not have the tools.
 fn registry(client: McpClient, tools: &[&str]) -> ToolRegistry {
     let client = Arc::new(client);
     let mut registry = ToolRegistry::new();
@@ -52,7 +52,7 @@ fn results(messages: &[Message]) -> Vec<String> {
         .collect()
 }
 
-/// Asserts that each tool result contains the expected text.
+/// Asserts that each tool result in `heard` contains the text at the same index of `expected`.
 #[track_caller]
 fn check(heard: &[String], expected: &[&str]) {
     assert_eq!(heard.len(), expected.len(), "{heard:?}");

@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 /// Environment variable with the name of the test that the child process runs.
 const ALONE: &str = "HOSTILE_TEST_ALONE";
 
-/// Time limit of each test. A test that takes longer hangs.
+/// Time limit of each test. A test that takes longer is considered to hang.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// Runs `work` in a child process that runs no other test. Panics if `work` fails or exceeds [`LIMIT`].

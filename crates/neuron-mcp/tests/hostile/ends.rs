@@ -119,7 +119,8 @@ fn assert_timeout(error: &McpError, limit: Duration) {
     );
 }
 
-/// Returns a server that starts a helper process. Both ignore signals and the end of their input.
+/// Returns the command of a server that starts a helper process. Server and helper ignore signals and the end of their
+/// input.
 fn stubborn() -> neuron_mcp::StdioConfig {
     shell("trap '' TERM HUP INT; sleep 1000 & export HELPER=$!; ", "is stubborn")
 }
@@ -158,9 +159,10 @@ fn runtime_shutdown_kills_a_stubborn_server_and_its_helper() {
         .block_on(all_end(&ids));
 }
 
-/// Waits until both processes have ended. `ids` contains the process ids of the server and of its helper.
+/// Waits until a server process and its helper process have ended. `ids` contains both process ids, separated by a
+/// space.
 ///
-/// The server is a child of the test process, so it must also be reaped and not remain a zombie.
+/// The server is a child of the test process. The test process must therefore also reap it, so that no zombie remains.
 async fn all_end(ids: &str) {
     let mut ids = ids.split(' ');
     let (leader, helper) = (ids.next().unwrap(), ids.next().unwrap());

@@ -75,8 +75,8 @@ fn proxy_that_refuses_connections_is_named_without_credentials() {
     check_proxy_error(test, "127.0.0.1:9", "refused");
 }
 
-/// Checks the error for a proxy that never responds. The operating system accepts connections to the listening socket,
-/// but the test never reads them.
+/// Checks the error for a proxy that never responds. The operating system completes connections to the listening
+/// socket, but the test never accepts them.
 #[test]
 fn proxy_that_is_silent_is_named_without_credentials() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

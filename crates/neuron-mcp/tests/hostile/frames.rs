@@ -6,7 +6,7 @@ use neuron_mcp::McpClient;
 
 use crate::server::{call, call_after_the_end, client, connect, program};
 
-/// Asserts that a call fails with an error that contains `words`, and that the next call succeeds.
+/// Asserts that a call of the tool `tool` fails with an error that contains `words`, and that the next call succeeds.
 async fn check(client: &McpClient, tool: &str, words: &str) {
     let error = call(client, tool).await.unwrap_err();
     assert!(error.to_string().contains(words), "{tool}: {error}");

@@ -19,7 +19,7 @@ fn config(server: &HttpServer) -> HttpConfig {
     HttpConfig { url: server.url(), ..HttpConfig::default() }
 }
 
-/// Asserts that a call fails with a short error, and that the next call succeeds. Returns the error.
+/// Asserts that a call of the tool `tool` fails with a short error, and that the next call succeeds. Returns the error.
 async fn check(client: &McpClient, tool: &str) -> String {
     let error = call(client, tool).await.unwrap_err().to_string();
     assert!(error.len() < 2000, "{tool}: {} bytes", error.len());

@@ -40,7 +40,8 @@ pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
     }
 }
 
-/// Returns a builder of a client with version 2025-11-25. Its timeouts are the time limit of a whole test.
+/// Returns a builder of a client with version 2025-11-25. Its request and connect timeouts are [`LIMIT`], the time
+/// limit of a whole test.
 pub(crate) fn client() -> McpClientBuilder {
     McpClient::builder()
         .versions([McpVersion::V2025_11_25])

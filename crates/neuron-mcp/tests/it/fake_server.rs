@@ -33,7 +33,7 @@ pub(crate) struct FakeServer {
     name: String,
     /// Tools for `tools/list`, or the message of the error response to `tools/list`.
     tools: Mutex<Result<Vec<Value>, String>>,
-    /// Returns the response to a tool call, given the parameters of the call.
+    /// Function that returns the response to a tool call, given the parameters of the call.
     answers: Answers,
     /// Number of received requests and notifications, by method.
     counts: watch::Sender<HashMap<String, usize>>,
@@ -41,7 +41,8 @@ pub(crate) struct FakeServer {
     received: Mutex<Vec<Value>>,
     /// Messages to the client. `None` closes the connection.
     outbox: mpsc::UnboundedSender<Option<Value>>,
-    /// Requests to the client without a response yet, by request id. The id of each request is the name of its method.
+    /// Channels for the client's responses to pending requests of the server, by request id. The id of each request is
+    /// the name of its method.
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
 }
 

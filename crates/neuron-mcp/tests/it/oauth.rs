@@ -33,7 +33,7 @@ impl<F: Fn(&str) -> String + Send + Sync> OAuthRedirect for Person<F> {
     }
 }
 
-/// Returns a configuration with a user who grants every request.
+/// Returns a configuration with a simulated user who grants every authorization request.
 fn agreeing(servers: &Servers) -> OAuthConfig {
     OAuthConfig::new(Person(servers.page()))
 }
@@ -334,7 +334,8 @@ async fn failed_redirect_is_an_error() {
     assert!(matches!(error, OAuthError::Redirect(_)), "{error:?}");
 }
 
-/// A user who agrees, except at the second request. At the second request the user notifies the test and never answers.
+/// A simulated user who grants every authorization request except the second. At the second request, the user notifies
+/// the test and never responds.
 struct Hesitates<F> {
     agrees: F,
     times: AtomicUsize,

@@ -25,7 +25,7 @@ use tokio::io::{
     AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf,
 };
 
-/// Timeout that makes a hanging test fail. Far longer than any tested operation takes.
+/// Timeout after which a hanging test fails. Every tested operation takes much less time.
 const LIMIT: Duration = Duration::from_secs(60);
 
 type Call =

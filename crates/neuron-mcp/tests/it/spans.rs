@@ -83,8 +83,8 @@ async fn ask_for_everything(client: &McpClient) {
         .unwrap();
 }
 
-/// Returns the span fields that differ between the five requests of [`ask_for_everything`], in the order of the
-/// requests.
+/// Returns the expected span fields of the five requests of [`ask_for_everything`], in the order of the requests.
+/// Contains only the fields that depend on the request.
 fn about_everything() -> [Value; 5] {
     [
         json!({ "mcp.method.name": "tools/list", "otel.name": "tools/list" }),
@@ -107,14 +107,15 @@ fn about_everything() -> [Value; 5] {
     ]
 }
 
-/// Returns `fields` with the common fields added.
+/// Returns the object `fields` with the members of the object `common` added.
 fn with(mut fields: Value, common: &Value) -> Value {
     let common = common.as_object().unwrap().clone();
     fields.as_object_mut().unwrap().extend(common);
     fields
 }
 
-/// Returns the spans of one kind, `client` or `server`. Omits the requests that open the connection.
+/// Returns the recorded spans whose kind is `kind`, which is `client` or `server`. Omits the spans of `initialize` and
+/// `server/discover`.
 fn of_kind(recorder: &Recorder, kind: &str) -> Vec<Recorded> {
     let spans = recorder.spans().into_iter();
     spans

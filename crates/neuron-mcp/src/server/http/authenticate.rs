@@ -36,7 +36,7 @@ pub struct HttpRequestHead {
 pub struct HttpIdentity {
     /// Stable id of the caller.
     subject: Arc<str>,
-    /// Values for tools, one of each type. Their content is not part of the `Debug` output.
+    /// Values for tools, at most one of each type. Their content is not part of the `Debug` output.
     values: Extensions,
 }
 
@@ -202,7 +202,7 @@ fn quoted(value: &str) -> String {
 /// Future of the user's authentication function.
 type Asked = BoxFuture<'static, Result<HttpIdentity, HttpRefusal>>;
 
-/// The user's authentication function, with a boxed future.
+/// The user's authentication function, wrapped so that it returns a boxed future.
 #[derive(Clone)]
 pub(super) struct Authenticate(Arc<dyn Fn(HttpRequestHead) -> Asked + Send + Sync>);
 
@@ -213,7 +213,7 @@ impl fmt::Debug for Authenticate {
 }
 
 impl Authenticate {
-    /// Wraps a function and boxes its future.
+    /// Wraps the user's authentication function and boxes its future.
     pub(super) fn new<F, Fut>(hook: F) -> Self
     where
         F: Fn(HttpRequestHead) -> Fut + Send + Sync + 'static,

@@ -13,7 +13,7 @@ use super::authenticate::{HttpIdentity, HttpRefusal};
 pub(super) struct BearerToken(Option<Output<Sha256>>);
 
 impl BearerToken {
-    /// Creates the check for requests that must contain this token.
+    /// Creates an authentication that accepts only requests with this token.
     pub(super) fn new(token: &str) -> Self {
         Self((!token.is_empty()).then(|| Sha256::digest(token)))
     }

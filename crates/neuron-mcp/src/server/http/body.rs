@@ -51,9 +51,9 @@ where
 pub struct McpHttpBody {
     /// The data to send.
     inner: BoxBody<Bytes, Infallible>,
-    /// Completes when the stream must end early. `None` for a body that never ends early.
+    /// Future that completes when the body must end early. `None` for a body that never ends early.
     until: Option<BoxFuture<'static, ()>>,
-    /// Marks the session and the connection as used until the body is dropped.
+    /// Guards that mark the session and the connection as used until the body is dropped.
     _used: (Option<SessionUse>, Option<Carrying>),
 }
 
@@ -63,8 +63,8 @@ impl McpHttpBody {
         Self { inner: Full::new(text.into()).boxed(), until: None, _used: (None, None) }
     }
 
-    /// Creates a body with the SDK's data. The body ends early when `until` completes. `used` marks the session and the
-    /// connection as used until the body is dropped.
+    /// Creates a body with the data `inner` of the SDK's response. The body ends early when `until` completes. `used`
+    /// marks the session and the connection as used until the body is dropped.
     pub(super) fn stream(
         inner: BoxBody<Bytes, Infallible>,
         until: BoxFuture<'static, ()>,

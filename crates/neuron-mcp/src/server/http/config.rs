@@ -11,7 +11,7 @@ use super::protected_resource::{ProtectedResource, TokenVerifier};
 /// The configuration of an HTTP server.
 ///
 /// With the defaults, only programs on the same machine can use the server. A request is accepted only if its `Host`
-/// header is a loopback name, and never from a web page.
+/// header is a loopback name. Requests of web pages are refused.
 ///
 /// # Example: a server for other machines, behind a TLS proxy
 ///
@@ -60,7 +60,7 @@ pub struct HttpServerConfig {
     pub(super) max_sessions_per_client: usize,
     /// Time after which an unused session ends.
     pub(super) session_idle_timeout: Duration,
-    /// Time for which running calls may continue after shutdown.
+    /// Time for which running calls may continue after shutdown is requested.
     pub(super) shutdown_grace: Duration,
     /// The user's authentication function. `None` accepts every request.
     pub(super) authenticate: Option<Authenticate>,
@@ -197,8 +197,8 @@ impl HttpServerConfig {
     /// Sets the maximum number of connections from one IP address, at least 1. IPv6 addresses with the same first 64
     /// bits count as one address. Defaults to 256.
     ///
-    /// For a further connection, the oldest connection without a request is closed. If all connections of the address
-    /// have a request, the new connection is closed instead.
+    /// If the address has reached its limit, a further connection replaces its oldest connection without a running
+    /// request. If all its connections have a running request, the further connection is closed.
     ///
     /// Behind a proxy, all connections have the address of the proxy. Applies only to a standalone server.
     #[must_use]

@@ -86,7 +86,7 @@ pub(super) async fn serve(
     tasks.shutdown().await;
 }
 
-/// Closes idle sessions at an interval. Never completes.
+/// Closes idle sessions once per `interval`. Never completes.
 async fn close_idle(service: &McpHttpService, interval: Duration) {
     let mut interval = tokio::time::interval(interval);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -111,9 +111,10 @@ struct Connections {
 }
 
 impl Connections {
-    /// Accepts connections and serves each in a task. Never completes. The tasks continue if this future is dropped.
+    /// Accepts connections and serves each connection in a task. Never completes. The tasks continue if this future is
+    /// dropped.
     ///
-    /// When `graceful` is shut down, each connection that this call has accepted closes after its running request.
+    /// When `graceful` is shut down, each connection that this method has accepted closes after its running request.
     async fn accept(&mut self, graceful: &GracefulShutdown) {
         loop {
             tokio::select! {
@@ -167,8 +168,8 @@ async fn accept(
     }
 }
 
-/// Returns `true` if an error of `accept` concerns only the accepted connection. Other errors, such as too many open
-/// files, prevent that any connection is accepted.
+/// Returns `true` if an error of `accept` concerns only a single connection. After other errors, such as too many open
+/// files, no connection can be accepted for some time.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -182,7 +183,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 /// The service and the HTTP settings that all connections share.
 #[derive(Clone)]
 struct Endpoint {
-    /// The MCP server's service.
+    /// The HTTP service of the MCP server, which handles the requests.
     service: McpHttpService,
     /// Path of the endpoint.
     path: Arc<str>,

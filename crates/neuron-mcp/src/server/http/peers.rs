@@ -34,7 +34,7 @@ impl Peers {
     /// Counts a new connection until the returned guard is dropped. Returns `None` if the address has reached its limit
     /// and all its connections have a running request.
     ///
-    /// If the address has reached its limit, the oldest connection without a running request is closed.
+    /// If the address has reached its limit, its oldest connection without a running request is closed to make room.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Entered> {
         let (address, mut all) = (network(address), self.lock());
         let others = all.entry(address).or_default();
@@ -48,15 +48,15 @@ impl Peers {
         Some(Entered { peers: self.clone(), address, connection })
     }
 
-    /// Locks the connections. A poisoned lock is used like any other.
+    /// Locks the connections, even if the lock is poisoned.
     fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, Vec<Arc<Connection>>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Connection {
-    /// Counts a request on the connection. While a request is counted, the connection is not closed in favour of
-    /// another.
+    /// Counts a running request on the connection until the returned guard is dropped. Until then, the connection is
+    /// not closed in favour of a newer connection.
     pub(super) fn carry(self: &Arc<Self>) -> Carrying {
         self.uses.fetch_add(1, Ordering::Relaxed);
         Carrying(self.clone())

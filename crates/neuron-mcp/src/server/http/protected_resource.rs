@@ -13,7 +13,8 @@ use super::authenticate::{HttpIdentity, HttpRefusal};
 use super::bearer::bearer;
 use super::names::{Host, parse_origin};
 
-/// Path of the resource's metadata. The path of the resource itself can be appended (RFC 9728, 3).
+/// Path of the metadata of the resource. The metadata is also available at this path followed by the path of the
+/// resource (RFC 9728, 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Time for which an expired token is still accepted, because clocks differ.
@@ -36,7 +37,7 @@ const LEEWAY: Duration = Duration::from_secs(30);
 ///
 /// # Tokens
 ///
-/// Every request except those for the metadata must have the header `Authorization: Bearer <token>`. A token in the
+/// Every request except requests for the metadata must have the header `Authorization: Bearer <token>`. A token in the
 /// query is ignored. The server checks each request in these steps:
 ///
 /// 1. The [`TokenVerifier`] verifies the token and returns its claims.
@@ -92,7 +93,7 @@ pub struct ProtectedResource {
     uri: String,
     /// Issuers whose tokens are accepted.
     authorization_servers: Vec<String>,
-    /// Scopes that clients request in addition to `required_scopes`.
+    /// Scopes that clients should request in addition to `required_scopes`.
     scopes: Vec<String>,
     /// Scopes that every token must have.
     required_scopes: Vec<String>,
@@ -136,8 +137,9 @@ pub trait TokenVerifier: Send + Sync {
     /// # Errors
     ///
     /// Return [`HttpRefusal::unauthorized`] for an invalid token, [`HttpRefusal::forbidden`] for missing scopes, and
-    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. To a refusal with status 401 or 403, the server
-    /// adds the URL of the metadata, the required scopes and an error code, unless the refusal has them.
+    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. If the status of a refusal is 401 or 403, the
+    /// server adds the URL of the metadata, the required scopes and an error code. It does not replace values that the
+    /// refusal already has.
     ///
     /// # Cancel safety
     ///
@@ -179,7 +181,7 @@ impl ProtectedResource {
 
     /// Sets further scopes that clients should request in addition to the required scopes. Defaults to none.
     ///
-    /// The metadata contains these and the required scopes (`scopes_supported`).
+    /// The metadata lists these scopes and the required scopes in `scopes_supported`.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes = strings(scopes);
         self
@@ -222,7 +224,7 @@ impl ProtectedResource {
         }
     }
 
-    /// Returns `true` if the path is one of the two paths of the metadata. A slash at the end is ignored.
+    /// Returns `true` if the resource's metadata is available at this path. A slash at the end of the path is ignored.
     pub(super) fn has_metadata_at(&self, path: &str) -> bool {
         let path = path.strip_suffix('/').unwrap_or(path);
         path.strip_prefix(WELL_KNOWN).is_some_and(|rest| rest.is_empty() || rest == self.parts().1)

@@ -165,8 +165,8 @@ impl McpHttpService {
         response
     }
 
-    /// Returns `true` if shutdown was requested, so that no new work is accepted. Running calls still receive the
-    /// responses of their clients.
+    /// Returns `true` if shutdown was requested. No new work is accepted then, but clients can still respond to the
+    /// requests of running calls.
     fn shuts_down(&self) -> bool {
         self.shared.shutdown.asked().is_cancelled()
     }
@@ -174,7 +174,7 @@ impl McpHttpService {
     /// Checks the host and the origin of a request, before authentication.
     ///
     /// Refuses the request if its host or origin is not allowed. While the server shuts down, also refuses every
-    /// request that cannot belong to a running call.
+    /// request that cannot be for a running call (see [`may_be_for_a_call`]).
     fn let_in(&self, parts: &Parts) -> Result<(), Refused> {
         if self.shuts_down() && !may_be_for_a_call(parts) {
             return Err(closing());
@@ -320,8 +320,8 @@ impl McpHttpService {
         })
     }
 
-    /// Returns a guard that keeps the session of a request from ending as idle. Returns `None` if the request has no
-    /// session id or the session does not exist.
+    /// Returns a guard that prevents the session of a request from ending as idle. Returns `None` if the request has no
+    /// session id, or if the session does not exist or is being closed.
     ///
     /// A request for the session of another identity is refused. The response is the same as for an unknown session.
     fn session(
@@ -349,10 +349,11 @@ impl McpHttpService {
         }
     }
 
-    /// Adds the conditions that end the stream of a response early.
+    /// Makes the body of a response end early when the server shuts down.
     ///
-    /// `listens` is the maximum duration of a listening stream, and `None` for all other responses. `used` keeps the
-    /// session and the connection of the request in use until the response is complete.
+    /// `listens` is the maximum duration of a listening stream, and `None` for all other responses. A listening stream
+    /// ends as soon as the shutdown is requested. Other responses end after the last step of the shutdown. `used` keeps
+    /// the session and the connection of the request in use until the response is complete.
     fn with_end(
         &self,
         response: Response<SdkBody>,
@@ -401,8 +402,8 @@ impl fmt::Debug for McpHttpService {
 /// Body of the SDK's responses.
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// Returns the client for which the limit on sessions per client counts. A client is an identity (`subject`), or an IP
-/// address if the server does not authenticate. Returns `None` if both are unknown.
+/// Returns the client that sent a request, as the key for the limit on sessions per client. The key is the identity
+/// `subject`, or the IP address if the server does not authenticate. Returns `None` if both are unknown.
 fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {
@@ -411,8 +412,8 @@ fn client(parts: &Parts, subject: Option<&str>) -> Client {
     }
 }
 
-/// Returns `true` if a request without a session id begins a session. Only the method `initialize` does, which exists
-/// before protocol version 2026-07-28.
+/// Returns `true` if a request begins a session, provided that it has no session id. Only the method `initialize`
+/// begins a session, and it exists only before protocol version 2026-07-28.
 fn begins_session(parts: &Parts, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message<'a> {

@@ -1,8 +1,8 @@
 //! [`Sessions`], which limits the HTTP sessions of a server, records their owners, and ends idle sessions.
 //!
-//! The session manager of the SDK (crate `rmcp`) stores the sessions. The SDK's idle timeout is off, because it starts
-//! with the last message, even if a call is running or the client listens. This module ends a session only while the
-//! session has no request and no stream.
+//! The session manager of the SDK (crate `rmcp`) stores the sessions. The SDK's idle timeout is off, because it would
+//! also end sessions with a running call or a listening client. This module ends only sessions without a running
+//! request and without an open stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use crate::span::session_prefix;
 
-/// Timeout for closing a session.
+/// Maximum time for closing a session. After this time the session is no longer counted.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// Maximum idle time of a session whose client has sent nothing after `initialize`.
@@ -72,7 +72,7 @@ pub(super) struct SessionLimits {
     pub(super) idle: Duration,
 }
 
-/// The result of an attempt to reserve a session.
+/// The result of [`Sessions::reserve`], an attempt to reserve a session.
 pub(super) enum Room {
     /// A session is reserved.
     Free(Reservation),
@@ -107,11 +107,12 @@ impl Sessions {
         Self { sdk, limits, state: Mutex::default(), count: watch::Sender::new(0) }
     }
 
-    /// Reserves a session for a client. Returns `None` if no session can be reserved, because all sessions that count
-    /// against the limit are in use.
+    /// Reserves a session for a client. Returns `None` if a limit on sessions is reached and no session can be closed,
+    /// because all are in use.
     ///
-    /// If the client has reached its limit, its own session that was idle for the longest time ends. If the server has
-    /// reached its limit, the session that was idle for the longest time ends.
+    /// If the client has reached its limit, an idle session of the client is closed. If only the server has reached its
+    /// limit, an idle session of any client is closed. Sessions without a message after `initialize` are closed first,
+    /// and then those that were idle for the longest time.
     pub(super) async fn make_room(self: &Arc<Self>, client: &Client) -> Option<Reservation> {
         self.close_idle().await;
         loop {
@@ -123,7 +124,8 @@ impl Sessions {
         }
     }
 
-    /// Tries to reserve a session for a client without closing another session.
+    /// Tries to reserve a session for a client. If a limit is reached, marks an unused session as ending and returns
+    /// its id. The caller must then close this session.
     fn reserve(self: &Arc<Self>, client: &Client) -> Room {
         let mut state = self.state();
         let is_own = |other: &Client| client.is_some() && other == client;
@@ -195,8 +197,8 @@ impl Sessions {
         }
     }
 
-    /// Marks the sessions whose idle timeout has passed as ending, and returns their ids. Requests for them are refused
-    /// from now on.
+    /// Marks the sessions whose idle timeout has passed as ending, and returns their ids. Requests for a session that
+    /// is marked as ending are refused.
     fn take_idle(&self) -> Vec<SessionId> {
         let mut state = self.state();
         let idle = |one: &Session| match one.has_begun {
@@ -226,14 +228,14 @@ impl Sessions {
         }
     }
 
-    /// Removes the data about a session.
+    /// Removes the data that this module stores about a session.
     fn forget(&self, id: &SessionId) {
         let mut state = self.state();
         state.sessions.remove(id);
         self.count.send_replace(state.sessions.len());
     }
 
-    /// Locks the data about the sessions. A poisoned lock is used like any other.
+    /// Locks the data about the sessions, even if the lock is poisoned.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -258,7 +260,7 @@ impl Drop for Reservation {
     }
 }
 
-/// Keeps a session in use. The session's idle time begins when its last use is dropped.
+/// Guard that keeps a session in use. The session's idle time begins when its last guard is dropped.
 pub(super) struct SessionUse {
     sessions: Arc<Sessions>,
     id: SessionId,

@@ -12,7 +12,7 @@ pub(super) struct Shutdown {
     /// Cancelled when shutdown is requested. No new work is accepted and listening streams end. Running calls still
     /// receive the responses of their clients.
     asked: CancellationToken,
-    /// Cancelled when `grace` has passed since the request of the shutdown. The running calls are then cancelled.
+    /// Cancelled when the time `grace` has passed since shutdown was requested. The running calls are then cancelled.
     calls: CancellationToken,
     /// Cancelled when the time [`CANCELLED_CALLS`] has passed since `calls` was cancelled. All streams and sessions
     /// then end.
@@ -55,7 +55,7 @@ impl Shutdown {
     /// Waits until shutdown is requested, and then cancels the tokens `calls` and `streams` after their grace periods.
     /// Completes after the last step.
     ///
-    /// Several tasks may run this method concurrently. Each response stream runs it, so the shutdown needs no
+    /// Several tasks may run this method concurrently. Each response stream runs this method, so the shutdown needs no
     /// background task.
     pub(super) async fn proceed(&self) {
         self.asked.cancelled().await;

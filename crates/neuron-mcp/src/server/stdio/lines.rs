@@ -35,16 +35,16 @@ pub(super) struct LineTransport<R> {
     lines: LineReader<R>,
     /// Queue of messages to the client.
     output: LineWriter,
-    /// An error response of the transport itself, which must be written before the next line is read. Kept in a field,
-    /// because the SDK may drop the future of `receive` while it waits.
+    /// An error response that the transport itself sends, for example to an invalid line. It must be written before the
+    /// next line is read. Kept in a field, because the SDK may drop the future of `receive` while the future waits.
     answer: Option<Waiting>,
-    /// Ends the input when cancelled, for the shutdown of the server.
+    /// Cancelled when the server shuts down. The input then ends.
     until: CancellationToken,
     /// Tokens that this transport cancels when the input ends and when the calls must end.
     closing: Closing,
     /// Time when the input ended. `None` while the input is open.
     ended_at: Option<Instant>,
-    /// Time when the running calls were cancelled. `None` if they are not cancelled yet.
+    /// Time when the transport cancelled the running calls. `None` if they are not cancelled yet.
     told_at: Option<Instant>,
     /// Ids of the client's requests that have no response and that the client has not cancelled.
     unanswered: HashSet<RequestId>,
@@ -73,7 +73,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     }
 
     /// Returns the next valid message. Returns `None` at the end of the input, or if reading or writing fails. Invalid
-    /// lines are rejected or skipped.
+    /// lines get an error response or are skipped.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if let Some(answer) = &mut self.answer {

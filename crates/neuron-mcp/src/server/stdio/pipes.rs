@@ -72,7 +72,7 @@ impl Output {
         Ok(Self { jobs, collected: Vec::new(), running: None })
     }
 
-    /// Waits for the write in progress, and returns its result. Returns `Ok` if no write is in progress.
+    /// Polls the write in progress, and returns its result. Returns `Ok` if no write is in progress.
     fn poll_running(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(running) = &mut self.running else {
             return Poll::Ready(Ok(()));

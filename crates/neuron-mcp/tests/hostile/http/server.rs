@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::server::Wire;
 
-/// A running server on a free port of 127.0.0.1. Stops when dropped.
+/// A hostile HTTP server on a free port of 127.0.0.1. Stops when dropped.
 pub(super) struct HttpServer {
     address: SocketAddr,
     task: JoinHandle<()>,

@@ -10,7 +10,7 @@ use super::Wire;
 /// Number of notifications in a flood. Smaller in debug builds, in which a client needs 0.1 ms to read each one.
 pub(crate) const FLOOD: u32 = if cfg!(debug_assertions) { 40_000 } else { 1_000_000 };
 
-/// Runs a server until it ends by itself or its input ends.
+/// Runs a server with the named behaviour until the server ends by itself or its input ends.
 pub(super) fn run(behaviour: &str, wire: &mut Wire) {
     match behaviour {
         "dies at once" => die(3, "no database"),

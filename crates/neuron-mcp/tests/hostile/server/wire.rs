@@ -1,4 +1,4 @@
-//! The server's end of the connection, which reads JSON-RPC messages and writes messages or arbitrary bytes.
+//! The hostile server's end of the stdio connection. Reads JSON-RPC messages, and writes messages or arbitrary bytes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Stdin, Write as _};

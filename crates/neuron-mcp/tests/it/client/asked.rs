@@ -149,7 +149,7 @@ struct Patient {
     dropped: Arc<Notify>,
 }
 
-/// Notifies the test when dropped.
+/// Guard that notifies the test when it is dropped.
 struct Bell(Arc<Notify>);
 
 impl Drop for Bell {

@@ -241,7 +241,8 @@ async fn stderr_of_a_failed_program_is_in_the_error() {
     assert!(text.contains("sh:") && text.contains("no licence"), "{text}");
 }
 
-/// The server is a shell script. It reads four lines and answers the first two: `server/discover` and `initialize`.
+/// Connects to a shell script as the server. The script reads four messages, and responds only to the first two
+/// (`server/discover` and `initialize`).
 #[cfg(unix)]
 #[tokio::test]
 async fn stdio_handshake_with_a_shell_script() {

@@ -37,7 +37,7 @@ impl Asked {
         self.message["method"] == method
     }
 
-    /// Returns a JSON-RPC response to this request.
+    /// Returns an HTTP response that contains the JSON-RPC response to this request, with the given result.
     fn result(&self, result: Value) -> Response<Full<Bytes>> {
         json(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }))
     }

@@ -22,13 +22,13 @@ fn timeout(error: McpError) -> McpTimeout {
     }
 }
 
-/// Waits for the client's cancellation of this request.
+/// Waits until the client sends a cancellation of the request `request`.
 async fn told_of_cancellation(server: &mut Script, request: &Value) {
     let told = server.expect("notifications/cancelled").await;
     assert_eq!(told["params"]["requestId"], request["id"]);
 }
 
-/// Sends progress of a call.
+/// Sends a progress notification for the tool call `call` to the client.
 async fn progress(server: &mut Script, call: &Value, progress: f64) {
     let token = &call["params"]["_meta"]["progressToken"];
     let params = json!({ "progressToken": token, "progress": progress, "message": "working" });

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::connected_to_modern;
 use crate::script::Script;
 
-/// Timeout that makes a hanging test fail. Far longer than any step takes on a loaded machine.
+/// Timeout after which a hanging test fails. Every operation takes much less time, even on a loaded machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Acknowledges the next `subscriptions/listen` request with all requested notifications. Returns the request.
@@ -18,7 +18,7 @@ async fn accept(server: &mut Script) -> Value {
     request
 }
 
-/// Acknowledges a stream for these notifications. `stream` is the `subscriptions/listen` request.
+/// Acknowledges the subscription to these notifications. `stream` is the client's `subscriptions/listen` request.
 async fn acknowledge(server: &mut Script, stream: &Value, notifications: &Value) {
     let params = json!({
         "notifications": notifications,
@@ -27,14 +27,14 @@ async fn acknowledge(server: &mut Script, stream: &Value, notifications: &Value)
     server.notify("notifications/subscriptions/acknowledged", params).await;
 }
 
-/// Sends a notification on a stream. `stream` is the `subscriptions/listen` request.
+/// Sends a notification of a subscription to the client. `stream` is the client's `subscriptions/listen` request.
 async fn tell(server: &mut Script, stream: &Value, method: &str, mut params: Value) {
     params["_meta"] = json!({ "io.modelcontextprotocol/subscriptionId": stream["id"] });
     server.notify(method, params).await;
 }
 
-/// Connects a client to a server with change notifications. Returns both, and the client's `subscriptions/listen`
-/// request.
+/// Connects a client to a server that supports change notifications. Returns the client, the server, and the client's
+/// `subscriptions/listen` request.
 async fn listening(builder: McpClientBuilder) -> (McpClient, Script, Value) {
     let (mut server, reader, writer) = Script::new();
     let capabilities = json!({

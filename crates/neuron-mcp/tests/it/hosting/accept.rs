@@ -9,7 +9,8 @@ use serde_json::json;
 use super::raw::{Connection, modern_call, within};
 use super::server::start;
 
-/// Environment variable that marks the child process with a low limit of open files.
+/// Environment variable that makes the test `in_a_process_with_few_files` run. Set only in a child process with a low
+/// limit of open files.
 const FEW: &str = "NEURON_MCP_TEST_FEW_FILES";
 
 /// Runs the test `in_a_process_with_few_files` in a child process that may open at most 40 files.
@@ -25,8 +26,8 @@ fn server_accepts_again_after_it_ran_out_of_descriptors() {
     assert!(status.unwrap().success());
 }
 
-/// Runs only in the child process that `server_accepts_again_after_it_ran_out_of_descriptors` starts. Does nothing in
-/// an ordinary test run.
+/// Checks that a connection is accepted as soon as file descriptors are free again. Runs only in the child process that
+/// `server_accepts_again_after_it_ran_out_of_descriptors` starts, and does nothing in an ordinary test run.
 #[tokio::test]
 async fn in_a_process_with_few_files() {
     if std::env::var_os(FEW).is_none() {

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, modern_call, send, within};
 use super::server::start;
 
-/// Read timeout of the tests. Sending a small request takes much less time, even on a loaded machine.
+/// Read timeout of the tested servers. Sending a small request takes much less time, even on a loaded machine.
 const READING: Duration = Duration::from_secs(2);
 
 #[tokio::test]

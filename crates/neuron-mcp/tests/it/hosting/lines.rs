@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::raw::{call_message, initialize_message, within};
 use super::server::{Waiting, mcp_server};
 
-/// A client that reads and writes lines, and the task of its server.
+/// A client that writes and reads messages as lines, with the task that runs its server.
 struct Client {
     input: BufReader<ReadHalf<DuplexStream>>,
     output: Option<WriteHalf<DuplexStream>>,

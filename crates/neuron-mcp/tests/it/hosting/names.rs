@@ -3,7 +3,7 @@
 use super::raw::{Request, initialize};
 use super::server::start;
 
-/// Sends `initialize` with these headers instead of the default `Host`. Returns the HTTP status.
+/// Sends `initialize` with these headers and without the default `Host` header. Returns the HTTP status.
 async fn status(addr: std::net::SocketAddr, headers: &[(&str, &str)]) -> u16 {
     let request = initialize().without("host");
     let request =

@@ -1,4 +1,4 @@
-//! An HTTP client that writes raw bytes, and the requests of an MCP client.
+//! An HTTP client that writes raw bytes, with builders for the requests of an MCP client.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -213,7 +213,8 @@ pub(super) fn initialize_message() -> Value {
     })
 }
 
-/// Opens a session, and returns the session id. `with` can change each request, for example add a header.
+/// Opens a session, and returns the session id. `with` can change each request before it is sent, for example add a
+/// header.
 pub(super) async fn begin(addr: SocketAddr, with: impl Fn(Request) -> Request) -> String {
     let response = with(initialize()).send(addr).await;
     assert_eq!(response.status, 200, "{response:?}");

@@ -46,7 +46,7 @@ pub(super) struct Waiting {
     pub(super) release: Arc<Notify>,
 }
 
-/// Notifies the test when dropped.
+/// Guard that notifies the test when it is dropped.
 struct Ended(Arc<Notify>);
 
 impl Drop for Ended {
@@ -117,18 +117,18 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Waits until `serve` has returned.
+    /// Waits until `McpHttpServer::serve` has returned, and returns its result.
     pub(super) async fn ended(&mut self) -> Result<(), McpError> {
         within(self.serving.join_next()).await.unwrap().unwrap()
     }
 
-    /// Drops the future of `serve`.
+    /// Drops the future of `McpHttpServer::serve`, which ends the server without a shutdown.
     pub(super) async fn drop_server(&mut self) {
         self.serving.shutdown().await;
     }
 }
 
-/// Starts a server on a free port of 127.0.0.1.
+/// Starts a server on a free port of 127.0.0.1. `configure` can change the default configuration.
 pub(super) async fn start(configure: impl FnOnce(HttpServerConfig) -> HttpServerConfig) -> Running {
     let waiting = Waiting::default();
     let config = configure(HttpServerConfig::default());

@@ -7,7 +7,8 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, within};
 use super::server::start;
 
-/// Idle timeout of sessions. Much longer than a test takes between two requests, even on a loaded machine.
+/// Idle timeout of the tested sessions. The time between two requests of a test is much shorter, even on a loaded
+/// machine.
 const IDLE: Duration = Duration::from_secs(4);
 
 /// Waits until a new session can be opened. The server has reached its maximum number of sessions, so an earlier

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// Deviations of the two servers from normal behaviour. The default has none.
+/// Deviations of the MCP server and its authorization server from normal behaviour. The default has none.
 #[derive(Clone, Default)]
 pub(crate) struct Behaviour {
     /// Value of `expires_in` in token responses, in seconds. `None` omits it. The server does not enforce the lifetime.
@@ -28,15 +28,15 @@ pub(crate) struct Behaviour {
     pub(crate) wants_ever_more: bool,
     /// Set to refuse every token, including tokens that were just issued.
     pub(crate) refuses_tokens: bool,
-    /// Set to refuse every token renewal.
+    /// Set to refuse every renewal of an access token by a refresh token.
     pub(crate) refuses_renewal: bool,
     /// Set to send 401 responses without the header `WWW-Authenticate`.
     pub(crate) hides_challenge: bool,
-    /// Issuer in the metadata of the authorization server. `None` for the correct one.
+    /// Issuer in the metadata of the authorization server. `None` for the correct issuer.
     pub(crate) issuer: Option<String>,
 }
 
-/// A token renewal whose response is delayed until the test releases it.
+/// Signals of a token renewal whose response is delayed until the test releases it.
 #[derive(Clone, Default)]
 pub(crate) struct Held {
     /// Notified after the token has been renewed, before the response is sent.
@@ -45,7 +45,7 @@ pub(crate) struct Held {
     pub(crate) release: Arc<Notify>,
 }
 
-/// The two running servers. They stop when this value is dropped.
+/// A running MCP server and its authorization server. Both stop when this value is dropped.
 pub(crate) struct Servers {
     address: String,
     state: Arc<Mutex<State>>,
@@ -114,8 +114,8 @@ impl Servers {
         change(&mut self.state.lock().unwrap().behaviour);
     }
 
-    /// Returns a function that simulates a user who agrees. It maps an authorization URL to the callback URL with a
-    /// code.
+    /// Returns a function that simulates a user who grants the access. The function maps an authorization URL to the
+    /// callback URL with an authorization code.
     pub(crate) fn page(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
         let state = Arc::clone(&self.state);
         move |url| agree(&state, url)

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Client, LIMIT, one, text};
 
-/// Returns a server whose tool `wait` never ends, and a receiver for the cancellation token of each call.
+/// Returns a server whose tool `wait` never ends, and a receiver for the cancellation tokens of the tool's calls.
 fn waiting() -> (McpServer, mpsc::UnboundedReceiver<CancellationToken>) {
     let (started, starts) = mpsc::unbounded_channel();
     let tools = one("wait", move |_, ctx: ToolContext| {

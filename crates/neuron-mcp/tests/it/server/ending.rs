@@ -35,7 +35,7 @@ async fn ended(client: &mut Client) {
     ended.expect("the server ends").expect("without a panic");
 }
 
-/// Returns the queued messages and all further messages up to the end of the stream.
+/// Returns all messages that the client has not processed yet, up to the end of the stream.
 async fn rest(client: &mut Client) -> Vec<Value> {
     let mut rest: Vec<Value> = client.heard.drain(..).collect();
     while let Some(message) = client.read().await {
@@ -103,7 +103,8 @@ async fn dropped_server_is_freed_while_its_client_does_not_read() {
     tokio::time::timeout(LIMIT, gone).await.expect("the server is gone");
 }
 
-/// Returns a tool that logs and reports progress once per second, for three seconds.
+/// Returns a registry with the tool `talk`. The tool logs a message and reports progress once per second, for three
+/// seconds.
 fn talking() -> ToolRegistry {
     one("talk", |_, ctx: ToolContext| async move {
         for step in 0..3 {

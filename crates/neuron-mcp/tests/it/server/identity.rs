@@ -1,4 +1,5 @@
-//! Test of multi-round calls over HTTP. The state of a call is valid only for the identity that made the call.
+//! Test of calls that request input over HTTP. The client repeats such a call with a state, which is valid only for the
+//! identity that made the first call.
 
 use std::net::SocketAddr;
 

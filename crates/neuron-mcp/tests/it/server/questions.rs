@@ -1,5 +1,5 @@
-//! Tests of elicitation, sampling and roots in versions before 2026-07-28, in which the server sends each of them as a
-//! request to the client.
+//! Tests of elicitation, sampling and roots in versions before 2026-07-28. In these versions the server asks the client
+//! by a separate JSON-RPC request during the call.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Tests of multi-round calls, which exist since version 2026-07-28. A tool's request to the client, such as an
-//! elicitation, is part of a result. The client repeats the call with its response.
+//! Tests of calls in several rounds, which exist since version 2026-07-28. If a tool sends a request such as an
+//! elicitation, the call ends with a result that contains this request. The client repeats the call with its response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -19,7 +19,7 @@ const TRACE: &str = "00-ab-cd-01";
 /// Kind of a request that the client received, and the request's trace context.
 type Question = (&'static str, Option<TraceContext>);
 
-/// Handler of sampling and elicitation requests. Records each request.
+/// Handler of sampling and elicitation requests that records each request.
 #[derive(Clone, Default)]
 struct Asked(Arc<Mutex<Vec<Question>>>);
 
@@ -73,7 +73,8 @@ fn form() -> ElicitationRequest {
     ElicitationRequest::form("Well?", json!({ "type": "object", "properties": {} }))
 }
 
-/// Reports progress, and returns the `traceparent` of the request, or an empty string without a trace context.
+/// Reports progress three times, once without an increase. Returns the `traceparent` of the client's request, or an
+/// empty string if the request has no trace context.
 fn told(peer: &McpPeer) -> String {
     peer.report_progress(1.0, Some(2.0), None);
     peer.report_progress(1.0, Some(2.0), Some("the same again"));

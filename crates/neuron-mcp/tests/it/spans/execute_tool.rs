@@ -1,5 +1,5 @@
-//! Tests of bridged tool calls inside an `execute_tool` span of neuron-otel. The client records the request's fields on
-//! this span and creates no span for the request.
+//! Tests of bridged tool calls inside an `execute_tool` span, which neuron-otel creates for a tool call. The client
+//! then creates no span for its request, and records the request's fields on this span.
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ fn named(recorder: &Recorder, name: &str) -> Vec<Recorded> {
     recorder.spans().into_iter().filter(|span| span.name == name).collect()
 }
 
-/// Returns the number of client spans for tool calls.
+/// Returns the number of spans that the client has created for tool calls.
 fn calls(recorder: &Recorder) -> usize {
     let spans = named(recorder, "mcp.client.request").into_iter();
     spans.filter(|span| span.get("mcp.method.name") == Some("tools/call")).count()

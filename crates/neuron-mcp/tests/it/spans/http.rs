@@ -20,7 +20,8 @@ async fn connect(version: McpVersion) -> (McpClient, SocketAddr, JoinSet<()>) {
     (client, addr, serving)
 }
 
-/// Returns the expected common fields of a span, with the fields in `particular` added.
+/// Returns the fields that every span of an HTTP request with this version must have, together with the fields in
+/// `particular`. Values that the test cannot know, such as request ids, are copied from `span`.
 fn common(span: &Recorded, version: McpVersion, particular: Value) -> Value {
     let mut common = json!({
         "otel.kind": span.fields["otel.kind"],

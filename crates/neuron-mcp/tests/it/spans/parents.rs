@@ -14,7 +14,8 @@ use tracing::Span;
 
 use super::recorder::Recorder;
 
-/// Returns a trace context with the id of the current span. Stands in for the function of a tracing system.
+/// Returns a trace context with the id of the current span. The server and the client use this function in place of the
+/// function of a tracing system.
 fn current() -> Option<TraceContext> {
     Some(TraceContext::new(format!("span {}", Span::current().id()?.into_u64())))
 }
@@ -24,7 +25,8 @@ fn current() -> Option<TraceContext> {
 struct Parents(Arc<Mutex<Vec<(u64, String)>>>);
 
 impl Parents {
-    /// Returns a function that records the parent of a span. Stands in for the function of a tracing system.
+    /// Returns a function that records the parent of a span. The server and the client use the function in place of the
+    /// function of a tracing system.
     fn set(&self, recorder: &Recorder) -> impl Fn(&Span, &TraceContext) + Send + Sync + 'static {
         let (parents, recorder) = (self.clone(), recorder.clone());
         move |span, parent| {
@@ -34,7 +36,7 @@ impl Parents {
         }
     }
 
-    /// Returns the recorded parent of a span, if any.
+    /// Returns the `traceparent` of the recorded parent of a span. Returns `None` if no parent was recorded.
     fn of(&self, span: u64) -> Option<String> {
         let parents = self.0.lock().unwrap();
         parents.iter().find(|(id, _)| *id == span).map(|(_, parent)| parent.clone())

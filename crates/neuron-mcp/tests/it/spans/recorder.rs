@@ -83,7 +83,8 @@ impl Recorder {
             .collect()
     }
 
-    /// Returns the span with this name and kind. Panics unless there is exactly one, and it has ended.
+    /// Returns the span with this name and kind. Panics if there is no such span or more than one, or if the span has
+    /// not ended.
     #[track_caller]
     pub(super) fn ended(&self, name: &str, kind: &str) -> Recorded {
         let named = self.named(name, kind);
@@ -159,7 +160,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Recorder {
     }
 }
 
-/// Adds the visited fields to a span.
+/// A `tracing` visitor that adds the visited fields to a recorded span.
 struct Visitor<'a>(&'a mut Recorded);
 
 impl Visitor<'_> {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// A server that sends the bytes given by the test as its event stream.
+/// A server with an event stream whose content the test determines.
 struct Server {
     url: String,
     /// Path and body of each received POST.
@@ -97,8 +97,8 @@ async fn connect(server: &Server) -> Result<McpClient, McpError> {
     builder.max_message_bytes(100_000).connect_http(config).await
 }
 
-/// Returns the events of a complete handshake. They contain the URL `endpoint` for messages, a notification, and the
-/// response to `initialize`. `id` is the request id of `initialize`.
+/// Returns an event stream that lets a client complete the handshake. The events contain the URL for messages
+/// (`endpoint`), a notification, and the response to `initialize`. `id` is the request id of `initialize`.
 fn whole(endpoint: &str, id: u32) -> String {
     let result = json!({
         "protocolVersion": "2024-11-05",
@@ -113,7 +113,8 @@ fn whole(endpoint: &str, id: u32) -> String {
     )
 }
 
-/// Returns the request id that the client uses for `initialize`. Found by connecting to a probe server.
+/// Returns the request id that the client uses for `initialize`. Determines the id by connecting a client to a server
+/// that records requests.
 async fn initialize_id() -> u32 {
     let probe = serve("event: endpoint\ndata: /m\n\n".into(), true, 202).await;
     let config = HttpConfig { url: probe.url.clone(), ..HttpConfig::default() };

@@ -13,7 +13,8 @@ use tokio::sync::Barrier;
 use super::{Asked, Server, config, greet, serve, serve_slowly, status};
 use crate::script::{said, text};
 
-/// A server that accepts only its newest session. Increment `newest` to make it forget the client's session.
+/// A server that accepts only its newest session, whose id is the number `newest`. The server forgets the client's
+/// session when a test increments `newest`.
 #[derive(Default)]
 struct Sessions {
     newest: usize,
