@@ -11,8 +11,8 @@
 //! | a crash before, inside or after a tool call | [`Trial::tool`], in a durable run |
 //! | a crash before or after a step of the journal | [`Trial::context`], in a durable run |
 //!
-//! A crash drops the future of the run, and the run starts again. This is the loss of everything in memory. To test that
-//! files survive a killed process or a power failure, use the suites of the storage or the engine.
+//! An injected crash drops the future of the run, and starts the run again. The run loses everything in memory. To test
+//! that files survive a killed process or a power failure, use the test suites of the storage or of the durable engine.
 //!
 //! # Example
 //!
