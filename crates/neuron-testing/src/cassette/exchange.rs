@@ -47,7 +47,7 @@ pub(super) struct Exchange {
     pub(super) outcome: Outcome,
 }
 
-/// The recorded response of a provider.
+/// The recorded response or error of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {

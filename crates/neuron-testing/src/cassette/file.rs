@@ -1,4 +1,4 @@
-//! The file of a cassette.
+//! Reads and writes the file of a cassette, which contains recorded requests and their responses.
 
 use std::fmt::Write as _;
 use std::path::Path;
