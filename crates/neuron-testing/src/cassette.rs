@@ -308,8 +308,8 @@ enum Found {
 }
 
 impl Recordings {
-    /// Stores the response or the error of an exchange without secrets. Temporary errors and the error for a wrong key
-    /// are stored only if [`record_errors`](Cassette::record_errors) was called.
+    /// Removes secrets from the response or the error of an exchange, and stores it. Temporary errors and the error for
+    /// a wrong key are stored only if [`record_errors`](Cassette::record_errors) was called.
     fn store(&self, slot: Slot, mut outcome: Outcome) -> Result<(), ProviderError> {
         let may_pass = |error: &ProviderError| {
             error.is_retryable() || matches!(error, ProviderError::Authentication(_))

@@ -1,8 +1,8 @@
 //! Tests of agents under faults such as crashes of the process and errors of the model.
 //!
-//! A [`FaultTest`] runs an agent with its tools a thousand times, each time with other faults. It compares each run with
-//! a run without faults, and reports the [promises](BrokenPromise) that were broken. Every run has a seed that repeats
-//! it.
+//! A [`FaultTest`] runs an agent with its tools a thousand times, each time with other faults. It compares each run
+//! with a run without faults, and reports the [promises](BrokenPromise) that were broken. The faults of a run follow
+//! from its seed, so the same seed repeats them.
 //!
 //! | fault | injected by |
 //! |---|---|

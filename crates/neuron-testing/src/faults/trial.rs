@@ -50,12 +50,12 @@ struct State {
     is_durable: bool,
     /// Set during the last execution, which replays the run after its end. This execution has no faults.
     is_last_replay: bool,
-    /// Number of places that the current execution has reached at which the process can crash.
+    /// Number of places with a possible crash that the current execution has reached.
     passed: usize,
-    /// Number of places at which the longest execution of the run can crash.
+    /// Number of places with a possible crash in the longest execution of the run.
     boundaries: usize,
-    /// The last place that the run reached at which the process can crash. Describes when an effect happened outside of
-    /// a tool call.
+    /// The last place with a possible crash that the run reached. Describes when an effect happened outside of a tool
+    /// call.
     place: String,
     faults: Vec<String>,
     /// The requests of the run's model calls, in order, as JSON.
@@ -285,7 +285,8 @@ impl fmt::Debug for Trial {
 }
 
 impl Ended {
-    /// Returns the promises that the trial broke, compared with the trial without faults.
+    /// Returns the promises that the trial broke. `expected` is the trial without faults, whose effects and outcome are
+    /// compared.
     pub(super) fn broken_promises(self, expected: &Ended) -> Vec<BrokenPromise> {
         let mut broken = self.broken;
         match (&self.outcome, &expected.outcome) {
