@@ -49,7 +49,7 @@ pub(crate) struct RunState {
     compacted: AtomicBool,
     inference_calls: AtomicU64,
     tool_calls: AtomicU64,
-    /// Serialised conversation. Empty unless content is captured.
+    /// Serialised conversation. Empty if content is not captured.
     history: Mutex<History>,
 }
 

@@ -69,7 +69,7 @@ pub(crate) struct ChatRecorder {
     streaming: bool,
     /// Attributes of the call's metrics. `None` if metrics are disabled.
     attributes: Option<Attributes>,
-    /// Content of the request. `None` unless events contain content.
+    /// Content of the request. `None` if events do not contain content.
     sent: Option<Box<CapturedRequest>>,
 }
 
