@@ -76,8 +76,8 @@ impl Telemetry {
         Ok(Self { traces, metrics })
     }
 
-    /// Sends the remaining data, first traces and then metrics. Returns the result for each of them. May block for some
-    /// seconds.
+    /// Sends the remaining traces and then the remaining metrics. Returns the result of both exports. May block for
+    /// some seconds.
     fn shut_down(self) -> [(&'static str, OTelSdkResult); 2] {
         // Only a flush reports whether the collector accepted the traces.
         let traces = self.traces.force_flush();

@@ -62,8 +62,8 @@ pub enum ContentKind {
 /// The application's redaction function. It returns the content to record, or `None` to omit it.
 type Redact = dyn Fn(ContentKind, Value) -> Option<Value> + Send + Sync;
 
-/// The settings of a hook for content. They are the telemetry that contains content, and the application's function
-/// that redacts content.
+/// The content settings of a hook. They select the telemetry that contains content (prompts, responses, arguments and
+/// results), and contain the application's function that redacts content.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) capture: ContentCapture,

@@ -1,4 +1,5 @@
-//! Conversion of content to JSON, in the format of the conventions' schemas (such as `gen-ai-input-messages.json`).
+//! Converts content to JSON, in the format of the schemas of OpenTelemetry's GenAI conventions (such as
+//! `gen-ai-input-messages.json`).
 //!
 //! The functions of this module only convert. The module `capture` decides whether content is captured.
 
@@ -16,7 +17,8 @@ pub(crate) use history::History;
 #[cfg(test)]
 mod tests;
 
-/// Returns the value of `gen_ai.system_instructions`, with one text for each block of the prompt that is not empty.
+/// Returns the value of `gen_ai.system_instructions`. It has one text for each block of the system prompt, without
+/// empty blocks.
 pub(crate) fn system_instructions(prompt: &SystemPrompt) -> Value {
     let texts = match prompt {
         SystemPrompt::Text(text) => vec![text.as_str()],
@@ -34,19 +36,19 @@ fn message(message: &Message) -> Value {
     json!({ "role": role(message), "parts": part::blocks(&message.content) })
 }
 
-/// Returns the value of `gen_ai.output.messages` for the response of a model call. `finish_reason` is added if the
-/// conventions require it.
+/// Returns the value of `gen_ai.output.messages` for the response of a model call. `finish_reason` is `None` if this
+/// version of the conventions has no finish reason in messages.
 pub(crate) fn output_messages(response: &CompletionResponse, finish_reason: Option<&str>) -> Value {
     assistant_message(part::blocks(&response.message.content), finish_reason)
 }
 
-/// Returns the value of `gen_ai.output.messages` for the text that a run returned. `finish_reason` is added if the
-/// conventions require it.
+/// Returns the value of `gen_ai.output.messages` for the text that a run returned. `finish_reason` is `None` if this
+/// version of the conventions has no finish reason in messages.
 pub(crate) fn run_output(text: &str, finish_reason: Option<&str>) -> Value {
     assistant_message(json!([part::text(text)]), finish_reason)
 }
 
-/// Returns a list with one assistant message.
+/// Returns a list with one assistant message, in the format of OpenTelemetry's conventions.
 fn assistant_message(parts: impl Into<Value>, finish_reason: Option<&str>) -> Value {
     let mut message = json!({ "role": "assistant", "parts": parts.into() });
     if let (Some(reason), Some(fields)) = (finish_reason, message.as_object_mut()) {
@@ -86,8 +88,8 @@ fn tool_response<'a>(content: &'a [ContentItem]) -> Value {
     }
 }
 
-/// Returns the role of a message in the conventions. A message that contains only tool results has the role `tool`,
-/// although neuron sends tool results in user messages.
+/// Returns the role of a message in OpenTelemetry's conventions. A message that contains only tool results has the role
+/// `tool`, although neuron sends tool results in user messages.
 fn role(message: &Message) -> &'static str {
     let mut blocks = message.content.iter().filter(|block| !block.is_mark()).peekable();
     let has_blocks = blocks.peek().is_some();

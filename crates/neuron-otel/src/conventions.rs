@@ -18,9 +18,10 @@ pub enum SemanticConventions {
     ///
     /// The variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects this version if it contains `gen_ai_latest_experimental`.
     Latest,
-    /// The names in neuron's book. These are `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
-    /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. All
-    /// other names, including the metrics, are those of 1.41.
+    /// The names in neuron's book, the published description of neuron's API. Its own names are `gen_ai.chat`,
+    /// `gen_ai.execute_tool`, `gen_ai.loop.iteration`, `gen_ai.context.compaction`, `gen_ai.system`,
+    /// `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. All other names, including the metrics, are the same
+    /// as in version 1.41.
     Book,
 }
 
@@ -49,7 +50,7 @@ impl SemanticConventions {
     }
 }
 
-/// Returns the name of a stop reason in the conventions.
+/// Returns the finish reason in OpenTelemetry's conventions for a stop reason of neuron.
 pub(crate) fn finish_reason(reason: &StopReason) -> &str {
     match reason {
         StopReason::EndTurn | StopReason::StopSequence => "stop",

@@ -15,7 +15,7 @@ const LATEST: &str = "gen_ai_latest_experimental";
 pub(crate) struct Environment {
     /// Set if the environment selects the latest conventions.
     pub(crate) latest: bool,
-    /// Telemetry that contains content.
+    /// The telemetry that contains content, which is prompts, responses, arguments and results.
     pub(crate) capture: ContentCapture,
 }
 
@@ -120,7 +120,8 @@ mod tests {
         }
     }
 
-    /// Returns the setting that a value of the variable selects, and the log messages.
+    /// Returns the content setting that `value` selects in `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`, and
+    /// the log messages of the parsing.
     fn captured(value: &str) -> (ContentCapture, Vec<String>) {
         // If only one subscriber exists, the first thread that reaches a callsite decides for all threads whether it is
         // enabled. A second subscriber prevents this.

@@ -80,7 +80,7 @@ impl Instruments {
         Self { source, created: OnceLock::new() }
     }
 
-    /// Returns instruments of the same meter provider that have not been created yet.
+    /// Returns a copy that uses the same meter provider. The copy creates its own instruments at its first measurement.
     pub(crate) fn fresh_copy(&self) -> Self {
         Self::from(self.source.clone())
     }
@@ -113,8 +113,8 @@ fn scope() -> InstrumentationScope {
 /// The created instruments of a hook. The first measurement creates them.
 #[derive(Debug)]
 pub(crate) struct CreatedInstruments {
-    /// Duration of operations. In the latest conventions, only of operations that have no separate duration in
-    /// `latest`.
+    /// Duration of operations. With the latest conventions, it has only the operations without a separate instrument in
+    /// the field `latest`, such as embedding calls.
     operation: Histogram<f64>,
     /// Time to the first chunk of a stream.
     first_chunk: Histogram<f64>,
@@ -354,8 +354,8 @@ impl TokenCounters {
     }
 }
 
-/// Calls `measure` with `attributes` and, if it is set, the attribute `more`. Removes `more` from the list again. A
-/// copy of the list for each measurement would cost more than the measurement itself.
+/// Calls `measure` with `attributes` and the attribute `more`, if `more` is set. Afterwards, removes `more` from the
+/// list again. A copy of the list for each measurement would cost more than the measurement itself.
 fn with_attribute(
     attributes: &mut Attributes,
     more: Option<KeyValue>,

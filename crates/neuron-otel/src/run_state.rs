@@ -29,8 +29,8 @@ struct Current {
 pub(crate) struct RunState {
     /// Configuration of the hook. Its address also identifies the hook, because an agent may have several hooks.
     config: Arc<Config>,
-    /// Enclosing run of any hook. Set at the first poll, because the scopes of all hooks are opened before any of them
-    /// is entered.
+    /// The enclosing run, which may be the same run as recorded by another hook. Set at the first poll, when the hooks
+    /// around this one have set the current run of the thread.
     outer: OnceLock<Option<Arc<RunState>>>,
     /// Name of the agent. Empty if the agent has no name.
     agent: String,
@@ -49,7 +49,7 @@ pub(crate) struct RunState {
     compacted: AtomicBool,
     inference_calls: AtomicU64,
     tool_calls: AtomicU64,
-    /// Serialised conversation. Empty unless content is captured.
+    /// Serialised conversation. Empty if content is not captured.
     history: Mutex<History>,
 }
 
@@ -197,8 +197,8 @@ impl RunState {
         self.config.conventions.is_book().then(|| lock(&self.turn).clone()).flatten()
     }
 
-    /// Extends the span of the current turn to now. The layer exports as a span's end the time when the span was last
-    /// entered. The turn's span is not entered while operations are polled.
+    /// Extends the span of the current turn to now, because the span is not entered while operations are polled. The
+    /// layer of `tracing_opentelemetry` exports the time when a span was last entered as the end of the span.
     pub(crate) fn extend_turn(&self) {
         if let Some(turn) = self.turn() {
             extend_to_now(&turn);
@@ -248,8 +248,7 @@ pub(crate) struct Activity {
     config: Arc<Config>,
     run: Option<Arc<RunState>>,
     kind: Kind,
-    /// Enclosing operation of any hook. This may be the same operation, as recorded by another hook. Set at the first
-    /// poll.
+    /// The enclosing operation, which may be the same operation as recorded by another hook. Set at the first poll.
     outer: OnceLock<Option<Arc<Activity>>>,
     started: Instant,
     /// Time when the first chunk of a model's response arrived.
@@ -312,8 +311,8 @@ impl Activity {
         self.started
     }
 
-    /// Returns the time until the first chunk of a model's response, in seconds. Returns `None` if no chunk has
-    /// arrived.
+    /// Returns the time from the start of the operation to the first chunk of a model's response, in seconds. Returns
+    /// `None` if no chunk has arrived.
     pub(crate) fn first_chunk_after(&self) -> Option<f64> {
         let came = self.first_chunk.get()?;
         Some(came.saturating_duration_since(self.started).as_secs_f64())
@@ -324,8 +323,8 @@ impl Activity {
     }
 }
 
-/// Extends a span to now, by entering the span once. The layer exports as a span's end the time when the span was last
-/// entered.
+/// Extends a span to now, by entering the span once. The layer of `tracing_opentelemetry` exports the time when a span
+/// was last entered as the end of the span.
 pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }

@@ -9,8 +9,9 @@ use tracing::Span;
 use crate::config::Config;
 use crate::run_state::RunState;
 
-/// Creates the span of an operation as a child of the enclosing operation, or else of the run. Returns a disabled span
-/// if the trace is not sampled. `run` is `None` for an operation outside of runs.
+/// Creates the span of an operation with `make`, as a child of the enclosing operation or else of the run. Returns a
+/// disabled span if the trace is not sampled and `config` excludes unsampled traces. `run` is `None` for an operation
+/// outside of runs.
 pub(crate) fn of_run(
     config: &Config,
     run: Option<&Arc<RunState>>,
@@ -30,14 +31,14 @@ pub(crate) fn is_unsampled(context: &Context) -> bool {
     span_context.is_valid() && !span_context.is_sampled()
 }
 
-/// Creates a span with `make`. Returns a disabled span if the current trace is not sampled, because a child of an
-/// unsampled span is not sampled either.
+/// Creates a span with `make`. Returns a disabled span if the current trace is not sampled and `config` excludes
+/// unsampled traces. A child of an unsampled span would usually not be sampled either.
 pub(crate) fn unless_unsampled(config: &Config, make: impl FnOnce() -> Span) -> Span {
     let is_left_out = !config.unsampled && Context::map_current(is_unsampled);
     if is_left_out { Span::none() } else { make() }
 }
 
-/// Creates a span as a child of `parent`, or of the current span.
+/// Creates a span with `make`, as a child of `parent`. If `parent` is `None`, the span is a child of the current span.
 fn child_of(parent: Option<Span>, make: impl FnOnce() -> Span) -> Span {
     match parent {
         // The parent is entered instead of being set as `parent`. If the parent is disabled, the child then finds an

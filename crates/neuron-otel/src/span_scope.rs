@@ -83,9 +83,9 @@ impl Polls {
         if self.is_inside { Ending::Panicked } else { Ending::Dropped }
     }
 
-    /// Returns the end time of an operation and of its span. This is the time of the last poll, because the layer
-    /// exports as a span's end the time when the span was last entered. An operation that was abandoned, or that was
-    /// never polled here, ends now.
+    /// Returns the end time of an operation and of its span. This is the time of the last poll, because the layer of
+    /// `tracing_opentelemetry` exports the time when a span was last entered as its end. If the operation was abandoned
+    /// or never polled through this scope, the end time is now.
     pub(crate) fn ended(&self, ending: &Ending<'_>, span: &Span) -> Instant {
         match self.last.filter(|_| !ending.is_abandoned()) {
             Some(last) => last,

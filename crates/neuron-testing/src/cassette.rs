@@ -36,15 +36,15 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 /// cargo test                            # replays
 /// ```
 ///
-/// Without the variable, a request without a recording fails with [`ProviderError::InvalidRequest`]. The error shows the
-/// differences to the most similar recording. So CI never calls a vendor.
+/// Without the variable `NEURON_CASSETTES`, a request without a recording fails with [`ProviderError::InvalidRequest`].
+/// The error shows the differences to the most similar recording. So CI never calls a vendor.
 ///
 /// # Matching
 ///
 /// By default a request must be [equal](CassetteMatching::Strict) to a recording, and each recording is used once.
 /// Concurrent requests may arrive in any order. Use [`normalize`](Self::normalize) for values that differ in each run,
-/// such as the current time. A request without a stream may use the recording of a stream, and a stream the recording of
-/// a whole response.
+/// such as the current time. Streaming is not compared. A recorded stream can answer a request that is not streamed,
+/// and a recorded response can answer a request for a stream.
 ///
 /// # Secrets
 ///
@@ -116,7 +116,7 @@ struct Recordings {
 
 type Normalize = Arc<dyn Fn(&mut CompletionRequest) + Send + Sync>;
 
-/// The mode of a [`Cassette`], which selects if the cassette replays or records.
+/// The mode of a [`Cassette`], which determines if requests are recorded or replayed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMode {
@@ -162,8 +162,8 @@ pub enum CassettePace {
     /// Sends everything immediately.
     #[default]
     Immediate,
-    /// The recorded times between the pieces of a stream, and before a whole response. The waits use tokio's clock,
-    /// which a test can pause.
+    /// Waits as long as the provider took at the recording, before a whole response and before each piece of a stream.
+    /// The waits use tokio's clock, which a test can pause.
     Recorded,
 }
 
@@ -202,9 +202,11 @@ impl<P: Provider> Cassette<P> {
         self
     }
 
-    /// Replaces a secret value by `[secret:name]` in the file, and back in replayed responses.
+    /// Sets a secret value that the file must not contain. The file has `[secret:name]` instead. A replay replaces this
+    /// placeholder in the responses by the secret value.
     ///
-    /// A replay may have another value, which must then also be in the requests of the test. An empty value is ignored.
+    /// The value may differ between recording and replay. The requests of the test must then contain the new value. An
+    /// empty value is ignored.
     pub fn secret(mut self, name: impl AsRef<str>, value: impl AsRef<str>) -> Self {
         self.recordings.secrets.add(name.as_ref(), value.as_ref());
         self
@@ -237,7 +239,7 @@ impl<P: Provider> Cassette<P> {
         }
     }
 
-    /// Asserts that the file can be read, and that every recording was used.
+    /// Asserts that the file can be read, and that every recording was used. Does nothing while recording.
     ///
     /// # Panics
     ///
@@ -306,8 +308,8 @@ enum Found {
 }
 
 impl Recordings {
-    /// Stores the response or the error of an exchange without secrets. Temporary errors and the error for a wrong key
-    /// are stored only if [`record_errors`](Cassette::record_errors) was called.
+    /// Removes secrets from the response or the error of an exchange, and stores it. Temporary errors and the error for
+    /// a wrong key are stored only if [`record_errors`](Cassette::record_errors) was called.
     fn store(&self, slot: Slot, mut outcome: Outcome) -> Result<(), ProviderError> {
         let may_pass = |error: &ProviderError| {
             error.is_retryable() || matches!(error, ProviderError::Authentication(_))

@@ -1,8 +1,8 @@
 //! Tests of agents under faults such as crashes of the process and errors of the model.
 //!
-//! A [`FaultTest`] runs an agent with its tools a thousand times, each time with other faults. It compares each run with
-//! a run without faults, and reports the [promises](BrokenPromise) that were broken. Every run has a seed that repeats
-//! it.
+//! A [`FaultTest`] runs an agent with its tools a thousand times, each time with other faults. It compares each run
+//! with a run without faults, and reports the [promises](BrokenPromise) that were broken. The faults of a run follow
+//! from its seed, so the same seed repeats them.
 //!
 //! | fault | injected by |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | a crash before, inside or after a tool call | [`Trial::tool`], in a durable run |
 //! | a crash before or after a step of the journal | [`Trial::context`], in a durable run |
 //!
-//! A crash drops the future of the run, and the run starts again. This is the loss of everything in memory. To test that
-//! files survive a killed process or a power failure, use the suites of the storage or the engine.
+//! An injected crash drops the future of the run, and starts the run again. The run loses everything in memory. To test
+//! that files survive a killed process or a power failure, use the test suites of the storage or of the durable engine.
 //!
 //! # Example
 //!

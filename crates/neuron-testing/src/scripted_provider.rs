@@ -102,7 +102,7 @@ impl ScriptedProvider {
 
     /// Returns the number of calls and streams of this provider that are neither finished nor dropped.
     ///
-    /// After a run was cancelled, the number is 0 unless other code still holds a stream.
+    /// After a cancelled run, a number above 0 means that other code still holds a call or a stream.
     #[must_use]
     pub fn open_streams(&self) -> usize {
         Arc::strong_count(&self.shared.open) - 1

@@ -394,7 +394,8 @@ fn run_lists_the_calls_of_the_whole_conversation() {
 }
 
 proptest! {
-    /// The interval contains the rate, stays within 0 and 1, and becomes smaller with more runs.
+    /// Checks that the confidence interval of a pass rate contains the rate, stays within 0 and 1, and becomes smaller
+    /// with more runs.
     #[test]
     fn interval_contains_the_rate(passed in 0_usize..200, failed in 0_usize..200) {
         prop_assume!(passed + failed > 0);

@@ -1,22 +1,23 @@
-//! Conversion of the blocks of a message, and of the items of a tool result, to the conventions' parts.
+//! Converts the content blocks of a message, and the items of a tool result, to message parts. OpenTelemetry's GenAI
+//! conventions define the JSON of these parts.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, ToolCall,
 };
 use serde_json::{Value, json};
 
-/// Returns one part for each block of a message. Skips marker blocks, in which neuron stores data about the message
-/// itself, such as the metadata of a response.
+/// Returns one message part for each content block of a message. Skips marker blocks, in which neuron stores data about
+/// the message itself, such as the metadata of a response.
 pub(super) fn blocks(blocks: &[ContentBlock]) -> Value {
     blocks.iter().filter(|block| !block.is_mark()).map(block).collect()
 }
 
-/// Returns the part for a text.
+/// Returns a message part of the type `text`.
 pub(super) fn text(text: &str) -> Value {
     json!({ "type": "text", "content": text })
 }
 
-/// Returns the part for an item of a tool result.
+/// Returns the message part for an item of a tool result.
 pub(super) fn item(item: &ContentItem) -> Value {
     match item {
         ContentItem::Text(said) => text(said),
@@ -78,8 +79,8 @@ fn document(source: &DocumentSource) -> Value {
     }
 }
 
-/// Returns the part for an embedded resource, with its text or its bytes and its URI. A resource with neither text nor
-/// bytes becomes a `uri` part.
+/// Returns the message part for an embedded resource, with its text or its bytes and its URI. A resource with neither
+/// text nor bytes becomes a part of the type `uri`.
 fn embedded(resource: &EmbeddedResource) -> Value {
     let mime_type = resource.mime_type.as_deref();
     let mut part = match (&resource.text, &resource.blob) {
@@ -93,12 +94,13 @@ fn embedded(resource: &EmbeddedResource) -> Value {
     part
 }
 
-/// Returns the part for inline data.
+/// Returns a message part of the type `blob`, which contains base64 data.
 fn blob(mime_type: Option<&str>, modality: &str, base64: &str) -> Value {
     typed(mime_type, json!({ "type": "blob", "modality": modality, "content": base64 }))
 }
 
-/// Returns the part for data at a URI. The conventions treat a `data:` URI as inline data.
+/// Returns a message part of the type `uri`. A base64 `data:` URI becomes a part of the type `blob` instead, as
+/// OpenTelemetry's conventions require.
 fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     let held = uri.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
     match held {
@@ -111,7 +113,7 @@ fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     }
 }
 
-/// Adds the media type to a part, if it is known.
+/// Adds the field `mime_type` to a message part if the media type is known.
 fn typed(mime_type: Option<&str>, mut part: Value) -> Value {
     if let (Some(mime_type), Some(fields)) = (mime_type, part.as_object_mut()) {
         fields.insert("mime_type".to_owned(), mime_type.into());
@@ -127,8 +129,8 @@ fn modality(mime_type: Option<&str>) -> &'static str {
     known.into_iter().find(is_family).unwrap_or("document")
 }
 
-/// Types of parts that have required fields in the conventions. A raw block of one of these types lacks the fields, so
-/// its part gets another type.
+/// Types of message parts for which OpenTelemetry's conventions require fields. A raw block, which is a vendor's own
+/// JSON, lacks these fields. If it has one of these types, its part therefore gets another type.
 const TYPES_WITH_FIELDS: [&str; 9] = [
     "text",
     "tool_call",
@@ -141,7 +143,8 @@ const TYPES_WITH_FIELDS: [&str; 9] = [
     "reasoning",
 ];
 
-/// Returns the type of the part for a raw block. All other fields of the block are not captured.
+/// Returns the type of the message part for a raw block, which is a vendor's own JSON. Other fields of the block are
+/// not captured.
 fn raw_type(provider: &str, json: &Value) -> String {
     match json.get("type").and_then(Value::as_str) {
         // With the prefix, the part is not mistaken for a standard part, whose required fields it lacks.
@@ -151,8 +154,7 @@ fn raw_type(provider: &str, json: &Value) -> String {
     }
 }
 
-/// Returns the part for a kind of content that this crate does not know, because a later version of neuron-types added
-/// it.
+/// Returns the message part for content of an unknown kind. A later version of neuron-types may add such kinds.
 fn unknown() -> Value {
     json!({ "type": "unknown" })
 }

@@ -12,14 +12,14 @@ fn message(role: Role, block: ContentBlock) -> Message {
     Message { role, content: vec![block] }
 }
 
-/// Checks the part that a block is converted to.
+/// Checks that `block` is converted to the message part `expected`.
 #[track_caller]
 fn check(block: ContentBlock, expected: Value) {
     let parts = input_messages(&[message(Role::Assistant, block)]);
     assert_eq!(parts, json!([{ "role": "assistant", "parts": [expected] }]));
 }
 
-/// Checks the part that an item of a tool result is converted to.
+/// Checks that an item of a tool result is converted to the message part `expected`.
 #[track_caller]
 fn check_item(item: ContentItem, expected: Value) {
     // The result also contains an image, so it becomes a list of parts and not one text.
@@ -314,8 +314,8 @@ fn huge_conversation_is_serialised_whole() {
     assert_eq!(input_messages(&[]), json!([]));
 }
 
-/// The incremental text must equal the serialisation of the whole conversation, whichever messages were serialised
-/// before.
+/// Checks that incremental serialisation gives the same text as serialisation of the whole conversation. This must hold
+/// for every sequence of conversations that are serialised one after the other.
 #[test]
 fn growing_conversation_equals_whole_serialisation() {
     let messages: Vec<Message> =

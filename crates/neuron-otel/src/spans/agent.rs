@@ -80,7 +80,8 @@ pub(crate) fn open(
     })
 }
 
-/// Creates the span of a run. Sets the attributes at once that a sampler may need for its decision.
+/// Creates the span of a run, with the attributes that a sampler may need for its decision. Other attributes are
+/// recorded later.
 fn begin(
     config: &Config,
     name: &str,

@@ -69,7 +69,7 @@ pub(crate) struct ChatRecorder {
     streaming: bool,
     /// Attributes of the call's metrics. `None` if metrics are disabled.
     attributes: Option<Attributes>,
-    /// Content of the request. `None` unless events contain content.
+    /// Content of the request. `None` if events do not contain content.
     sent: Option<Box<CapturedRequest>>,
 }
 
@@ -131,7 +131,8 @@ pub(crate) fn open(
     Some(SpanScope::new(span, call, work))
 }
 
-/// Creates the span of a model call. Sets the attributes at once that a sampler may need for its decision.
+/// Creates the span of a model call, with the attributes that a sampler may need for its decision. Other attributes are
+/// recorded later.
 fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
     let (conventions, provider) = (config.conventions, Some(target.provider_name()));
     let is_book = conventions.is_book();

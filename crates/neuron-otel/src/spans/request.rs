@@ -10,7 +10,7 @@ use crate::record::Record;
 use crate::run_state::RunState;
 
 /// Records the settings that runs and model calls have in common. Settings that only some vendors have are read from
-/// `extra`, under their usual names.
+/// the request's `extra` fields, under the names that vendors usually give them.
 pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(tokens) = request.max_tokens {
         record.count("gen_ai.request.max_tokens", tokens);

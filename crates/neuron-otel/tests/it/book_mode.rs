@@ -1,4 +1,5 @@
-//! Tests of [`SemanticConventions::Book`](neuron_otel::SemanticConventions::Book), the names in neuron's book.
+//! Tests of [`SemanticConventions::Book`](neuron_otel::SemanticConventions::Book), the names in neuron's book
+//! (the published description of neuron's API).
 
 use neuron_context::SlidingWindowStrategy;
 use neuron_loop::AgentBuilder;

@@ -62,8 +62,8 @@ async fn unsampled_trace_is_measured() {
     }
 }
 
-/// With two hooks, the model calls of each hook must have the session id and the time to the first chunk. Regression
-/// test: both were missing for the first hook.
+/// Checks an agent with two hooks. The model calls that each hook records must have the session id and the time to the
+/// first chunk. Regression test: both were missing for the first hook.
 #[tokio::test]
 async fn two_hooks_on_one_agent_export_everything() {
     for case in cases() {

@@ -398,7 +398,8 @@ async fn continue_as_new_is_no_failure() {
     assert_eq!(memory.named(TOOL).len(), 2);
 }
 
-/// A run fails if its code was changed. The failure must be recorded although all work of the run is in the journal.
+/// Checks a durable run whose agent was changed before the replay, so that the run fails. The failure must be recorded
+/// although all work of the run is in the journal.
 #[tokio::test]
 async fn nondeterministic_replay_is_recorded() {
     let database = Database::new();

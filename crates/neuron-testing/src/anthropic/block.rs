@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::chunks::chunks;
 use crate::json::merge;
 
-/// Returns the blocks that Anthropic would send. A raw block of another provider (in its own JSON) is replaced by the
-/// standard block inside it, or left out if it has none.
+/// Returns the blocks that Anthropic would send. A raw block holds another provider's own JSON. It is replaced by the
+/// standard block with the same content, or left out if there is none.
 pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlock> {
     content.iter().filter_map(|block| match block {
         ContentBlock::Raw { provider, .. } if provider == "anthropic" => Some(block),
@@ -41,7 +41,8 @@ pub(super) fn whole(block: &ContentBlock) -> Value {
     }
 }
 
-/// Returns the JSON of a block in its `content_block_start` event, and the JSON of its deltas.
+/// Returns the JSON of a block in its `content_block_start` event, and the JSON of its deltas. A delta has up to
+/// `chunk_chars` characters.
 pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<Value>) {
     let (empty, deltas) = match block {
         ContentBlock::Text(text) => {

@@ -45,7 +45,7 @@ pub fn json_body(response: &CompletionResponse) -> Value {
     })
 }
 
-/// Returns the value of `stop_details`, which is null unless the stop reason is a refusal.
+/// Returns the value of `stop_details` if the stop reason is sent as `refusal`. Returns null for other stop reasons.
 pub(super) fn stop_details(reason: &StopReason) -> Value {
     match stop_reason_to_wire(reason) {
         "refusal" => json!({"type": "refusal", "category": null, "explanation": null}),

@@ -10,8 +10,8 @@ use crate::json::{merge, sparse};
 
 /// Returns the `usage` of the `message_start` event. It has the counts of the prompt and one output token.
 ///
-/// If the call has several passes (runs of a model), the counts are those of the first pass. The `message_delta` event
-/// at the end of the stream has the totals.
+/// A call may have several passes (runs of a model). The counts are then the counts of the first pass. The
+/// `message_delta` event at the end of the stream has the totals.
 pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     let counts = match usage.iterations.as_deref() {
         Some([first, ..]) => counts(first),

@@ -47,7 +47,7 @@ pub(super) struct Exchange {
     pub(super) outcome: Outcome,
 }
 
-/// The recorded response of a provider.
+/// The recorded response or error of a provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Outcome {
@@ -217,7 +217,7 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// The text of which a delta is a part, for example the arguments of one tool call.
+/// The text that a delta adds to. The arguments of each tool call are a separate text.
 #[derive(PartialEq)]
 enum DeltaOf {
     Text,
@@ -320,8 +320,8 @@ impl Event {
         })
     }
 
-    /// Converts the recorded form to the event. A recorded message is stored in `last`, and a final event that was
-    /// recorded without a message gets this message.
+    /// Converts the recorded form to an event. Stores a recorded message in `last`. If the final event was recorded
+    /// without its message, it gets the message in `last`.
     fn replay(self, last: &mut Option<Message>) -> StreamEvent {
         match self {
             Self::Text(text) => StreamEvent::TextDelta(text),

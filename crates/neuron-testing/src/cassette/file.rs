@@ -1,4 +1,4 @@
-//! The file of a cassette.
+//! Reads and writes the file of a cassette, which contains recorded requests and their responses.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -25,7 +25,7 @@ struct Stored {
     /// messages and the fields that differ from the earlier request. `None` if `request` is complete.
     #[serde(default)]
     continues: Option<usize>,
-    /// Names of fields that this request lacks, but the request of the exchange `continues` has.
+    /// Names of the fields that the earlier request (`continues`) has and this request lacks.
     #[serde(default)]
     without: Vec<String>,
     request: Request,
@@ -136,8 +136,7 @@ fn line(value: &impl Serialize) -> String {
 /// A request without the messages and fields that it shares with an earlier request in the file. [`Stored`] explains
 /// the fields.
 struct Shortened {
-    /// Index of the exchange whose conversation the request continues. `None` if there is none, and `request` is then
-    /// complete.
+    /// Index of the exchange whose conversation the request continues. `None` if `request` is complete.
     continues: Option<usize>,
     without: Vec<String>,
     request: Request,
@@ -170,8 +169,8 @@ fn shortened(earlier: &[(&Request, &Outcome)], request: &Request) -> Shortened {
     }
 }
 
-/// Returns the complete request of a [`Shortened`] request. `earlier` is the request that it continues, and `without`
-/// names the fields of `earlier` that it lacks.
+/// Restores a complete request from the request of a [`Shortened`]. `earlier` is the request that `request` continues.
+/// `without` names the fields of `earlier` that the complete request lacks.
 fn continued(earlier: &Request, request: Request, without: &[String]) -> Request {
     let mut whole = earlier.0.clone();
     whole.retain(|name, _| !without.contains(name));

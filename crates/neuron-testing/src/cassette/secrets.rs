@@ -36,7 +36,7 @@ const KEY: &str = "[KEY]";
 /// Fields of the file format whose values are fixed names such as `assistant`. These values are never secret.
 const NAMES: [&str; 4] = ["type", "role", "stop_reason", "kind"];
 
-/// The secret values with their names.
+/// The secret values of a cassette, with the placeholders that replace them in its file.
 #[derive(Clone, Default)]
 pub(super) struct Secrets(Vec<Secret>);
 
@@ -105,8 +105,10 @@ impl Secrets {
     }
 }
 
-/// Returns the ranges of a text to replace, each with its replacement. `find` receives a position and the text from
-/// there. It returns the length to replace and the replacement, or `None`. Ranges do not overlap.
+/// Returns the byte ranges of `text` to replace, each with its replacement. The ranges do not overlap.
+///
+/// `find` gets a byte position and the text from there. If something to replace begins at this position, `find` returns
+/// its length in bytes and the replacement. Otherwise `find` returns `None`.
 fn found<'s>(
     text: &'s str,
     find: impl Fn((usize, &'s str)) -> Option<(usize, &'s str)>,

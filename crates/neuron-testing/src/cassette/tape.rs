@@ -1,4 +1,4 @@
-//! The recordings of a cassette and their use.
+//! The recordings in the file of a cassette. Each request is compared with them, and new recordings are added.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

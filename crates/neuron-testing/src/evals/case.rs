@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::Check;
 
-/// An input for an agent, with the checks of its runs.
+/// An input for an agent, with the checks that score the agent's runs.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Case {

@@ -11,7 +11,7 @@ use super::{Case, Run};
 
 type Scorer = dyn for<'a> Fn(&'a Case, &'a Run) -> BoxFuture<'a, Score> + Send + Sync;
 
-/// A check of a run of an agent.
+/// A check that scores a run of an agent, from 0 to 1. The check passes if the score reaches its threshold.
 #[derive(Clone)]
 #[must_use]
 pub struct Check {
@@ -69,7 +69,8 @@ impl<E: fmt::Display> From<Result<(), E>> for Score {
 }
 
 impl Check {
-    /// Creates a check from a function.
+    /// Creates a check from the function `score`, which gets a case and a run of this case. The function may return a
+    /// [`Score`], a `bool`, an `f64` or a `Result`.
     ///
     /// # Example
     ///
@@ -92,7 +93,8 @@ impl Check {
         })
     }
 
-    /// Creates a check from a function that waits, for example for a model or a database.
+    /// Creates a check from the asynchronous function `score`, which gets a case and a run of this case. Use it for a
+    /// check that waits, for example for a model or a database.
     pub fn new_async(
         name: impl Into<String>,
         score: impl for<'a> Fn(&'a Case, &'a Run) -> BoxFuture<'a, Score> + Send + Sync + 'static,
@@ -192,7 +194,8 @@ impl Check {
         })
     }
 
-    /// Passes if the run costs at most an amount. `price` returns the price of the tokens, in the same currency.
+    /// Passes if the run costs at most `amount`. `price` returns the cost of the run's tokens, in the same currency as
+    /// `amount`.
     pub fn max_cost(
         amount: f64,
         price: impl Fn(&TokenUsage) -> f64 + Send + Sync + 'static,

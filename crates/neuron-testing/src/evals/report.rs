@@ -241,7 +241,7 @@ fn escaped(text: &str) -> String {
 /// The difference between the reports of two agents.
 ///
 /// Only the cases that are in both reports are compared, and the confidence interval applies only to them. More runs
-/// make the interval smaller, but only more and more varied cases show how the agents differ in general.
+/// make the interval smaller. To learn how the agents differ in general, add more cases and vary them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Comparison {

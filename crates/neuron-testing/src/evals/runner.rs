@@ -80,7 +80,7 @@ impl Eval {
     /// `agent` runs with a case and returns the result of the run. A run fails if `agent` returns an error, panics or
     /// takes too long. A check fails if it panics or takes too long. All other runs continue.
     ///
-    /// All runs are in the task of the caller, so an agent must not block its thread.
+    /// All runs are in the task of the caller, so `agent` must not block the thread.
     ///
     /// # Panics
     ///

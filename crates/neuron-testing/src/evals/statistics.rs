@@ -23,7 +23,7 @@ pub struct PassRate {
     pub high: f64,
 }
 
-/// The quantile of the normal distribution for an interval of 95 %.
+/// The 97.5 % quantile of the standard normal distribution, which gives a confidence interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
 impl PassRate {

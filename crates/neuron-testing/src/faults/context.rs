@@ -1,4 +1,4 @@
-//! A durable context with crashes.
+//! A durable context with injected crashes.
 
 use std::fmt;
 use std::future::Future;
@@ -15,8 +15,10 @@ use serde_json::Value;
 
 use super::trial::Execution;
 
-/// A durable context before and after whose steps the process can crash. Created by
-/// [`Trial::context`](super::Trial::context).
+/// A durable context with injected crashes. The process can crash before and after each step of the durable engine,
+/// such as a model call or a sleep.
+///
+/// [`Trial::context`](super::Trial::context) creates this type.
 pub struct FaultyContext<C> {
     context: C,
     execution: Execution,
@@ -27,7 +29,8 @@ impl<C: DurableContext> FaultyContext<C> {
         Self { context, execution }
     }
 
-    /// Awaits a step of the engine between two boundaries. `name` describes the step.
+    /// Awaits `step`, which is an operation of the durable engine. The process can crash before and after the step.
+    /// `name` describes the step in the report.
     async fn step<T>(&self, name: &str, step: impl Future<Output = T>) -> T {
         self.execution.boundary(&format!("the start of the step `{name}`")).await;
         let result = self.execution.alive(step).await;

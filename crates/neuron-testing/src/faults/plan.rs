@@ -1,15 +1,15 @@
-//! The faults of one run, chosen from its seed.
+//! The faults of one run, chosen from the run's seed.
 
-/// Number of model calls with a fault, per hundred model calls of a run with random faults.
+/// Probability that a model call gets a fault, in percent. Applies to runs with random faults.
 const FAULTS_PER_HUNDRED_CALLS: u64 = 35;
 
-/// Maximum number of model faults in a row. A retry policy with three attempts survives them.
+/// Maximum number of consecutive model calls that fail. A retry policy with three attempts therefore succeeds.
 const MAX_FAULTS_IN_A_ROW: usize = 2;
 
 /// Maximum number of crashes of one run.
 const MAX_CRASHES: u64 = 3;
 
-/// A fault of a model call.
+/// A fault that is injected into a model call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModelFault {
     /// The server reports that it is overloaded.
@@ -22,17 +22,18 @@ pub(super) enum ModelFault {
     Timeout,
     /// The body of the response is not valid.
     MalformedBody,
-    /// The response breaks after this number of stream events. Without streaming, the connection breaks.
+    /// The stream breaks after this number of events. A call without streaming fails because its connection breaks.
     CutStream(usize),
-    /// The response arrives in pieces with pauses between them. The call succeeds.
+    /// A pause precedes each event of a stream, or the response of a call without streaming. The call succeeds.
     Slow,
 }
 
-/// The faults of one run.
+/// The crashes and the model faults of one run.
 #[derive(Debug)]
 pub(super) struct Plan {
     random: Random,
-    /// Numbers of the boundaries, from 1, at which the run crashes. The index is the number of the execution.
+    /// The crash of each execution of the run, in order. Each crash ends an execution and starts the next one. A value
+    /// of 3 means a crash at the third place where the execution can crash.
     crashes: Vec<usize>,
     has_model_faults: bool,
     faults_in_a_row: usize,
@@ -44,10 +45,10 @@ impl Plan {
         Self { random: Random(0), crashes: Vec::new(), has_model_faults: false, faults_in_a_row: 0 }
     }
 
-    /// Creates the plan of a seed. `boundaries` is the number of boundaries of a run without faults.
+    /// Creates the plan for a seed. `boundaries` is the number of places at which a run without faults can crash.
     ///
-    /// The seeds from 1 to `boundaries` crash once, at the boundary with the number of the seed. All other seeds have
-    /// random model faults and up to [`MAX_CRASHES`] random crashes.
+    /// A seed from 1 to `boundaries` gives a single crash, at the place with this number. Any other seed gives random
+    /// model faults and up to [`MAX_CRASHES`] random crashes.
     pub(super) fn of_seed(seed: u64, boundaries: usize) -> Self {
         if let Ok(boundary) = usize::try_from(seed)
             && (1..=boundaries).contains(&boundary)
@@ -62,7 +63,8 @@ impl Plan {
         Self { random, crashes, has_model_faults: true, faults_in_a_row: 0 }
     }
 
-    /// Returns `true` if the run crashes at this boundary of this execution. Boundaries count from 1.
+    /// Returns `true` if this execution of the run must crash at the place with the number `boundary`. Executions count
+    /// from 0, and places count from 1.
     pub(super) fn crashes_at(&self, execution: usize, boundary: usize) -> bool {
         self.crashes.get(execution) == Some(&boundary)
     }

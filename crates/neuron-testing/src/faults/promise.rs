@@ -1,65 +1,66 @@
-//! The promises that a run can break.
+//! The promises that an agent must keep under faults.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// Maximum number of characters of a value in a text.
+/// Maximum number of characters that the text of a broken promise shows of a value, such as an error.
 const SHOWN: usize = 160;
 
-/// A promise that a run did not keep under faults.
+/// A promise that a run did not keep. For example, each effect must happen as often as in the run without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BrokenPromise {
-    /// An effect happened more often than in the run without faults. A tool that must tolerate a second call does not,
-    /// or an agent calls a tool again.
+    /// An effect happened more often than in the run without faults. Either a tool repeats its effect although a second
+    /// call must be harmless, or the agent calls a tool again.
     EffectRepeated {
-        /// The effect.
+        /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
-        /// Number of times in the run without faults.
+        /// Number of times that the effect happened in the run without faults.
         expected: usize,
-        /// Number of times in this run.
+        /// Number of times that the effect happened in this run.
         found: usize,
     },
-    /// An effect did not happen, or less often than in the run without faults. No crash interrupted a call that must
-    /// not run twice.
+    /// An effect happened less often than in the run without faults, or did not happen. This is not reported if a crash
+    /// interrupted a call that must not run twice, because the effect of this call may be missing.
     EffectMissing {
-        /// The effect.
+        /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
-        /// Number of times in the run without faults.
+        /// Number of times that the effect happened in the run without faults.
         expected: usize,
-        /// Number of times in this run.
+        /// Number of times that the effect happened in this run.
         found: usize,
     },
-    /// An effect happened while no watched tool call was running. The journal has no record of it, so a crash repeats
-    /// or loses it. Examples are effects in hooks, and in tasks that outlive the tool call.
+    /// An effect happened while no tool of [`Trial::tool`](super::Trial::tool) was running. The journal of the durable
+    /// engine has no record of the effect, so a crash repeats or loses it. Examples are effects in hooks, and in tasks
+    /// that outlive the tool call.
     EffectOutsideTool {
-        /// The effect.
+        /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
-        /// The last boundary before the effect.
+        /// The last place before the effect at which the process could crash, such as the start of a model call.
         place: String,
     },
     /// An effect happened while only tools with [`ToolEffect::Pure`](neuron_types::ToolEffect::Pure) were running. An
     /// engine may run such tools any number of times.
     PureToolHadEffect {
-        /// The effect.
+        /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
-        /// The names of the running tools.
+        /// The names of the tools that were running.
         tool: String,
     },
     /// A second execution of an idempotent tool call returned another result than the first one.
     ResultChanged {
         /// The name of the tool.
         tool: String,
-        /// The first result.
+        /// The result of the first execution, as JSON.
         first: String,
-        /// The second result.
+        /// The result of the second execution as JSON, or the text of its error.
         second: String,
     },
-    /// A replay sent another request than the execution before. The agent depends on the time, on random numbers, on
-    /// the order of a hash map or on other values that a replay does not repeat.
+    /// A replay after a crash sent another request to the model than the execution before the crash. The agent depends
+    /// on values that a replay does not repeat. Examples are the time, random numbers and the order of a hash map.
     RequestChanged {
-        /// Number of the model call, from 1.
+        /// Number of the model call within the execution, from 1.
         call: usize,
         /// The first difference between the two requests.
         difference: String,
@@ -70,19 +71,19 @@ pub enum BrokenPromise {
         /// The error.
         error: String,
     },
-    /// The replay of the ended run ended differently.
+    /// The run was replayed after its end, and the replay had another outcome.
     ReplayChanged {
-        /// The outcome of the run.
+        /// The outcome of the run, which is its response or the text of its error.
         ended: Result<String, String>,
-        /// The outcome of the replay.
+        /// The outcome of the replay, which is its response or the text of its error.
         replayed: Result<String, String>,
     },
     /// The run did not end within the [timeout](super::FaultTest::timeout).
     DidNotEnd {
-        /// The timeout.
+        /// The maximum time of a run.
         timeout: Duration,
     },
-    /// The agent panicked.
+    /// The agent panicked, or the test function that creates the agent.
     Panicked {
         /// The text of the panic.
         message: String,
@@ -148,7 +149,7 @@ impl fmt::Display for BrokenPromise {
     }
 }
 
-/// Returns the beginning of a text.
+/// Returns the first [`SHOWN`] characters of a text. A longer text ends with `…`.
 fn shown(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
@@ -156,9 +157,11 @@ fn shown(text: &str) -> String {
     }
 }
 
-/// Compares the effects of a run with the effects of the run without faults, in any order.
+/// Returns the differences between the effects `found` in a run and the effects `expected` from the run without faults.
+/// The order of the effects does not matter.
 ///
-/// `may_be_missing` is set if a crash interrupted a call that must not run twice, because its effect may be missing.
+/// `may_be_missing` is `true` if a crash interrupted a tool call that must not run twice. A missing effect then breaks
+/// no promise.
 pub(super) fn changed_effects(
     expected: &[String],
     found: &[String],

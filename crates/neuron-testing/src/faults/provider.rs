@@ -1,4 +1,4 @@
-//! A provider with faults.
+//! A provider with injected faults.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,14 +16,14 @@ use super::trial::Execution;
 /// The delay that injected errors request before the next attempt. It is short, so that runs with faults are fast.
 const RETRY_AFTER: Duration = Duration::from_millis(1);
 
-/// The pause between the events of a slow stream.
+/// The pause before each event of a slow stream, and before a slow response.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A provider whose calls fail, break and crash as the faults of a [`Trial`](super::Trial) say. Created by
-/// [`Trial::provider`](super::Trial::provider).
+/// A provider with injected faults. Its calls fail, its streams break, and the process crashes during a call.
+/// [`Trial::provider`](super::Trial::provider) creates this type.
 ///
-/// A repeated request gets the response of the first one, so a [`ScriptedProvider`](crate::ScriptedProvider) needs no
-/// additional replies for retries and executions after a crash.
+/// A repeated request gets the response of the first request. A [`ScriptedProvider`](crate::ScriptedProvider) therefore
+/// needs no additional replies for retries, and none for the executions after a crash.
 pub struct FaultyProvider<P> {
     provider: Arc<P>,
     execution: Execution,
@@ -119,7 +119,7 @@ impl<P> fmt::Debug for FaultyProvider<P> {
     }
 }
 
-/// Returns the error that a provider returns for a fault. Every fault is temporary, so a retry is expected.
+/// Returns the error of a model call with this fault. Every such error is temporary, so a retry is expected.
 fn error(fault: ModelFault) -> ProviderError {
     let error = match fault {
         ModelFault::Overload => {

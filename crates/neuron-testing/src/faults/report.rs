@@ -25,7 +25,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrokenRun {
-    /// The seed, which repeats the run with [`FaultTest::seed`](super::FaultTest::seed).
+    /// The seed of the run. [`FaultTest::seed`](super::FaultTest::seed) runs the agent again with the same faults.
     pub seed: u64,
     /// The faults of the run, in order.
     pub faults: Vec<String>,
@@ -45,7 +45,8 @@ impl Report {
     }
 }
 
-/// Formats the counts, and for each kind of broken promise the first run that broke it.
+/// Formats the numbers of runs, faults and crashes. Then lists each kind of broken promise, with the first run that
+/// broke it.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { runs, faults, crashes, boundaries, broken } = self;

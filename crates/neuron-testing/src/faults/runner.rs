@@ -35,14 +35,16 @@ impl FaultTest {
 
     /// Sets the number of runs with faults. Default: 1,000.
     ///
-    /// The seeds of the runs count from 1. The first runs of a durable agent crash once, each at another boundary, so
-    /// set at least as many runs as the [report](Report::boundaries) has boundaries.
+    /// The runs have the seeds 1, 2 and so on. In a test of a durable agent, the first runs have one crash each. The
+    /// run with the seed 1 crashes at the first place that allows a crash, and the next run crashes at the second
+    /// place. Set at least as many runs as the [report](Report::boundaries) has such places.
     pub fn runs(mut self, runs: u64) -> Self {
         self.runs = runs;
         self
     }
 
-    /// Runs only the faults of one seed, to repeat a run of a report.
+    /// Runs the agent once with the faults of this seed, instead of once for each seed. Use it to repeat a run of a
+    /// report.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
@@ -62,10 +64,10 @@ impl FaultTest {
 
     /// Runs `test` once without faults and then once for each seed, and reports the promises that the runs broke.
     ///
-    /// `test` creates the world of a run, such as fakes of the services that the tools call. It then calls
-    /// [`Trial::execute`] with the agent.
+    /// `test` creates everything that outlives a crash, such as fakes of the services that the tools call. It then
+    /// calls [`Trial::execute`] with the agent.
     ///
-    /// All runs are in the task of the caller, so an agent must not block its thread.
+    /// All runs are in the task of the caller, so `test` must not block the thread.
     ///
     /// # Panics
     ///

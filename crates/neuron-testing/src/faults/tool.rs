@@ -1,4 +1,4 @@
-//! A tool with faults.
+//! A tool with injected crashes.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,11 +13,11 @@ use serde_json::Value;
 
 use super::trial::Execution;
 
-/// Maximum number of places inside one tool call at which a run can crash. A tool that waits more often crashes only at
-/// the first of them.
+/// Maximum number of waits inside one tool call at which a run can crash. Further waits of the same call never crash.
 const MAX_BOUNDARIES: usize = 16;
 
-/// A tool whose calls are watched. A run can crash before a call, after it, and each time that it waits.
+/// A tool with injected crashes, whose effects are observed. The process can crash before a call, after it, and each
+/// time that the call waits.
 pub(super) struct FaultyTool {
     pub(super) tool: Arc<dyn ToolDyn>,
     pub(super) execution: Execution,

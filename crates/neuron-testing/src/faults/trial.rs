@@ -1,4 +1,4 @@
-//! A run under faults ([`Trial`]), with the facts that outlive a crash.
+//! A run under faults ([`Trial`]), with its state that outlives a crash.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,7 +24,7 @@ use super::tool::FaultyTool;
 use crate::differences::differences;
 use crate::queue::lock;
 
-/// Reads the list of effects so far.
+/// Returns all effects of the run so far, such as the charges of a fake payment service.
 type Effects = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A run of a [`FaultTest`](super::FaultTest). It adds faults to the provider, the tools and the durable context of
@@ -37,7 +37,7 @@ pub struct Trial(Arc<Shared>);
 struct Shared {
     seed: u64,
     state: Mutex<State>,
-    /// Notified when the current execution crashes.
+    /// Wakes [`Trial::execute`] when the current execution crashes.
     crash: Notify,
 }
 
@@ -48,30 +48,31 @@ struct State {
     /// Set after a crash of the current execution, until the next execution starts.
     has_crashed: bool,
     is_durable: bool,
-    /// Set for the last execution, which replays the ended run. It has no faults.
+    /// Set during the last execution, which replays the run after its end. This execution has no faults.
     is_last_replay: bool,
-    /// Number of boundaries that the current execution has passed.
+    /// Number of places with a possible crash that the current execution has reached.
     passed: usize,
-    /// Number of boundaries of the longest execution.
+    /// Number of places with a possible crash in the longest execution of the run.
     boundaries: usize,
-    /// The last boundary, for the description of an effect outside of a tool call.
+    /// The last place with a possible crash that the run reached. Describes when an effect happened outside of a tool
+    /// call.
     place: String,
     faults: Vec<String>,
     /// The requests of the run's model calls, in order, as JSON.
     requests: Vec<Value>,
     /// Number of model calls of the current execution.
     model_calls: usize,
-    /// The responses of the model by the JSON of their requests.
+    /// The responses of the model. Each key is the JSON of the request.
     responses: BTreeMap<String, CompletionResponse>,
-    /// The streams of the model by the JSON of their requests.
+    /// The events of the model's streams. Each key is the JSON of the request.
     streams: BTreeMap<String, Vec<StreamEvent>>,
-    /// Names and effects of the tools of the trial.
+    /// The names of the trial's tools, each with the [`ToolEffect`] that the tool declares.
     tools: BTreeMap<String, ToolEffect>,
-    /// Names and effects of the tool calls that are running.
+    /// The running tool calls, as the name of the tool and the [`ToolEffect`] that it declares.
     running: Vec<(String, ToolEffect)>,
-    /// Set if a crash interrupted a tool call that must not run twice. Its effect may then be missing.
+    /// Set if a crash interrupted a tool call that must not run twice. The effect of this call may then be missing.
     is_interrupted: bool,
-    /// The results of idempotent calls by their idempotency keys.
+    /// The first result of each idempotent call, as JSON. Each key is the idempotency key of the call.
     results: BTreeMap<String, String>,
     effects: Option<Effects>,
     seen: Vec<String>,
@@ -79,7 +80,7 @@ struct State {
     outcome: Option<Result<String, String>>,
 }
 
-/// The facts about an ended trial.
+/// The outcome of an ended trial, with its effects, its faults and the promises that it broke.
 pub(super) struct Ended {
     pub(super) outcome: Option<Result<String, String>>,
     pub(super) effects: Vec<String>,
@@ -132,35 +133,38 @@ impl Trial {
 
     /// Sets the function that lists the effects of the run so far, for example the charges of a fake payment service.
     ///
-    /// The function must only read, and return each effect as one text in the order of time. The test compares the
-    /// effects with those of a run without faults. It calls the function often, and never from two threads at a time.
+    /// The function must not change anything. It returns one text for each effect, in the order in which the effects
+    /// happened. The test compares them with the effects of a run without faults. It calls the function often, and
+    /// never from two threads at a time.
     pub fn effects(&self, effects: impl Fn() -> Vec<String> + Send + Sync + 'static) {
         lock(&self.0.state).effects = Some(Arc::new(effects));
     }
 
-    /// Adds faults to a provider, which are errors, broken and slow streams, and crashes of the process.
+    /// Adds faults to a provider. The faults are errors, broken streams, slow responses, and crashes of the process.
     ///
-    /// Call it inside [`execute`](Self::execute).
+    /// Call this method inside the function `agent` of [`execute`](Self::execute).
     pub fn provider<P: Provider + 'static>(&self, provider: P) -> FaultyProvider<P> {
         FaultyProvider::new(provider, self.execution())
     }
 
-    /// Watches the calls of a tool. The process can crash before a call, after it, and each time that the tool waits.
+    /// Wraps a tool to observe its effects and to inject crashes. The process can crash before a call, after it, and
+    /// each time that the call waits.
     ///
-    /// Call it inside [`execute`](Self::execute).
+    /// Call this method inside the function `agent` of [`execute`](Self::execute).
     pub fn tool(&self, tool: impl ToolDyn + 'static) -> Arc<dyn ToolDyn> {
         self.tool_dyn(Arc::new(tool))
     }
 
-    /// Watches the calls of a shared tool. See [`tool`](Self::tool).
+    /// Wraps a shared tool in the same way as [`tool`](Self::tool).
     pub fn tool_dyn(&self, tool: Arc<dyn ToolDyn>) -> Arc<dyn ToolDyn> {
         lock(&self.0.state).tools.insert(tool.name().to_owned(), tool.effect());
         Arc::new(FaultyTool { tool, execution: self.execution() })
     }
 
-    /// Adds crashes before and after each step of a durable context. Without a durable context, a run has no crashes.
+    /// Wraps a durable context to inject crashes before and after each of its steps, such as a model call. Without a
+    /// durable context, a run has no crashes.
     ///
-    /// Call it inside [`execute`](Self::execute).
+    /// Call this method inside the function `agent` of [`execute`](Self::execute).
     pub fn context<C: DurableContext>(&self, context: C) -> FaultyContext<C> {
         lock(&self.0.state).is_durable = true;
         FaultyContext::new(context, self.execution())
@@ -169,9 +173,9 @@ impl Trial {
     /// Runs the agent until it ends, and stores the outcome for the comparison with a run without faults.
     ///
     /// A crash drops the future of `agent`, and calls `agent` again. Everything that `agent` creates is then lost, as
-    /// the memory of a process is. Values outside of `agent` are the world that outlives the process, such as the
-    /// journal of the durable engine and a fake of a payment service. `agent` returns the response of the run. A
-    /// durable run is replayed once more after its end.
+    /// the memory of a process is. Values outside of `agent` survive the crash, such as the journal of the durable
+    /// engine and a fake of a payment service. `agent` returns the response of the run. A durable run that ends without
+    /// an error is then replayed, and must have the same outcome again.
     ///
     /// # Cancel safety
     ///
@@ -227,13 +231,13 @@ impl Trial {
         }
     }
 
-    /// Reads the effects, and checks that each new one belongs to a running tool call that may have effects.
+    /// Reads the list of effects, and reports a broken promise for each new effect that no running tool call may have.
     fn observe(&self) {
         self.observe_poll(None);
     }
 
-    /// Reads the effects. `polled` is the tool call whose poll had the new effects. It is `None` if any running call
-    /// may have had them, for example in another thread.
+    /// Reads the list of effects and checks the new effects. `polled` is the tool call whose poll had them. `None`
+    /// means that any running call may have had them, for example in another thread.
     fn observe_poll(&self, polled: Option<&(String, ToolEffect)>) {
         // The function is called without the lock, because it is code of the user.
         let Some(effects) = lock(&self.0.state).effects.clone() else { return };
@@ -281,7 +285,8 @@ impl fmt::Debug for Trial {
 }
 
 impl Ended {
-    /// Returns the promises that the trial broke, compared with the trial without faults.
+    /// Returns the promises that the trial broke. `expected` is the trial without faults, whose effects and outcome are
+    /// compared.
     pub(super) fn broken_promises(self, expected: &Ended) -> Vec<BrokenPromise> {
         let mut broken = self.broken;
         match (&self.outcome, &expected.outcome) {
@@ -300,7 +305,7 @@ impl Ended {
     }
 }
 
-/// An execution of a trial, from its start to a crash or to the end of the run.
+/// One execution of the agent in a trial, from its start to a crash or to the end of the run.
 #[derive(Clone)]
 pub(super) struct Execution {
     trial: Trial,
@@ -308,14 +313,16 @@ pub(super) struct Execution {
 }
 
 impl Execution {
-    /// Passes a place at which the process can crash. The future never ends if the process has crashed.
+    /// Marks a place at which the process can crash. The future never ends if the process crashes here or has crashed
+    /// before. `place` describes the place in the report.
     pub(super) async fn boundary(&self, place: &str) {
         if !self.pass(place) {
             pending::<()>().await;
         }
     }
 
-    /// Passes a place at which the process can crash. Returns `false` if the process has crashed.
+    /// Marks a place at which the process can crash. Returns `false` if the process crashes here or has crashed before.
+    /// `place` describes the place in the report.
     pub(super) fn pass(&self, place: &str) -> bool {
         if !self.is_alive() {
             return false;
@@ -347,7 +354,7 @@ impl Execution {
         state.execution == self.number && !state.has_crashed
     }
 
-    /// Polls a future as long as the process has not crashed.
+    /// Polls `future` until it ends. If the process crashes before that, the returned future never ends.
     pub(super) async fn alive<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         poll_fn(|context| match self.is_alive() {
@@ -386,7 +393,8 @@ impl Execution {
         streams.insert(json(request).to_string(), events.to_vec());
     }
 
-    /// Records the request of a journaled model call. A replayed call must have the request of an earlier execution.
+    /// Records the request of a model call that the engine journals. Reports a broken promise if a replayed call has a
+    /// request that no earlier execution sent.
     pub(super) fn check_request(&self, request: RequestRef<'_>, is_replay: bool) {
         let request = json(request);
         let mut guard = lock(&self.trial.0.state);
@@ -415,7 +423,8 @@ impl Execution {
         RunningTool { execution: self.clone(), running }
     }
 
-    /// Compares the result of an idempotent call with the result of an earlier execution of the same call.
+    /// Compares the result of an idempotent call with the first result that had the same idempotency key `key`. Reports
+    /// a broken promise if the results differ.
     pub(super) fn compare_result(
         &self,
         tool: &str,
@@ -443,7 +452,8 @@ impl Execution {
         }
     }
 
-    /// Marks a batch of journaled tool calls as begun until the returned guard is dropped.
+    /// Starts a batch of tool calls that the engine journals together. If the returned guard is dropped without a call
+    /// of `end`, a crash has interrupted the batch.
     pub(super) fn start_batch<'a>(&self, tools: impl Iterator<Item = &'a str>) -> Batch {
         let state = lock(&self.trial.0.state);
         let effect = |name| state.tools.get(name).copied().unwrap_or_default();
@@ -453,14 +463,14 @@ impl Execution {
     }
 }
 
-/// A guard of a running tool call.
+/// A guard that marks a tool call as running until the guard is dropped.
 pub(super) struct RunningTool {
     execution: Execution,
     running: (String, ToolEffect),
 }
 
 impl RunningTool {
-    /// Polls the call. Effects of the poll belong to this call, even if other calls are running.
+    /// Calls `poll`, which polls the tool call. New effects belong to this call, even if other calls are running.
     pub(super) fn poll<T>(&self, poll: impl FnOnce() -> T) -> T {
         let trial = &self.execution.trial;
         trial.observe();
@@ -481,10 +491,11 @@ impl Drop for RunningTool {
     }
 }
 
-/// A guard of a batch of journaled tool calls.
+/// A guard of a batch of tool calls that the engine journals together. If it is dropped before the batch ends, a crash
+/// has interrupted the batch.
 pub(super) struct Batch {
     execution: Execution,
-    /// Set until the batch ends, if one of its tools must not run twice.
+    /// `true` until the batch ends, if one of its tools must not run twice. `false` for all other batches.
     is_open: bool,
 }
 

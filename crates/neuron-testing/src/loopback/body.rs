@@ -1,5 +1,5 @@
-//! A response body that runs the steps of a plan. A body that is dropped before its last step is counted as a
-//! disconnect.
+//! A response body that sends bytes, waits and breaks in the order of the steps of a `Plan`. If the body is dropped
+//! before its last step, a disconnect is counted.
 
 use std::future::pending;
 use std::io;

@@ -1,10 +1,11 @@
-//! The actions of a server for one request. All actions are planned before the first one runs.
+//! The planned response of a server to one request, with its waits and its break. The whole response is planned before
+//! its first byte is sent.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// The actions of a server for one request.
+/// The planned response of a server to one request, with its waits and its break.
 #[derive(Debug)]
 pub(crate) struct Plan {
     /// The steps to run before the response begins.
@@ -14,7 +15,7 @@ pub(crate) struct Plan {
     pub(crate) body: Vec<Step>,
 }
 
-/// A step of a response. The body ends normally after the last step.
+/// A step of a response. The body ends normally after the last step, except after [`Step::Abort`] and [`Step::Hang`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Sends the bytes as one chunk.

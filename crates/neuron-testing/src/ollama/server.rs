@@ -25,8 +25,8 @@ use crate::vendor::{
 /// false`. A request for embeddings gets a 400 if the next reply is not an [`EmbeddingResponse`]. A chat gets a 400 if
 /// the next reply is an [`EmbeddingResponse`].
 ///
-/// No key is required unless the builder sets a key. If a [`Reply`](crate::Reply) breaks after a number of events, each
-/// line counts as an event. An error within a stream is sent as a line whose only field is the error text.
+/// The server requires a key only if the builder sets one. If a [`Reply`](crate::Reply) breaks after a number of
+/// events, each line counts as an event. An error within a stream is sent as a line whose only field is the error text.
 ///
 /// # Example
 ///

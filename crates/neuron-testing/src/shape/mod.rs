@@ -85,7 +85,7 @@ pub(crate) enum Null {
 pub(crate) enum Problem<'a> {
     /// A required field is missing.
     Missing,
-    /// The shape does not have the field.
+    /// An object has a field that its shape does not have.
     Unknown,
     /// A value does not have the type that its kind requires.
     Type {

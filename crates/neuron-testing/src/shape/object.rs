@@ -38,8 +38,8 @@ impl<'a, W: Wording> Object<'a, W> {
         }
     }
 
-    /// Returns the value of a field, or `None` if the field is missing. A null counts as missing unless the vendor
-    /// treats null as a value.
+    /// Returns the value of a field, or `None` if the field is missing. A null counts as a value with [`Null::Value`],
+    /// and as a missing field otherwise.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         self.fields.get(key).filter(|value| W::NULL == Null::Value || !value.is_null())
     }

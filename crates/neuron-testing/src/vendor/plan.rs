@@ -197,8 +197,7 @@ impl<V: Vendor> Responder<'_, V> {
         self.raw(status, body)
     }
 
-    /// Plans a response with this status and body. Its only headers are those of the scripted reply, without the
-    /// vendor's headers.
+    /// Plans a response with this status, this body and the headers in `self.headers`. Adds no headers of the vendor.
     fn raw(self, status: u16, body: Vec<Step>) -> Plan {
         Plan { before: Vec::new(), status, headers: self.headers, body: self.wire.apply(body) }
     }

@@ -1,4 +1,5 @@
-//! Tests of the checker with metrics that are valid or have one defect each.
+//! Tests of `support::checker`, which compares metrics with OpenTelemetry's conventions. Each test metric is valid or
+//! has one defect.
 
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;

@@ -1,4 +1,5 @@
-//! Tests of the checker with spans that are valid or have one defect each.
+//! Tests of `support::checker`, which compares spans with OpenTelemetry's conventions. Each test span is valid or has
+//! one defect.
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
@@ -104,7 +105,8 @@ fn failed(mut span: Span) -> Span {
     span
 }
 
-/// Changes a span with `spoil`, and compares the problems that the checker reports with `expected`.
+/// Changes a span with `spoil`, checks it against a version of the conventions, and asserts that the checker reports
+/// the problems `expected`.
 #[track_caller]
 fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     spoil(&mut span);
@@ -113,7 +115,8 @@ fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), exp
     assert_eq!(Checker::new(version).spans(&[span]), expected);
 }
 
-/// Calls [`check_in`] with version 1.41.
+/// Changes a span with `spoil`, checks it against version 1.41 of the conventions, and asserts that the checker reports
+/// the problems `expected`.
 #[track_caller]
 fn check(span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     check_in(Version::V1_41, span, spoil, expected);

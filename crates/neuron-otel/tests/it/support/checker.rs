@@ -30,8 +30,8 @@ impl Checker {
         Self { content: true, ..Self::new(version) }
     }
 
-    /// Returns the problems of all spans. Ignores spans without attributes of these conventions, because they belong to
-    /// the application.
+    /// Returns a problem for each difference between the spans and the conventions. Ignores spans without an attribute
+    /// of the conventions, because they belong to the application.
     pub(crate) fn spans(&self, spans: &[Span]) -> Vec<String> {
         let all = |span: &Span| {
             let problems = self.span(span);
@@ -43,8 +43,8 @@ impl Checker {
         spans.iter().flat_map(all).collect()
     }
 
-    /// Returns the problems of all metrics. Ignores metrics of other namespaces, because they belong to the
-    /// application.
+    /// Returns a problem for each difference between the metrics and the conventions. Ignores metrics of other
+    /// namespaces, because they belong to the application.
     pub(crate) fn metrics(&self, metrics: &[Metric]) -> Vec<String> {
         let all = |metric: &Metric| {
             let problems = self.metric(metric);
@@ -56,7 +56,7 @@ impl Checker {
         metrics.iter().flat_map(all).collect()
     }
 
-    /// Panics if the exported telemetry has any problem.
+    /// Panics if the exported telemetry differs from the conventions.
     #[track_caller]
     pub(crate) fn assert_holds(&self, exported: &Exported) {
         let mut problems = self.spans(&exported.spans);

@@ -83,14 +83,15 @@ impl Memory {
         spans.remove(0)
     }
 
-    /// Checks that every span has ended, that its parent exists unless it is a root, and that it ends before its
-    /// parent.
+    /// Checks that every span has ended. The parent of a span must exist, begin before the span, and end after it. A
+    /// root has no parent.
     #[track_caller]
     pub(crate) fn check_closed(&self) {
         self.check_closed_below(None);
     }
 
-    /// Checks the same as [`check_closed`](Self::check_closed) for spans below a span of another process.
+    /// Makes the checks of [`check_closed`](Self::check_closed), but accepts spans whose parent is the span of another
+    /// process.
     #[track_caller]
     pub(crate) fn check_closed_below_remote(&self) {
         self.check_closed_below(Some("00f067aa0ba902b7"));

@@ -1,4 +1,4 @@
-//! An agent with a provider over HTTP, tools, the hook and an export pipeline.
+//! An agent with a provider over HTTP, tools, an `OtelHook` and an export pipeline.
 //!
 //! A test runs one case for each combination of a vendor's protocol and a version of the conventions.
 
@@ -153,8 +153,8 @@ impl Setup {
         self.case.hook(&self.telemetry)
     }
 
-    /// Returns the builder of an agent named `planner` with the tool `look` and without hooks. `behavior` is the result
-    /// of the tool's calls.
+    /// Returns the builder of an agent named `planner` with the tool `look` and without hooks. `behavior` determines
+    /// what the calls of the tool do.
     pub(crate) fn plain(&self, behavior: Behavior) -> AgentBuilder {
         let mut tools = ToolRegistry::new();
         tools.register_dyn(Arc::new(Look(behavior)));

@@ -24,7 +24,7 @@ pub(crate) struct Act {
     gate: Gate,
 }
 
-/// A gate at which calls with the argument `gated` wait until it is opened.
+/// A gate at which tool calls with the argument `gated` wait until the gate is opened.
 #[derive(Clone, Default)]
 pub(crate) struct Gate {
     reached: Arc<Notify>,

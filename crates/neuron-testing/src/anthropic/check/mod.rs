@@ -81,8 +81,8 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Returns `true` if one of `betas` enables the field or the context edit `name`. A `*` in `shapes.json` means any
-/// beta.
+/// Returns `true` if one of `betas` enables the field or the context edit `name`. A `*` in `shapes.json` means that
+/// every beta enables it.
 fn is_available(name: &str, betas: &[&str]) -> bool {
     let mut needed = words(Wording.shape("betas"), name);
     needed.any(|beta| betas.contains(&beta) || beta == "*" && !betas.is_empty())

@@ -21,8 +21,8 @@ fn is_one_of(model: &str, families: &[&str]) -> bool {
     families.iter().any(|family| model.starts_with(family))
 }
 
-/// Checks the sampling parameters of a request to a reasoning model, in both APIs. Only the default value 1 is
-/// accepted, unless the reasoning effort `effort` is `none`.
+/// Checks the sampling parameters of a request, in both APIs. A reasoning model accepts only the default value 1,
+/// except with the reasoning effort `none`. Other models pass.
 pub(super) fn check_sampling(
     body: &Object<'_>,
     model: &str,

@@ -121,7 +121,8 @@ pub(super) fn invalid_type(path: &str, expected: &str, found: &Value) -> ApiErro
     ApiError { param, ..ApiError::invalid_request(text).code("invalid_type") }
 }
 
-/// Returns OpenAI's description of a kind in `shapes.json`.
+/// Returns OpenAI's words for an expected type, such as `an array`. `kind` is the type in the notation of
+/// `shapes.json`. Some words depend on the field at `path`.
 fn described(path: &str, kind: &str) -> &'static str {
     match kind {
         "text or list of object" if path == "input" => "one of a string or array of input items",

@@ -1,4 +1,4 @@
-//! Checks of captured content against the conventions' JSON schemas.
+//! Checks captured content against the JSON schemas of OpenTelemetry's GenAI conventions.
 //!
 //! <https://github.com/open-telemetry/semantic-conventions/tree/v1.41.0/docs/gen-ai>
 
@@ -22,7 +22,7 @@ type Holds = fn(&Value) -> bool;
 
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
-/// Returns the problems of the content in a span's attributes.
+/// Returns a problem for each content attribute of a span that does not match its schema.
 pub(super) fn content(attributes: &Attributes) -> Vec<String> {
     let forms: [(&str, Holds); 4] = [
         ("gen_ai.system_instructions", |value| all(value, is_part)),
