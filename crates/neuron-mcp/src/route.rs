@@ -16,7 +16,8 @@ pub(crate) struct Route {
     pub(crate) transport: Option<&'static str>,
     /// The protocol that carries the messages, which is `http`. `None` for other transports.
     pub(crate) protocol: Option<&'static str>,
-    /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and without HTTP.
+    /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and for other
+    /// transports than HTTP.
     pub(crate) server: Option<(Arc<str>, u16)>,
     /// Address of the client. `None` in a client, and if the server does not know the address.
     pub(crate) client: Option<SocketAddr>,
@@ -25,12 +26,12 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Returns the route over standard input and output.
+    /// Returns the [`Route`] of a connection over standard input and output.
     pub(crate) fn pipe() -> Self {
         Self { transport: Some("pipe"), ..Self::default() }
     }
 
-    /// Returns the route over HTTP, without addresses. The transport is always TCP.
+    /// Returns the [`Route`] of a connection over HTTP, without addresses. The value of `transport` is `tcp`.
     pub(crate) fn http() -> Self {
         Self { transport: Some("tcp"), protocol: Some("http"), ..Self::default() }
     }
@@ -49,7 +50,7 @@ impl SessionSlot {
         self.0.get_or_init(|| id.into());
     }
 
-    /// Returns the session id. Returns `None` if it is not known yet, or if there is no session.
+    /// Returns the session id. Returns `None` if the id is not known yet, or if the connection has no session.
     pub(crate) fn get(&self) -> Option<&str> {
         self.0.get().map(AsRef::as_ref)
     }

@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet};
 
 /// Maximum length of a name for a model, in bytes. All supported vendors accept this length.
 const LONGEST: usize = 64;
-/// Length of a suffix in bytes, which is `_` and a hash of 8 hexadecimal digits.
+/// Length in bytes of the suffix that makes a name unique. The suffix is `_` and a hash of 8 hexadecimal digits.
 const SUFFIX: usize = 9;
 
-/// Returns the name of one tool for the model. The result may equal the name of another tool of the server.
+/// Returns the name of one tool for the model, where `name` is the name at the server. The result may equal the result
+/// for another tool of the server.
 pub(super) fn model_name(prefix: &str, name: &str) -> String {
     let plain = plain(prefix, name);
     if plain.len() <= LONGEST { plain } else { with_hash(&plain, name, 0) }

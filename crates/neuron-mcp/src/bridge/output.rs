@@ -5,7 +5,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ToolOutput};
 
-/// A decoder that accepts base64 with line breaks, without padding, and in the URL alphabet.
+/// A base64 decoder that accepts missing padding. [`lenient`] first removes whitespace and replaces the URL alphabet.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()

@@ -50,7 +50,7 @@ pub struct McpClientBuilder {
 }
 
 impl McpClientBuilder {
-    /// Sets the name and version that the client reports to servers. Default: `neuron` with its own version.
+    /// Sets the name and version that the client reports to servers. Default: `neuron` and the version of this crate.
     pub fn implementation(mut self, implementation: McpImplementation) -> Self {
         self.settings.implementation = implementation;
         self
@@ -65,7 +65,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum time until a server responds to a request. Progress restarts the time. Default: 60 seconds.
+    /// Sets the maximum time until a server responds to a request. Each progress report of the server restarts the
+    /// time. Default: 60 seconds.
     ///
     /// The time does not run while this client handles a request of the server, for example while a user fills in a
     /// form.
@@ -86,8 +87,7 @@ impl McpClientBuilder {
     /// 30 seconds.
     ///
     /// After the handshake, the client sends the log level and the subscriptions to the server, and waits up to 5
-    /// seconds for the confirmation. Without the confirmation, the client is usable too, and the server may confirm
-    /// later.
+    /// seconds for the confirmation. The client is usable even if the server does not confirm in this time.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.settings.connect_timeout = limit;
         self
@@ -143,7 +143,7 @@ impl McpClientBuilder {
     }
 
     /// Requests log messages of at least this level, if the server supports logging. By default the server decides
-    /// which messages it sends. A 2026-07-28 server then sends none.
+    /// which messages it sends, and a server of MCP 2026-07-28 sends none.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
         self
@@ -181,8 +181,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Adds environment variables of this process that a server in a child process inherits. By default the child
-    /// process inherits only a short list of harmless variables, such as `PATH` and `HOME`.
+    /// Lets a server in a child process inherit environment variables with these names from this process. By default
+    /// the child process inherits only a short list of harmless variables, such as `PATH` and `HOME`.
     pub fn inherit_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.inherit_env.extend(names.into_iter().map(Into::into));
         self
@@ -197,7 +197,7 @@ impl McpClientBuilder {
     /// Enables OAuth 2.1 authorization for HTTP servers that require it. By default a connection to such a server
     /// fails.
     ///
-    /// The limits of this builder do not include the time of the authorization.
+    /// The time limits of this builder do not include the time that an authorization takes.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, config: OAuthConfig) -> Self {
         self.oauth = Some(config);

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The two deadlines of a request. Both are paused while this client handles a request of the server.
+/// The two deadlines of a request to a server. Both deadlines are paused while this client handles a request of the
+/// server.
 pub(super) struct Clock {
     /// Maximum time without a progress report of the server.
     idle: Duration,
-    /// Deadline for the next progress. `None` for no limit.
+    /// Deadline for the next progress report. `None` for no limit.
     idle_until: Option<Instant>,
     /// Maximum duration of the request.
     total: Duration,

@@ -27,7 +27,7 @@ pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
     server: Arc<ServerPeerInfo>,
-    /// The task that keeps the stream open.
+    /// The task that keeps the stream of change notifications open.
     slot: Mutex<Slot>,
     resources: Arc<Resources>,
 }
@@ -49,7 +49,8 @@ impl Resources {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the URIs by the resources that the server confirmed in the response to `subscriptions/listen`.
+    /// Replaces the URIs by those in `subscription`, which the server confirmed in the response to
+    /// `subscriptions/listen`.
     fn replace(&self, subscription: &Subscription) {
         let uris = subscription.acknowledged().resource_subscriptions.iter().flatten();
         *self.lock() = uris.cloned().collect();
@@ -81,8 +82,8 @@ impl Listener {
     }
 
     /// Starts a task that opens the stream of change notifications over a new connection, and retries until the server
-    /// accepts the stream. The receiver completes after the first attempt. Returns `None` and starts no task if the
-    /// stream would report no changes.
+    /// accepts the stream. The returned receiver completes after the first attempt. Returns `None` and starts no task
+    /// if there are no changes that the server can report.
     pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
@@ -90,8 +91,8 @@ impl Listener {
         Some(opened)
     }
 
-    /// Opens a stream for the lists and for the resources with these URIs, and then closes the previous stream. If
-    /// there is nothing to subscribe to, closes the previous stream and opens no new one.
+    /// Opens a stream that reports changes of the server's lists and of the resources with these URIs, and then closes
+    /// the previous stream. If the new stream would report no changes, only closes the previous stream.
     ///
     /// # Errors
     ///
@@ -120,7 +121,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Closes the stream of change notifications, and prevents that a new one is opened.
+    /// Closes the stream of change notifications permanently.
     pub(super) fn stop(&self) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.stopped = true;
@@ -136,8 +137,8 @@ impl Listener {
         }
     }
 
-    /// Creates a stream of change notifications for the lists and for the resources with these URIs. Does not open the
-    /// stream yet. Returns `None` if the stream would report no changes.
+    /// Creates a stream that reports changes of the server's lists and of the resources with these URIs. Does not open
+    /// the stream yet. Returns `None` if the stream would report no changes.
     fn stream(&self, shared: &Shared, uris: Vec<String>) -> Option<Stream> {
         let wanted = wanted(&self.server.capabilities, uris);
         (wanted != SubscriptionFilter::default()).then(|| Stream {
@@ -164,7 +165,7 @@ fn wanted(server: &ServerCapabilities, uris: Vec<String>) -> SubscriptionFilter 
     filter
 }
 
-/// A notification stream that is opened again when it ends.
+/// A stream of change notifications that is opened again whenever it ends.
 struct Stream {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
@@ -183,7 +184,7 @@ impl Stream {
         self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
     }
 
-    /// Marks a subscription as the current one, and the resources in the server's response as confirmed.
+    /// Stores the id of an opened stream, and marks the resources that the server confirmed for this stream.
     fn take(&self, subscription: &Subscription) {
         self.watch.own_subscription(Some(subscription.id().clone()));
         self.resources.replace(subscription);
@@ -256,8 +257,8 @@ impl Stream {
         }
     }
 
-    /// Sends the event of every change that the stream reports, because changes may have been missed while the stream
-    /// was closed.
+    /// Sends an event for each list and resource that the stream covers, because changes may have been missed while the
+    /// stream was closed.
     fn tell_all_changed(&self) {
         if self.wanted.tools_list_changed.is_some() {
             self.events.send(McpEvent::ToolsChanged);

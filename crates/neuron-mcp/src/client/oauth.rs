@@ -53,8 +53,8 @@ pub(crate) struct OAuth {
 }
 
 impl OAuth {
-    /// Loads the stored credentials of an earlier authorization. `builder` creates HTTP clients with the transport's
-    /// TLS.
+    /// Creates the authorization with the stored credentials of an earlier authorization, if there are any. `server` is
+    /// the URL of the MCP server. `builder` creates HTTP clients with the TLS configuration of the transport.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl OAuth {
         })
     }
 
-    /// Creates an [`Attempt`], which authorizes the client if the server rejects a request. Must be called before the
-    /// request is sent for the first time.
+    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Must be
+    /// called before the request is sent for the first time.
     pub(crate) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self, seen: self.generation(), refused_tokens: 0, step_ups: 0 }
     }
@@ -95,15 +95,15 @@ pub(crate) struct Attempt<'a> {
     oauth: &'a OAuth,
     /// Number of completed authorizations when the request was last sent.
     seen: u64,
-    /// Number of authorizations for this request because the server had rejected the token (401).
+    /// Number of times that the request was authorized because the server had rejected the token (status 401).
     refused_tokens: u32,
-    /// Number of times that the request was authorized again because the server required more scopes (403).
+    /// Number of times that the request was authorized again because the server required more scopes (status 403).
     step_ups: u32,
 }
 
 impl Attempt<'_> {
-    /// Obtains the authorization that the server requires in `error`. Returns `true` if the request may be sent again.
-    /// Returns `false` if `error` does not require an authorization.
+    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request may
+    /// be sent again. Returns `false` if `error` does not require an authorization.
     ///
     /// # Errors
     ///

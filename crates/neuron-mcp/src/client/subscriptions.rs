@@ -53,8 +53,7 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
     task
 }
 
-/// Sends the log level and the subscriptions again over a new connection, in a separate request for each (MCP until
-/// 2025-11-25).
+/// Sends the log level and each subscription in a separate request over a new connection (MCP until 2025-11-25).
 async fn repeat(connection: Arc<Connection>, shared: Arc<Shared>) {
     let level = repeat_log_level(&connection, &shared);
     let subscriptions = stream::iter(shared.subscriptions()).for_each_concurrent(AT_ONCE, |uri| {
@@ -174,7 +173,7 @@ fn is_refusal(error: &McpError) -> bool {
     matches!(error, McpError::Other(error) if error.is::<McpRequestError>())
 }
 
-/// Returns the error of a task that has no result, because its runtime has ended.
+/// Returns the error for a task that ended without a result, because its runtime has ended.
 fn no_result() -> Result<(), McpError> {
     Err(McpError::Transport("the connection was lost".to_owned()))
 }

@@ -43,7 +43,8 @@ pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock
     }
 }
 
-/// Converts content for the peer. An image with a URL becomes a resource link, because the protocol has no such images.
+/// Converts content for the peer. An image that is given by a URL becomes a resource link, because the protocol has
+/// only embedded images.
 pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     match item {
         ContentItem::Text(text) => ContentBlock::text(text),

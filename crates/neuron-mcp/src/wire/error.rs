@@ -55,7 +55,7 @@ pub(crate) fn too_long(limit: usize) -> ErrorData {
     ErrorData::internal_error("", Some(json!({ "mark": mark(), "limit": limit })))
 }
 
-/// Creates the error that replaces a response that cannot be parsed.
+/// Creates the error that replaces a response that cannot be parsed. `error` is the error of the parser.
 pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
     ErrorData::parse_error(error.to_string(), Some(json!({ "mark": mark() })))
 }
@@ -86,7 +86,8 @@ fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -
     McpLimitExceeded { method, what, limit, unit: "bytes", setting }
 }
 
-/// Converts the error in a response, which is a JSON-RPC error of the server or an error of this client.
+/// Converts the error in a response to an [`McpError`]. The client itself may have put this error in place of an
+/// invalid response.
 fn refused(method: &str, refusal: ErrorData) -> McpError {
     if let Some(error) = not_taken(method, &refusal) {
         return McpError::Other(error);
@@ -328,7 +329,7 @@ mod tests {
         );
     }
 
-    /// A server must not be able to report its own text as a limit of this client.
+    /// A server must not be able to send an error that looks like an exceeded limit of this client.
     #[test]
     fn server_cannot_fake_an_error_of_this_client() {
         for data in [json!({ "mark": "", "limit": 1 }), json!({ "mark": "0".repeat(32) }), json!(1)]

@@ -28,8 +28,8 @@ const SESSION: &str = "2024-11-05";
 pub(super) struct Legacy {
     /// The URL for messages, once the server has sent it.
     endpoint: OnceLock<Arc<str>>,
-    /// The event stream after the response to `initialize`, until the SDK takes the stream. `None` before and after
-    /// that.
+    /// The event stream of the server. Set after the response to `initialize`, and `None` again once the SDK has taken
+    /// the stream.
     events: Mutex<Option<BoxedSseResponse>>,
 }
 
@@ -49,12 +49,12 @@ impl Legacy {
 
 impl SessionHttpClient {
     /// Opens the event stream, and sends `initialize` to the URL in the first event. `refusal` is the error of the
-    /// earlier POST.
+    /// Streamable HTTP request that the server refused before.
     ///
     /// # Errors
     ///
-    /// Returns `refusal` if the server does not open an event stream that starts with `endpoint`. If the stream was
-    /// opened, returns the error of the stream or of `initialize`.
+    /// Returns `refusal` if the server does not open an event stream that starts with `endpoint`. Returns the error of
+    /// the stream or of `initialize` if one of them fails later.
     pub(super) async fn begin_legacy(
         &self,
         url: Arc<str>,
@@ -96,7 +96,8 @@ impl SessionHttpClient {
         ))
     }
 
-    /// Sends a message. The response arrives as an event of the stream.
+    /// Sends a message to `endpoint`, the server's URL for messages. A response to the message arrives in the event
+    /// stream.
     pub(super) async fn post_legacy(
         &self,
         endpoint: Arc<str>,

@@ -7,7 +7,7 @@ use rmcp::transport::AuthError;
 
 use crate::causes::with_causes;
 
-/// Maximum number of characters that are kept of a text from a server.
+/// Maximum number of characters of a server's text that an error contains.
 const SHOWN: usize = 500;
 
 /// The reason why an authorization failed. Contained in [`McpError::Other`].
@@ -22,7 +22,7 @@ pub enum OAuthError {
     /// The authorization server does not know this client and did not register it. Contains the reason as text.
     #[error("the authorization server did not register this client: {0}")]
     Registration(String),
-    /// The user or the authorization server refused.
+    /// The user or the authorization server refused the authorization.
     #[error("authorization was refused: {error}{}", .description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
         /// The error code (RFC 6749), for example `access_denied`.
@@ -60,7 +60,7 @@ pub enum OAuthError {
     /// The credentials could not be stored or loaded. Contains the text of the storage's error.
     #[error("credentials could not be stored or loaded: {0}")]
     Storage(String),
-    /// The configuration is invalid.
+    /// The configuration is invalid. Contains the reason as text.
     #[error("the OAuth configuration is invalid: {0}")]
     Configuration(String),
 }

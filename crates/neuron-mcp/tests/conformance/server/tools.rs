@@ -18,7 +18,7 @@ pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADU
 /// A WAV file without samples, in base64.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
-/// Input, context and client of a tool call.
+/// Arguments and context of a tool call, and the handle to the client that sent the call.
 pub(super) struct Call {
     pub(super) input: Value,
     pub(super) ctx: ToolContext,
