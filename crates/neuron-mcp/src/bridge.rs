@@ -92,8 +92,8 @@ pub struct McpToolBridge {
     client: Arc<McpClient>,
     /// Name of the tool at the server.
     name: String,
-    /// Definition that the model receives. Its name is the tool name for the model, which can differ from the name at
-    /// the server.
+    /// Definition that the model receives. The name in the definition is the name for the model, which can differ from
+    /// the name at the server.
     definition: ToolDefinition,
     /// Effect class of the tool. Tells the agent if a call may be repeated.
     effect: ToolEffect,

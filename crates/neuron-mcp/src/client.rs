@@ -576,8 +576,8 @@ impl McpClient {
 
     /// Returns the SDK's handle to the current connection, for features that this client does not offer.
     ///
-    /// Requests over this handle have no time limits of this client. The caller must cancel them, and must provide
-    /// input that the server requires. The handle cannot be used after the connection has ended.
+    /// Requests over this handle have no time limits of this client. The caller must cancel these requests, and must
+    /// provide the input that the server requires. The handle cannot be used after the connection has ended.
     #[must_use]
     pub fn peer(&self) -> Peer<RoleClient> {
         self.current().peer.clone()

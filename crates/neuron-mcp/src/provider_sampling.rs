@@ -86,7 +86,7 @@ pub struct ProviderSampling<P, S> {
 }
 
 impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
-    /// Creates a handler that sends the requests that `policy` allows to `provider`.
+    /// Creates a handler that sends each request to `provider` if `policy` allows the request.
     pub fn new(provider: P, policy: S) -> Self {
         Self {
             provider,

@@ -14,7 +14,7 @@ pub(crate) struct Route {
     /// Value of the span attribute `network.transport`, either `pipe` or `tcp`. `None` for streams that the caller
     /// opened, because their kind is unknown.
     pub(crate) transport: Option<&'static str>,
-    /// The protocol that carries the messages, which is `http`. `None` for other transports.
+    /// Name of the protocol that carries the messages. `http` for connections over HTTP, and `None` for all others.
     pub(crate) protocol: Option<&'static str>,
     /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and for other
     /// transports than HTTP.

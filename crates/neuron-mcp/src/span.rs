@@ -79,7 +79,7 @@ pub(crate) fn session_prefix(id: &str) -> &str {
     end.and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
-/// The failure of a request, as the attributes of its span record it.
+/// The failure of a request, in the form that the attributes of a span need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A JSON-RPC error response with this code.
@@ -212,8 +212,8 @@ impl RequestSpan {
         Self { span, facts: None, id: OnceLock::new(), is_ended: false }
     }
 
-    /// Uses the current span if the crate `neuron-otel` created it for a tool call, because the conventions require
-    /// only one span for a tool call. Returns `None` if `neuron-otel` did not create the current span.
+    /// Uses the current span if the crate `neuron-otel` created it for a tool call, because OpenTelemetry's conventions
+    /// require a single span for a tool call. Returns `None` if `neuron-otel` did not create the current span.
     ///
     /// The name, end and status of the span are not changed.
     pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {

@@ -78,7 +78,7 @@ fn lenient(data: &str) -> Option<Vec<u8>> {
 }
 
 /// Detects the media type of an image from its first bytes, because vendors reject an image with a wrong type. Returns
-/// `None` for other formats.
+/// `None` if the bytes are neither PNG, JPEG, GIF nor WebP.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -31,7 +31,7 @@ pub(crate) fn cleaned(schema: &Value) -> Value {
 }
 
 /// Converts a schema to JSON Schema 2020-12. Returns `None` if this module cannot convert the schema, for example
-/// because a part of it has its own `$id`.
+/// because a subschema has an `$id` of its own.
 fn translated(schema: &Object) -> Option<Object> {
     let is_part_for_itself = |part: &Object| {
         part.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))

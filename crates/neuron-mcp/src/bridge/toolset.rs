@@ -74,13 +74,14 @@ impl Added {
         &self.bridge.definition.name
     }
 
-    /// Returns `true` if the registry still contains this tool, and not another tool of the same name.
+    /// Returns `true` if the registry still contains this tool. Returns `false` if another tool with the same name
+    /// replaced it.
     fn is_in(&self, registry: &ToolRegistry) -> bool {
         registry.get(self.name()).is_some_and(|tool| Arc::ptr_eq(&tool, &self.tool))
     }
 
-    /// Returns `true` if the added tool equals `bridge` in its name at the server, its definition and its effect, such
-    /// as idempotent.
+    /// Returns `true` if this tool has the same name at the server, the same definition and the same
+    /// [`ToolEffect`](neuron_types::ToolEffect) as `bridge`.
     fn is_as(&self, bridge: &McpToolBridge) -> bool {
         self.bridge.name == bridge.name
             && self.bridge.definition == bridge.definition
@@ -109,7 +110,7 @@ impl McpToolset {
 
     /// Waits until [`has_changed`](Self::has_changed) returns `true`.
     ///
-    /// A lost connection counts as a change only once a request restores it (see
+    /// The loss of a connection is not yet a change. The change is reported when a request restores the connection (see
     /// [`McpEvent::Disconnected`](crate::McpEvent::Disconnected)). If the client is closed and no change is pending,
     /// the future never completes.
     ///

@@ -57,7 +57,7 @@ impl Authorization {
     }
 }
 
-/// A request that may be sent again after the client has been authorized.
+/// The state of a request that may be sent again after the client has been authorized.
 pub(super) struct Attempt<'a> {
     #[cfg(feature = "oauth")]
     oauth: Option<oauth::Attempt<'a>>,

@@ -136,7 +136,8 @@ impl McpClientBuilder {
     /// Sets the roots, which are the folders in which servers may work. By default the client declares no roots to
     /// servers.
     ///
-    /// An empty list declares support for roots too. [`McpClient::set_roots`] can then add roots later.
+    /// With an empty list, the client declares support for roots without having any. [`McpClient::set_roots`] can add
+    /// roots later.
     pub fn roots(mut self, roots: Vec<McpRoot>) -> Self {
         self.handlers.declare_roots(roots);
         self
@@ -156,8 +157,8 @@ impl McpClientBuilder {
     }
 
     /// Sets the function that returns the trace context of the current span. The client calls this function inside the
-    /// span of each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default these
-    /// requests carry no trace context.
+    /// span of each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default
+    /// requests without a [`TraceContext`] carry none.
     ///
     /// With the crate `neuron-otel`, pass its `current_trace_context`.
     pub fn trace_context(
@@ -168,9 +169,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that makes a span a child of a span of the server. The client calls this function with the
-    /// span of each server request that has a [`TraceContext`], before the span is entered. By default these spans
-    /// start a new trace.
+    /// Sets the function that makes a span of the client a child of a span of the server. The client calls this
+    /// function for each server request that has a [`TraceContext`], before it enters the span of the request. By
+    /// default the span of a server request starts a new trace.
     ///
     /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     pub fn trace_parent(
@@ -251,7 +252,8 @@ impl McpClientBuilder {
 
     /// Connects to a server over open streams, such as a socket or a pipe.
     ///
-    /// Each line is a message, as over standard input and output. A lost connection of this kind cannot be restored.
+    /// Each line is a message, as in the stdio transport. A lost connection cannot be restored, because the client
+    /// cannot open new streams.
     ///
     /// A message of more than [`max_message_bytes`](Self::max_message_bytes) is discarded. The client looks for the id
     /// of the request in the first and last 512 bytes of the message. If the id is found, the request fails with

@@ -40,8 +40,9 @@ impl Clock {
         self.idle_until = Instant::now().checked_add(self.idle);
     }
 
-    /// Pauses both deadlines of the request if `paused` is `true`, and otherwise continues them. At the end of a pause,
-    /// moves the total deadline by the duration of the pause, and restarts the time without progress.
+    /// Pauses both deadlines of the request if `paused` is `true`, and otherwise ends the pause. At the end of a pause,
+    /// the deadline of the request moves by the duration of the pause. The time until the next progress report starts
+    /// anew.
     pub(super) fn pause(&mut self, paused: bool) {
         match (paused, self.paused_at) {
             (true, None) => self.paused_at = Some(Instant::now()),

@@ -27,8 +27,8 @@ pub enum McpEvent {
         /// The URI of the changed resource, or of the part of it that changed.
         uri: String,
     },
-    /// A log message of the server. If its data need more than 64 KiB of memory, they are replaced by their JSON text,
-    /// truncated to 64 KiB.
+    /// A log message of the server. Data that needs more than 64 KiB of memory is replaced by its JSON text, truncated
+    /// to 64 KiB.
     Log(McpLogMessage),
     /// The connection was lost, and not closed with [`close`](crate::McpClient::close). Sent once for each connection.
     ///

@@ -1,7 +1,7 @@
 //! Handlers for sampling, elicitation and roots requests of the server.
 //!
-//! A question is a sampling or elicitation request of the server. Until 2025-11-25 it is a JSON-RPC request. Since
-//! 2026-07-28 it is part of a result that requires input.
+//! In this module, a question is a sampling or elicitation request of the server. Until MCP 2025-11-25, a question is a
+//! JSON-RPC request. Since MCP 2026-07-28, a question is part of a result that requires input.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use std::collections::VecDeque;
@@ -186,7 +186,7 @@ impl Handlers {
     }
 
     /// Counts a new sampling or elicitation request as open, until the returned value is dropped. Returns an error if
-    /// too many requests are open, or if too many have arrived in the last minute.
+    /// the number of open requests, or of requests in the last 60 seconds, is at its limit ([`QuestionLimits`]).
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,7 +33,7 @@ const AT_ONCE: usize = 100;
 /// Maximum number of redirects for one request.
 const REDIRECTS: usize = 5;
 
-/// Headers that the protocol sets. A configuration must not contain them.
+/// Headers that the protocol sets. [`HttpConfig::headers`] must not contain these headers.
 const RESERVED: [&str; 11] = [
     "accept",
     "connection",
@@ -263,7 +263,8 @@ fn redirects() -> reqwest::redirect::Policy {
 enum Trust {
     /// The certificates that the operating system trusts.
     System,
-    /// Trusts no certificates. Used for plain HTTP, so that it also works on a machine without installed certificates.
+    /// Trusts no certificates. Used for plain HTTP, so that a machine without installed certificates can use plain
+    /// HTTP.
     Nobody,
 }
 

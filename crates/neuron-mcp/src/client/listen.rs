@@ -18,11 +18,12 @@ use crate::McpNotSubscribed;
 
 /// Delay before a stream that has ended is opened again. The delay doubles with each attempt, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum delay before a stream is opened again. If a stream was open for longer than this, the delay starts again at
-/// [`FIRST_PAUSE`].
+/// Maximum delay before a stream is opened again. If a stream was open for longer than 60 seconds, the next delay is
+/// [`FIRST_PAUSE`] again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The confirmed subscriptions of a connection, and its notification stream if the server has one.
+/// The subscriptions of a connection that the server has confirmed, and the stream of change notifications if the
+/// server supports such a stream.
 pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
@@ -32,7 +33,7 @@ pub(super) struct Listener {
     resources: Arc<Resources>,
 }
 
-/// The task that keeps the stream of change notifications open, and a flag that prevents new streams.
+/// The task that keeps the stream of change notifications open, with a flag that ends the stream permanently.
 #[derive(Debug, Default)]
 struct Slot {
     task: Option<Task>,
@@ -129,7 +130,8 @@ impl Listener {
     }
 
     /// Replaces the task that keeps the stream of change notifications open. The previous task is aborted, which closes
-    /// its stream. After [`stop`](Self::stop), the new task is aborted. `None` only aborts the previous task.
+    /// its stream. If `task` is `None`, no new task takes its place. After [`stop`](Self::stop), `task` is aborted
+    /// immediately.
     fn replace(&self, task: Option<Task>) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if !slot.stopped {
@@ -190,8 +192,8 @@ impl Stream {
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value after
-    /// a successful first attempt, and is dropped after a failed one.
+    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value if the
+    /// first attempt succeeds, and is dropped if the first attempt fails.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {

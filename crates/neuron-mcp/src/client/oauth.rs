@@ -1,9 +1,9 @@
 //! OAuth 2.1 authorization of a client, after a server has rejected a request.
 //!
-//! The SDK implements the protocol, and this module decides when to use it. The transport [sends](OAuth::send) its
-//! requests with the token, and renews an expired token. If only a user can authorize the client, the request fails.
-//! The sender of the request then passes the error to an [`Attempt`], which obtains a new token and decides whether to
-//! retry.
+//! The SDK implements the OAuth protocol, and this module decides when to use OAuth. The transport [sends](OAuth::send)
+//! its requests with the access token, and renews an expired token. If the token cannot be renewed without a user, the
+//! request fails. The sender of the request then passes the error to an [`Attempt`], which obtains a new token and
+//! decides whether to retry.
 
 mod addresses;
 mod callback;
@@ -45,10 +45,10 @@ pub(crate) struct OAuth {
     /// Contains the token. An authorization replaces the whole manager, so that requests can use the old token while a
     /// user decides.
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// Number of completed authorizations. A request remembers this number when it is sent. A higher number later means
-    /// that the token of the request was replaced.
+    /// Number of completed authorizations. An [`Attempt`] stores the number when its request is sent. If the number is
+    /// higher when the request fails, the token was replaced meanwhile.
     generation: AtomicU64,
-    /// Held while a request is authorized, so that a user sees only one authorization page at a time.
+    /// Lock that is held during an authorization, so that a user sees only one authorization page at a time.
     authorizing: Mutex<()>,
 }
 
@@ -90,7 +90,7 @@ impl OAuth {
     }
 }
 
-/// A request that may be sent again after an authorization, with the number of its authorizations so far.
+/// The state of a request that may be sent again after an authorization. Counts the authorizations for this request.
 pub(crate) struct Attempt<'a> {
     oauth: &'a OAuth,
     /// Number of completed authorizations when the request was last sent.
@@ -160,7 +160,8 @@ impl Attempt<'_> {
 struct Challenge {
     /// The value of the `WWW-Authenticate` header.
     header: String,
-    /// The scopes that the token lacks (403). `None` if there is no valid token (401).
+    /// The scopes that the token lacks, after status 403. `None` after status 401, which means that there is no valid
+    /// token.
     scope: Option<String>,
 }
 

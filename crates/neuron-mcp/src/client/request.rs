@@ -37,7 +37,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Creates the options of a request that a tool sends during its call. The request uses the progress receiver, the
+    /// Creates the scope of a request that a tool sends during its call. The scope has the progress receiver, the
     /// cancellation token and the trace context of `ctx`.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
@@ -48,7 +48,8 @@ impl Scope {
         }
     }
 
-    /// Creates the options of a request that is the complete work of a tool call.
+    /// Creates the scope of a request that is the complete work of a tool call. The scope has the progress receiver,
+    /// the cancellation token and the trace context of `ctx`.
     pub(super) fn of_tool(ctx: &ToolContext) -> Self {
         Self { is_tool: true, ..Self::of(ctx) }
     }
@@ -115,8 +116,8 @@ pub(super) async fn attempt(
     result
 }
 
-/// Returns the span of a request. A request that is a complete tool call uses the existing span of the tool call, if
-/// there is one.
+/// Returns the span of a request. A request that is the complete work of a tool call uses the span that `neuron-otel`
+/// created for the call, if there is one.
 fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> RequestSpan {
     let (version, route) = (connection.version, connection.watch.route());
     let outer = scope.is_tool.then(|| RequestSpan::of_tool_call(version, route)).flatten();
@@ -125,8 +126,8 @@ fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> Requ
     })
 }
 
-/// Sends a request until the server returns a final result. Sends the request again with the input if the server
-/// requires input, and after an authorization if an HTTP server requires one.
+/// Sends a request repeatedly until the server returns a final result. Provides the input if the server requires input,
+/// and an authorization if an HTTP server requires an authorization.
 async fn rounds(
     connection: &Connection,
     shared: &Shared,
@@ -262,7 +263,7 @@ async fn pause(silent_rounds: u32) {
     }
 }
 
-/// Obtains the input that the server requires, and adds it to the request.
+/// Obtains the input that the server requires in `needed`, and adds the input to the request.
 async fn answer_input(
     shared: &Shared,
     request: &mut ClientRequest,

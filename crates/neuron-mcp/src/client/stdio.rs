@@ -136,7 +136,7 @@ impl Drop for StdioTransport {
     }
 }
 
-/// Waits until there was no output for [`SILENCE_AFTER_END`] since this time. Never completes if `since` is `None`.
+/// Waits until [`SILENCE_AFTER_END`] has passed since the time `since`. Never completes if `since` is `None`.
 async fn silence(since: Option<Instant>) {
     match since {
         Some(since) => sleep_until(since + SILENCE_AFTER_END).await,
@@ -184,8 +184,8 @@ impl Transport<RoleClient> for StdioTransport {
     /// Ends the server in three steps (MCP specification, "Lifecycle", "Shutdown", stdio).
     ///
     /// Closes the server's input and waits for the end of the server. Sends a termination signal if the server still
-    /// runs, and waits again. Kills a server that runs even then. If the transport is dropped meanwhile, the server is
-    /// killed immediately.
+    /// runs, and waits again. Kills the server if it still runs after the second wait. If the transport is dropped
+    /// before the server has ended, the server is killed immediately.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.close_within(PATIENCE, PATIENCE).await;
         Ok(())

@@ -1,5 +1,5 @@
-//! [`Watch`], which handles a connection's progress reports, its other notifications and its end, in the order in which
-//! the messages arrive.
+//! [`Watch`], which handles the progress reports and other notifications of a server in the order of their arrival, and
+//! the end of the connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -26,7 +26,7 @@ use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
 
-/// The state of a connection, shared by its requests and its transport. The received messages update the state.
+/// The state of a connection, which its requests and its transport share. Each received message updates the state.
 #[derive(Debug)]
 pub(super) struct Watch {
     events: Arc<EventSender>,
@@ -145,7 +145,7 @@ impl Watch {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
-    /// Registers the progress receiver of a request. Removes earlier receivers that were dropped.
+    /// Registers the progress receiver of a request. Also removes the entries of receivers that were dropped.
     fn await_progress(&self, id: RequestId, token: ProgressToken, progress: &Arc<Progress>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, (_, progress)| progress.strong_count() > 0);
@@ -254,8 +254,8 @@ pub(super) struct Watched<T> {
     patience: Duration,
     /// The id of the pending `server/discover` request, and its deadline.
     discovery: Option<(RequestId, Instant)>,
-    /// The id of a `server/discover` request that timed out or was superseded. A late response to this request is
-    /// dropped.
+    /// The id of a `server/discover` request that timed out or was replaced by `initialize`. A late response to this
+    /// request is dropped.
     given_up: Option<RequestId>,
 }
 

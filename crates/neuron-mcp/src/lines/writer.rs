@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Memory that a queued line needs in addition to its bytes, for its queue entry and the waiting task. In bytes.
+/// Memory in bytes that a queued line needs in addition to its text, for the queue entry and the waiting task.
 const LINE_BYTES: usize = 4 * 1024;
 
 /// A writer of messages to the peer, one message per line. Dropping the writer closes the peer's input immediately,

@@ -63,7 +63,8 @@ pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     }
 }
 
-/// Converts the content of a resource that a server sent. An unknown kind of content becomes an empty resource.
+/// Converts the content of a resource that a server sent. Content of an unknown type becomes a resource without
+/// content.
 pub(crate) fn contents_from_sdk(contents: ResourceContents) -> EmbeddedResource {
     match contents {
         ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {

@@ -203,7 +203,7 @@ pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVer
     }
 }
 
-/// Returns `true` if the server cannot be reached or denies access. Then a handshake would fail too.
+/// Returns `true` if the server cannot be reached or denies access, so that a handshake would fail too.
 fn is_about_access(error: &DynamicTransportError) -> bool {
     match http_error(error) {
         Some(StreamableHttpError::Client(error)) => error.is_connect() || error.is_timeout(),
@@ -291,8 +291,8 @@ const UNAUTHORIZED: &str =
     "the server requires authorization, or rejected the credentials (HTTP 401)";
 const FORBIDDEN: &str = "the server denies access (HTTP 403)";
 
-/// Returns the description of a denied access in an error text of the SDK, such as `HTTP 401 …`. Returns `None` for
-/// other errors.
+/// Returns a description of the denied access if an error text of the SDK, such as `HTTP 401 …`, contains a status that
+/// denies access. Returns `None` for any other text.
 fn refusal_in(text: &str) -> Option<&'static str> {
     refused_access(text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()?)
 }

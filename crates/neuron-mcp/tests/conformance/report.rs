@@ -18,7 +18,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Returns the subcommand of the conformance suite that tests this end of the connection, `client` or `server`.
+    /// Returns the subcommand of the conformance suite that tests clients (`client`) or servers (`server`).
     fn command(self) -> &'static str {
         match self {
             #[cfg(feature = "oauth")]

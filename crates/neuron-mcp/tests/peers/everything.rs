@@ -1,5 +1,5 @@
-//! Tests of the client with the official server `everything`. An agent calls each of its tools, and the client uses its
-//! resources, prompts, completions and subscriptions.
+//! Tests of the client with the official server `everything`. An agent calls each tool of the server, and the client
+//! uses the resources, prompts, completions and subscriptions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support;
 
-/// An environment variable of the test process, with its value. The server must not inherit it.
+/// An environment variable of the test process, with its value. The server must not inherit the variable.
 const SECRET: (&str, &str) = ("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));
 
 #[tokio::test]

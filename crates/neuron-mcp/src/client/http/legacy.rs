@@ -120,8 +120,9 @@ impl SessionHttpClient {
         }
     }
 
-    /// Opens the event stream, whose first event must have the name `endpoint`. Returns the data of this event and the
-    /// stream of later events. Returns `None` if the stream cannot be opened or starts with another event.
+    /// Opens the event stream, whose first event must have the name `endpoint`. Returns the data of the `endpoint`
+    /// event and a stream of the events after it. Returns `None` if the stream cannot be opened or starts with another
+    /// event.
     async fn open(&self, url: Arc<str>, headers: Headers) -> Option<(String, BoxedSseResponse)> {
         let mut events = self.get_stream(url, None, None, None, headers).await.ok()?;
         let first = events.next().await?.ok()?;
@@ -129,8 +130,8 @@ impl SessionHttpClient {
         is_endpoint.then_some((first.data.unwrap_or_default(), events))
     }
 
-    /// Returns a stream that passes only the protocol messages of an event stream, and drops all other events. If the
-    /// event stream ends or fails, the connection is ended.
+    /// Returns a stream of those `events` that contain protocol messages. Ends the connection when `events` ends or
+    /// fails.
     fn ending_with(&self, events: BoxedSseResponse) -> BoxedSseResponse {
         let is_message =
             |event: &Option<String>| matches!(event.as_deref(), None | Some("" | "message"));

@@ -30,8 +30,8 @@ const EVENT_TOO_LARGE: &str = "SSE event exceeded the maximum size";
 
 /// An HTTP client for a single connection.
 ///
-/// The SDK's transport waits for the first messages of a connection even if the caller has dropped the connection. This
-/// client cancels all its requests when the connection ends.
+/// The SDK's transport waits for the first messages of a connection even if the caller has dropped the connection.
+/// Therefore this HTTP client cancels all its requests when the connection ends.
 #[derive(Clone)]
 pub(in crate::client) struct SessionHttpClient {
     pub(super) client: reqwest::Client,
@@ -194,8 +194,8 @@ impl StreamableHttpClient for SessionHttpClient {
         }
     }
 
-    /// Deletes the session. The SDK calls this after the end of the connection, with its own time limit. So the request
-    /// is not cancelled with the connection.
+    /// Deletes the session. The SDK calls this method after the end of the connection. Therefore the end of the
+    /// connection does not cancel the request, which the SDK limits in time.
     async fn delete_session(
         &self,
         uri: Arc<str>,

@@ -1,4 +1,4 @@
-//! Search for the request id in a response line that is too long or damaged. Only the first and last bytes of the line
+//! Search for the request id in a response that is too long or damaged. Only the first and last bytes of the response
 //! are known.
 
 use rmcp::model::RequestId;

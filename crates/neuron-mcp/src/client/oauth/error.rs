@@ -51,7 +51,7 @@ pub enum OAuthError {
         /// Number of authorizations for more scopes.
         times: u32,
     },
-    /// The server rejects a token that its own authorization server has just issued.
+    /// The MCP server rejects a token that its authorization server has just issued.
     #[error("the server rejects a token that was just issued for it")]
     TokenRefused,
     /// The user did not finish on the authorization page in time. Contains the time limit.

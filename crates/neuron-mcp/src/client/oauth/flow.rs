@@ -94,7 +94,7 @@ impl Flow {
     /// Obtains a token and returns the manager that contains the token.
     ///
     /// `challenge` is the `WWW-Authenticate` header of the server's response. `wanted` contains the scopes that the
-    /// server requires in addition, separated by spaces.
+    /// earlier token lacks, separated by spaces.
     pub(super) async fn authorize(
         &self,
         challenge: &str,

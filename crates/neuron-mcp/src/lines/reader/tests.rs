@@ -10,7 +10,7 @@ use tokio::io::ReadBuf;
 
 use super::*;
 
-/// A reader that returns one part with each read, and is pending once before each part.
+/// A reader that returns one element of its list with each read. Before each element, the reader is pending once.
 struct Parts {
     parts: VecDeque<Vec<u8>>,
     is_ready: bool,

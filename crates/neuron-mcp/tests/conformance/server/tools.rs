@@ -1,5 +1,5 @@
-//! Tools that the MCP conformance suite requires. They return every kind of content, fail, report progress, or send log
-//! messages.
+//! Tools that the MCP conformance suite requires. Some tools return each kind of content, others fail, report progress
+//! or send log messages.
 
 use std::future::Future;
 use std::sync::Arc;
