@@ -39,7 +39,7 @@ impl Route {
 
 /// The slot for the session id of an HTTP connection. A client receives the id with the response to its first request.
 ///
-/// The slot stays empty if the server has no sessions. Servers have none since protocol version 2026-07-28.
+/// The slot stays empty if the server has no sessions. Since protocol version 2026-07-28, servers have no sessions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionSlot(Arc<OnceLock<Arc<str>>>);
 

@@ -28,8 +28,8 @@ pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     output
 }
 
-/// Converts lenient base64 data of an item to standard base64, and corrects the media type of an image. Replaces the
-/// item by a text if the data is not valid base64.
+/// Converts nonstandard base64 data of an item to standard base64, and corrects the media type of an image. Replaces
+/// the item by a text if the data is not valid base64.
 fn mend(item: &mut ContentItem) {
     let is_readable = match &mut *item {
         ContentItem::Image { source: ImageSource::Base64 { media_type, data } } => {

@@ -145,7 +145,7 @@ const LIST: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 /// names.
 const NAMED: [&str; 6] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
-/// Keywords with a single schema as value for which model vendors also accept `true` or `false`.
+/// Keywords for which model vendors accept `true` or `false` in place of a schema.
 const MAY_BE_BOOLEAN: [&str; 3] =
     ["additionalProperties", "unevaluatedItems", "unevaluatedProperties"];
 

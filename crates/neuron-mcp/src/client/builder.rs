@@ -210,8 +210,8 @@ impl McpClientBuilder {
     /// # Errors
     ///
     /// - [`McpError::Connection`] if the program does not start, ends, or does not respond in time.
-    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
-    ///   refuses.
+    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or refuses
+    ///   the handshake.
     ///
     /// # Cancel safety
     ///
@@ -262,8 +262,8 @@ impl McpClientBuilder {
     /// # Errors
     ///
     /// - [`McpError::Connection`] if the streams end, or the server does not respond in time.
-    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
-    ///   refuses.
+    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or refuses
+    ///   the handshake.
     ///
     /// # Cancel safety
     ///

@@ -32,7 +32,7 @@ const CLOSING: Duration = Duration::from_secs(10);
 
 /// Opens connections to one server. Can be used repeatedly.
 pub(super) trait Connector: Sized + Send + Sync + 'static {
-    /// The transport of messages.
+    /// The transport that sends and receives the messages of a connection.
     type Transport: Transport<RoleClient> + 'static;
 
     /// Returns the command or the URL of the server, for error messages.
@@ -46,7 +46,7 @@ pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// Opens a connection. Sends no message.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
 
-    /// Opens a connection and negotiates the protocol version, within the time limit of the settings.
+    /// Opens a connection and negotiates the protocol version, within the connect timeout of the settings.
     fn connect(
         &self,
         shared: &Arc<Shared>,

@@ -100,8 +100,8 @@ impl EventSender {
     }
 }
 
-/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` for a resource whose URI is longer, because the
-/// event is then dropped.
+/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` if the URI of an updated resource is longer.
+/// The caller then drops the event.
 fn bounded(event: McpEvent) -> Option<McpEvent> {
     match event {
         McpEvent::Log(mut message) => {

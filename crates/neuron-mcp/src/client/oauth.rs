@@ -42,8 +42,8 @@ const MAX_REFUSED_TOKENS: u32 = 1;
 /// The authorization of a client at one server, shared by all connections of the client.
 pub(crate) struct OAuth {
     flow: Flow,
-    /// Contains the token. An authorization replaces the whole manager, so that requests can use the old token while a
-    /// user decides.
+    /// The SDK's manager, which contains the token. An authorization replaces the whole manager, so that requests can
+    /// use the old token while a user decides.
     manager: Arc<Mutex<AuthorizationManager>>,
     /// Number of completed authorizations. An [`Attempt`] stores the number when its request is sent. If the number is
     /// higher when the request fails, the token was replaced meanwhile.

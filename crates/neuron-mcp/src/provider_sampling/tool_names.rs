@@ -12,9 +12,9 @@ use crate::bridge::{cleaned_schema, model_names};
 /// names.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
-    /// Names for the provider, by the server's names.
+    /// The names that the provider receives, by the server's names.
     shown: HashMap<String, String>,
-    /// The server's names, by the names for the provider.
+    /// The server's names, by the names that the provider receives.
     of_server: HashMap<String, String>,
 }
 

@@ -27,7 +27,7 @@ impl End {
         }
     }
 
-    /// Returns the heading above the scenarios for clients, or for servers, in the list that the conformance suite
+    /// Returns the heading of the client scenarios or of the server scenarios in the list that the conformance suite
     /// prints.
     fn heading(self) -> &'static str {
         match self {

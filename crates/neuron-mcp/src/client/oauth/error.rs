@@ -33,7 +33,8 @@ pub enum OAuthError {
     /// The application failed to send the user to the authorization page, or to receive the callback.
     #[error("the redirect to the authorization page failed")]
     Redirect(#[source] McpError),
-    /// The callback belongs to another authorization, or is not a callback. Contains the reason as text.
+    /// The URL to which the user was redirected is invalid, or belongs to another authorization. Contains the reason as
+    /// text.
     #[error("the callback of the authorization page is invalid: {0}")]
     Callback(String),
     /// The callback names a different authorization server (RFC 9207), or the issuer is otherwise wrong. Contains the

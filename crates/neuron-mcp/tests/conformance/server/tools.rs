@@ -54,7 +54,8 @@ where
     }
 }
 
-/// Creates a tool that calls the closure `run`.
+/// Creates a tool with this name and input schema. Each call of the tool calls the closure `run`, which returns the
+/// result.
 pub(super) fn tool<F, Fut>(name: &str, input_schema: Value, run: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,
@@ -74,7 +75,7 @@ where
     Arc::new(FnTool { definition, run })
 }
 
-/// Creates a tool without parameters that calls the closure `run`.
+/// Creates a tool without parameters. Each call of the tool calls the closure `run`, which returns the result.
 pub(super) fn plain<F, Fut>(name: &str, run: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,
