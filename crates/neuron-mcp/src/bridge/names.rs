@@ -25,8 +25,8 @@ pub(super) fn model_name(prefix: &str, name: &str) -> String {
 /// - A name of allowed characters is used unchanged, after the prefix.
 /// - In any other name, each character that is not allowed becomes `_`. No hash is added if the resulting name is
 ///   unique.
-/// - If the resulting name equals another name, or if a name is too long, the name is truncated and ends with a hash of
-///   the name at the server.
+/// - If the resulting name equals another name or is too long, it is truncated and ends with a hash. The hash is that
+///   of the name at the server.
 pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
     let plain: Vec<String> = names.iter().map(|name| plain(prefix, name)).collect();
     // Number of tools that would get the name without a hash, by name.

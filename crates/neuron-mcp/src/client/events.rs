@@ -100,8 +100,8 @@ impl EventSender {
     }
 }
 
-/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` if the URI of an updated resource is longer.
-/// The caller then drops the event.
+/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` if the URI of an updated resource is longer,
+/// because a truncated URI would name another resource.
 fn bounded(event: McpEvent) -> Option<McpEvent> {
     match event {
         McpEvent::Log(mut message) => {
