@@ -92,8 +92,8 @@ pub struct McpToolBridge {
     client: Arc<McpClient>,
     /// Name of the tool at the server.
     name: String,
-    /// Definition that the model receives. Its name is the tool name for the model, which can differ from the name at
-    /// the server.
+    /// Definition that the model receives. The name in the definition is the name for the model, which can differ from
+    /// the name at the server.
     definition: ToolDefinition,
     /// Effect class of the tool. Tells the agent if a call may be repeated.
     effect: ToolEffect,
@@ -118,7 +118,8 @@ impl McpToolBridge {
         Self::named(client, definition, shown, options)
     }
 
-    /// Creates a tool whose name for the model is `shown`.
+    /// Creates a bridge to the tool with this `definition` at the server. `shown` is the name of the tool for the
+    /// model.
     fn named(
         client: Arc<McpClient>,
         definition: ToolDefinition,
@@ -200,8 +201,8 @@ impl McpToolBridge {
     }
 }
 
-/// Lists the tools of a server that the options select, in the order of the server. Also returns the selected tools
-/// that are skipped, with the reason.
+/// Lists the tools of a server, and creates a bridge for each tool that the options select. The bridges are in the
+/// order of the server. The second list contains the selected tools that have no bridge, with the reason.
 async fn bridges(
     client: &Arc<McpClient>,
     options: &BridgeOptions,

@@ -209,7 +209,7 @@ impl McpClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the call. Effects that it already had on the server remain.
+    /// Dropping the future cancels the call. The server does not undo effects of the call.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -259,8 +259,8 @@ impl McpClient {
         self.call(name, object(arguments)?, &Scope::of(ctx)).await
     }
 
-    /// Calls a tool like [`call_tool_in`](Self::call_tool_in), for a tool of an agent that only forwards its call to
-    /// the server.
+    /// Calls a tool for an [`McpToolBridge`](crate::McpToolBridge). Uses `ctx` like
+    /// [`call_tool_in`](Self::call_tool_in).
     ///
     /// If the server refuses the call, returns [`McpError::Other`] with [`McpRequestError`], which contains the error
     /// code.
@@ -333,8 +333,8 @@ impl McpClient {
         self.read(uri, &Scope::default()).await
     }
 
-    /// Reads a resource as part of a run. The progress receiver, the cancellation token and the trace context of `ctx`
-    /// are used as in [`call_tool_in`](Self::call_tool_in).
+    /// Reads a resource as part of a run. `ctx` receives the progress, can cancel the request, and may contain a trace
+    /// context for the server. See [`call_tool_in`](Self::call_tool_in).
     ///
     /// # Errors
     ///
@@ -576,8 +576,8 @@ impl McpClient {
 
     /// Returns the SDK's handle to the current connection, for features that this client does not offer.
     ///
-    /// Requests over this handle have no time limits of this client. The caller must cancel them, and must provide
-    /// input that the server requires. The handle cannot be used after the connection has ended.
+    /// Requests over this handle have no time limits of this client. The caller must cancel these requests, and must
+    /// provide the input that the server requires. The handle cannot be used after the connection has ended.
     #[must_use]
     pub fn peer(&self) -> Peer<RoleClient> {
         self.current().peer.clone()

@@ -28,7 +28,8 @@ pub struct McpCompletion {
     /// The completions, best first. The protocol allows at most 100. A server of this crate removes all further
     /// completions.
     pub values: Vec<String>,
-    /// Number of all completions. `None` if the server does not report it.
+    /// Number of all completions, including completions that are not in `values`. `None` if the server does not report
+    /// the number.
     pub total: Option<u32>,
     /// Set to `true` if there are more completions than `values`. `None` if the server does not report it.
     pub has_more: Option<bool>,

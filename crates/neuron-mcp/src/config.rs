@@ -4,8 +4,8 @@ use std::fmt;
 
 /// Configuration of a server that is started as a child process. Messages are sent over standard input and output.
 ///
-/// The process does not inherit the environment of this process. It gets a short list of harmless variables, such as
-/// `PATH` and `HOME`, and the variables in [`env`](Self::env).
+/// The child process does not inherit the environment of this process. The child process gets a short list of harmless
+/// variables, such as `PATH` and `HOME`, and the variables in [`env`](Self::env).
 /// [`McpClientBuilder::inherit_env`](crate::McpClientBuilder::inherit_env) adds further variables of this process.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioConfig {
@@ -13,7 +13,7 @@ pub struct StdioConfig {
     pub command: String,
     /// Arguments of the program.
     pub args: Vec<String>,
-    /// Environment variables to set in the process, as pairs of name and value.
+    /// Environment variables to set in the child process, as pairs of name and value.
     pub env: Vec<(String, String)>,
 }
 

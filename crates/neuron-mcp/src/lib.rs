@@ -163,7 +163,8 @@
 //! - **One span for each tool call.** A call of an [`McpToolBridge`] inside an `execute_tool` span of the crate
 //!   `neuron-otel` has no second span. The attributes of the request are recorded in that span.
 //! - **Parents of incoming requests:** the span that was current in the HTTP request, if any. Otherwise the span starts
-//!   a new trace. The span around [`McpServer::serve_io`] is not its parent, because it belongs to the connection.
+//!   a new trace. The span around a call of [`McpServer::serve_io`] is not used as parent, because it belongs to the
+//!   connection.
 //!
 //! ## Trace contexts
 //!
@@ -177,7 +178,9 @@
 //!
 //! In a server, a tool finds the client's trace context in the extensions of its tool context. With
 //! [`McpServer::with_trace_context`], the tool instead finds the trace context of its own span. Resources and prompts
-//! use [`McpPeer::trace_context`]. Requests to the client carry the same trace context.
+//! find the client's trace context with [`McpPeer::trace_context`]. Requests of the server to the client carry the
+//! trace context of the current span, if [`McpServer::with_trace_context`] is set, and otherwise the client's trace
+//! context.
 //!
 //! With the crate `neuron-otel`, the spans of client and server form one trace:
 //!

@@ -1,5 +1,5 @@
 //! Reading and writing of JSON messages as lines on two streams (MCP specification, "Transports", stdio). Client and
-//! server use the same types. Their memory is bounded.
+//! server use the same types. The memory that these types use is bounded.
 
 mod reader;
 mod writer;

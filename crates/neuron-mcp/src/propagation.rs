@@ -1,4 +1,4 @@
-//! Conversion between spans and trace contexts, with functions of the user.
+//! Conversion between spans and trace contexts, with functions that the user provides.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ type SetParent = dyn Fn(&Span, &TraceContext) + Send + Sync;
 pub(crate) struct Propagation {
     /// The user's function that returns the trace context of the current span. `None` if the user has set none.
     current: Option<Arc<Current>>,
-    /// Makes a span a child of the span in a trace context.
+    /// The user's function that makes a span a child of the span in a trace context. `None` if the user has set none.
     set_parent: Option<Arc<SetParent>>,
 }
 

@@ -37,7 +37,8 @@ const DEFAULT_MAX_TOKENS: u32 = 4096;
 ///   model.
 /// - **Tokens**: a response has at most as many tokens as the server requests, and never more than
 ///   [`with_max_tokens`](Self::with_max_tokens). Defaults to 4096.
-/// - **Requests**: [`with_max_requests`](Self::with_max_requests) limits their number. By default there is no limit.
+/// - **Requests**: [`with_max_requests`](Self::with_max_requests) limits the number of requests to the model. By
+///   default there is no limit.
 ///
 /// If the provider fails, its error is logged. The server receives only a general error, because the error may contain
 /// details of your account.
@@ -85,7 +86,7 @@ pub struct ProviderSampling<P, S> {
 }
 
 impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
-    /// Creates a handler that sends the requests that `policy` allows to `provider`.
+    /// Creates a handler that sends each request to `provider` if `policy` allows the request.
     pub fn new(provider: P, policy: S) -> Self {
         Self {
             provider,
@@ -98,8 +99,8 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         }
     }
 
-    /// Sets the model for requests whose hints match none of [`with_model_for`](Self::with_model_for). Defaults to the
-    /// provider's default model.
+    /// Sets the model for requests whose hints match no hint of [`with_model_for`](Self::with_model_for). Defaults to
+    /// the provider's default model.
     ///
     /// A hint is a model name, or a part of one, that the server prefers.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
@@ -107,10 +108,10 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         self
     }
 
-    /// Sets the model for requests whose hint matches `hint`.
+    /// Sets the model for requests with a hint that matches `hint`.
     ///
-    /// Two hints match if one contains the other, in any case. For example, `haiku` matches the server's hint
-    /// `Claude-Haiku`. If a request has several hints, the first hint with a match selects the model.
+    /// Two hints match if one contains the other. Upper and lower case are equal. For example, `haiku` matches the
+    /// server's hint `Claude-Haiku`. If a request has several hints, the first hint with a match selects the model.
     pub fn with_model_for(mut self, hint: impl Into<String>, model: impl Into<String>) -> Self {
         self.models.push((hint.into().to_lowercase(), model.into()));
         self
@@ -214,7 +215,7 @@ fn decided<T>(decision: SamplingDecision<T>) -> Result<T, McpError> {
     }
 }
 
-/// Creates the error for a refused request or response. The server receives its text.
+/// Creates the error for a refused request or response. The server receives `reason`.
 fn refused(reason: String) -> McpError {
     McpError::Other(Box::new(SamplingRefused { reason }))
 }

@@ -19,9 +19,9 @@ pub struct McpResourceTemplate {
     pub name: String,
     /// Display name.
     pub title: Option<String>,
-    /// Description of the resources.
+    /// Description of the resources that match the template.
     pub description: Option<String>,
-    /// MIME type of the resources, if all of them have the same.
+    /// MIME type of the resources. `None` if it differs between the resources or is unknown.
     pub mime_type: Option<String>,
 }
 

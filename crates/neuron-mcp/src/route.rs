@@ -14,9 +14,10 @@ pub(crate) struct Route {
     /// Value of the span attribute `network.transport`, either `pipe` or `tcp`. `None` for streams that the caller
     /// opened, because their kind is unknown.
     pub(crate) transport: Option<&'static str>,
-    /// The protocol that carries the messages, which is `http`. `None` for other transports.
+    /// Name of the protocol that carries the messages. `http` for connections over HTTP, and `None` for all others.
     pub(crate) protocol: Option<&'static str>,
-    /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and without HTTP.
+    /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and for other
+    /// transports than HTTP.
     pub(crate) server: Option<(Arc<str>, u16)>,
     /// Address of the client. `None` in a client, and if the server does not know the address.
     pub(crate) client: Option<SocketAddr>,
@@ -25,12 +26,12 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Returns the route over standard input and output.
+    /// Returns the [`Route`] of a connection over standard input and output.
     pub(crate) fn pipe() -> Self {
         Self { transport: Some("pipe"), ..Self::default() }
     }
 
-    /// Returns the route over HTTP, without addresses. The transport is always TCP.
+    /// Returns the [`Route`] of a connection over HTTP, without addresses. The value of `transport` is `tcp`.
     pub(crate) fn http() -> Self {
         Self { transport: Some("tcp"), protocol: Some("http"), ..Self::default() }
     }
@@ -38,7 +39,7 @@ impl Route {
 
 /// The slot for the session id of an HTTP connection. A client receives the id with the response to its first request.
 ///
-/// The slot stays empty if the server has no sessions. Servers have none since protocol version 2026-07-28.
+/// The slot stays empty if the server has no sessions. Since protocol version 2026-07-28, servers have no sessions.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionSlot(Arc<OnceLock<Arc<str>>>);
 
@@ -49,7 +50,7 @@ impl SessionSlot {
         self.0.get_or_init(|| id.into());
     }
 
-    /// Returns the session id. Returns `None` if it is not known yet, or if there is no session.
+    /// Returns the session id. Returns `None` if the id is not known yet, or if the connection has no session.
     pub(crate) fn get(&self) -> Option<&str> {
         self.0.get().map(AsRef::as_ref)
     }

@@ -11,7 +11,7 @@ use crate::TraceContext;
 /// Build it with `..Default::default()`, because fields may be added.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SamplingRequest {
-    /// The conversation.
+    /// Messages of the conversation, in order.
     pub messages: Vec<Message>,
     /// The system prompt that the server suggests.
     pub system_prompt: Option<String>,
@@ -27,8 +27,9 @@ pub struct SamplingRequest {
     pub tools: Vec<ToolDefinition>,
     /// Restricts whether and how the model uses the tools.
     pub tool_choice: Option<ToolChoice>,
-    /// Trace context of the request. If a server leaves the field empty, it sends the trace context of the current
-    /// span, or else that of the client's call (see [`McpPeer::ask`](crate::McpPeer::ask)).
+    /// Trace context of the request. If the field is `None`, a server sends the trace context of the current span.
+    /// Without a current trace context, the server sends the trace context of the client's call (see
+    /// [`McpPeer::ask`](crate::McpPeer::ask)).
     pub trace_context: Option<TraceContext>,
 }
 

@@ -12,19 +12,19 @@ use tracing::span::Id;
 use crate::McpVersion;
 use crate::route::Route;
 
-/// Maximum length of a name or URI in a span, in bytes. The peer may have chosen a very long text.
+/// Maximum length in bytes of a name or URI in a span. Longer texts of the peer are truncated.
 const LONGEST: usize = 512;
 
-/// The method of a request, and the tool, prompt or resource that the request concerns, as its span shows them.
+/// The method of a request, and the tool, prompt or resource that the request concerns. The request's span shows them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Subject<'a> {
     /// Method of the protocol, for example `tools/call`.
     pub(crate) method: &'a str,
-    /// Name of the tool.
+    /// Name of the tool. `None` if the request concerns no tool.
     pub(crate) tool: Option<&'a str>,
     /// Name of the prompt. `None` if the request concerns no prompt.
     pub(crate) prompt: Option<&'a str>,
-    /// URI of the resource.
+    /// URI of the resource. `None` if the request concerns no resource.
     pub(crate) resource: Option<&'a str>,
     /// `true` if the tool or prompt exists. The name of an unknown tool is left out of the span's name, because a
     /// client could send any number of such names.
@@ -79,7 +79,7 @@ pub(crate) fn session_prefix(id: &str) -> &str {
     end.and_then(|end| id.get(..end)).unwrap_or_default()
 }
 
-/// The failure of a request, as the attributes of its span record it.
+/// The failure of a request, in the form that the attributes of a span need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A JSON-RPC error response with this code.
@@ -164,19 +164,19 @@ macro_rules! request_span {
     }};
 }
 
-/// The span of a request. Dropping it before [`end`](Self::end) records a cancellation.
+/// The span of a request. Dropping the value before [`end`](Self::end) is called records a cancellation.
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Attributes that are recorded at the end of the request, in a span that the crate `neuron-otel` created for a
-    /// tool call. `None` for a span that this module created.
+    /// Values for the attributes that are recorded at the end of the request, in a span that the crate `neuron-otel`
+    /// created for a tool call. `None` for a span that this module created.
     facts: Option<Facts>,
     /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,
     is_ended: bool,
 }
 
-/// Attributes that are recorded in the span of a tool call.
+/// Values from which the attributes in the span of a tool call are recorded at the end of the request.
 #[derive(Debug)]
 struct Facts {
     version: McpVersion,
@@ -212,8 +212,8 @@ impl RequestSpan {
         Self { span, facts: None, id: OnceLock::new(), is_ended: false }
     }
 
-    /// Uses the current span if the crate `neuron-otel` created it for a tool call, because the conventions require
-    /// only one span for a tool call. Returns `None` if `neuron-otel` did not create the current span.
+    /// Uses the current span if the crate `neuron-otel` created it for a tool call, because OpenTelemetry's conventions
+    /// require a single span for a tool call. Returns `None` if `neuron-otel` did not create the current span.
     ///
     /// The name, end and status of the span are not changed.
     pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {
@@ -250,15 +250,15 @@ impl RequestSpan {
         }
     }
 
-    /// Ends the span, and records the failure if there is one.
+    /// Ends the span. Records `failure` unless it is `None`, which means that the request succeeded.
     pub(crate) fn end(mut self, failure: Option<Failure>) {
         self.finish(failure);
     }
 
     /// Ends the span of a failed attempt, after which the request may be sent again with a new span.
     ///
-    /// A span that the crate `neuron-otel` created for the whole tool call stays unchanged. It records only the last
-    /// attempt.
+    /// A span that the crate `neuron-otel` created for the whole tool call stays unchanged, because it records only the
+    /// last attempt.
     pub(crate) fn forgo(mut self) {
         self.is_ended |= self.facts.is_some();
         self.finish(Some(Failure::TRANSPORT));

@@ -7,10 +7,11 @@ use std::collections::{HashMap, HashSet};
 
 /// Maximum length of a name for a model, in bytes. All supported vendors accept this length.
 const LONGEST: usize = 64;
-/// Length of a suffix in bytes, which is `_` and a hash of 8 hexadecimal digits.
+/// Length in bytes of the suffix that makes a name unique. The suffix is `_` and a hash of 8 hexadecimal digits.
 const SUFFIX: usize = 9;
 
-/// Returns the name of one tool for the model. The result may equal the name of another tool of the server.
+/// Returns the name of one tool for the model, where `name` is the name at the server. The result may equal the result
+/// for another tool of the server.
 pub(super) fn model_name(prefix: &str, name: &str) -> String {
     let plain = plain(prefix, name);
     if plain.len() <= LONGEST { plain } else { with_hash(&plain, name, 0) }
@@ -22,9 +23,10 @@ pub(super) fn model_name(prefix: &str, name: &str) -> String {
 /// The returned names are unique and do not depend on the order of `names`:
 ///
 /// - A name of allowed characters is used unchanged, after the prefix.
-/// - In any other name, each character that is not allowed is replaced. No hash is added if the new name is unique.
-/// - If the new name equals another name, or if a name is too long, the name is truncated and ends with a hash of the
-///   name at the server.
+/// - In any other name, each character that is not allowed becomes `_`. No hash is added if the resulting name is
+///   unique.
+/// - If the resulting name equals another name or is too long, it is truncated and ends with a hash. The hash is that
+///   of the name at the server.
 pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
     let plain: Vec<String> = names.iter().map(|name| plain(prefix, name)).collect();
     // Number of tools that would get the name without a hash, by name.

@@ -5,7 +5,7 @@ use base64::engine::DecodePaddingMode;
 use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use neuron_types::{ContentItem, EmbeddedResource, ImageSource, ToolOutput};
 
-/// A decoder that accepts base64 with line breaks, without padding, and in the URL alphabet.
+/// A base64 decoder that accepts missing padding. [`lenient`] first removes whitespace and replaces the URL alphabet.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
     GeneralPurposeConfig::new()
@@ -28,8 +28,8 @@ pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     output
 }
 
-/// Converts lenient base64 data of an item to standard base64, and corrects the media type of an image. Replaces the
-/// item by a text if the data is not valid base64.
+/// Converts nonstandard base64 data of an item to standard base64, and corrects the media type of an image. Replaces
+/// the item by a text if the data is not valid base64.
 fn mend(item: &mut ContentItem) {
     let is_readable = match &mut *item {
         ContentItem::Image { source: ImageSource::Base64 { media_type, data } } => {
@@ -78,7 +78,7 @@ fn lenient(data: &str) -> Option<Vec<u8>> {
 }
 
 /// Detects the media type of an image from its first bytes, because vendors reject an image with a wrong type. Returns
-/// `None` for other formats.
+/// `None` if the bytes are neither PNG, JPEG, GIF nor WebP.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

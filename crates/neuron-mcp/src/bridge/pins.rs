@@ -59,8 +59,7 @@ impl McpToolPins {
         pins
     }
 
-    /// Stores the fingerprint of a tool's current definition, and replaces an earlier fingerprint of the same tool
-    /// name.
+    /// Stores the fingerprint of a tool's definition. Replaces an earlier fingerprint with the same tool name.
     pub fn pin(&mut self, definition: &ToolDefinition) {
         self.0.insert(definition.name.clone(), fingerprint(definition));
     }

@@ -31,7 +31,7 @@ pub(crate) fn cleaned(schema: &Value) -> Value {
 }
 
 /// Converts a schema to JSON Schema 2020-12. Returns `None` if this module cannot convert the schema, for example
-/// because a part of it has its own `$id`.
+/// because a subschema has an `$id` of its own.
 fn translated(schema: &Object) -> Option<Object> {
     let is_part_for_itself = |part: &Object| {
         part.get("$id").and_then(Value::as_str).is_some_and(|id| !id.starts_with('#'))
@@ -145,11 +145,11 @@ const LIST: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 /// names.
 const NAMED: [&str; 6] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
-/// Keywords with a single schema as value for which model vendors also accept `true` or `false`.
+/// Keywords for which model vendors accept `true` or `false` in place of a schema.
 const MAY_BE_BOOLEAN: [&str; 3] =
     ["additionalProperties", "unevaluatedItems", "unevaluatedProperties"];
 
-/// Keywords that a dialect and all earlier dialects do not define.
+/// Keywords by the last version of JSON Schema that does not define them.
 const NEWER: [(Dialect, &[&str]); 4] = [
     (Dialect::Draft4, &["const", "contains", "propertyNames"]),
     (Dialect::Draft6, &["else", "if", "then"]),
@@ -167,8 +167,8 @@ const NEWER: [(Dialect, &[&str]); 4] = [
     (Dialect::Draft2019, &["$dynamicRef", "prefixItems"]),
 ];
 
-/// Converts a schema and all of its subschemas to JSON Schema 2020-12. Replaces booleans by schemas, except in
-/// [`MAY_BE_BOOLEAN`].
+/// Converts a schema and all of its subschemas to JSON Schema 2020-12. Replaces each boolean subschema by an equivalent
+/// object, except for the keywords in [`MAY_BE_BOOLEAN`].
 fn clean(schema: &mut Object, dialect: Dialect) {
     // Some libraries write `null` for an empty list or map.
     for keyword in ["required", "properties"] {
@@ -272,15 +272,16 @@ fn anchor(schema: &mut Object) {
     }
 }
 
-/// Returns `true` if a reference in this object is a URI, and not only a fragment such as `#/$defs/a`.
+/// Returns `true` if this object has a `$ref`, `$dynamicRef` or `$recursiveRef` that is more than a fragment such as
+/// `#/$defs/a`.
 fn refers_elsewhere(schema: &Object) -> bool {
     let addresses = ["$ref", "$dynamicRef", "$recursiveRef"].map(|keyword| schema.get(keyword));
     let mut addresses = addresses.into_iter().flatten().filter_map(Value::as_str);
     addresses.any(|address| !address.starts_with('#'))
 }
 
-/// Returns `true` if `holds` returns `true` for any object in a schema. Objects that are data, such as a `default`, are
-/// included. So a schema may be left unconverted unnecessarily.
+/// Returns `true` if `holds` returns `true` for any object in a schema. Objects that are data, such as the value of
+/// `default`, are searched too. The caller may therefore leave a schema unconverted without need.
 fn anywhere(schema: &Object, holds: &mut impl FnMut(&Object) -> bool) -> bool {
     holds(schema) || schema.values().any(|value| anywhere_in(value, holds))
 }

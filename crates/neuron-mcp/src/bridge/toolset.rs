@@ -51,11 +51,11 @@ pub struct McpToolset {
     added: Vec<Added>,
 }
 
-/// A tool that was added to a registry.
+/// A tool of the server that the toolset added to the registry.
 struct Added {
     bridge: McpToolBridge,
-    /// The same bridge, as a pointer that the registry also holds. Comparing the pointers shows if another tool
-    /// replaced this tool in the registry.
+    /// The pointer to a copy of `bridge` that the registry also holds. A different pointer in the registry means that
+    /// another tool replaced this tool.
     tool: Arc<dyn ToolDyn>,
 }
 
@@ -74,13 +74,14 @@ impl Added {
         &self.bridge.definition.name
     }
 
-    /// Returns `true` if the registry still contains this tool, and not another tool of the same name.
+    /// Returns `true` if the registry still contains this tool. Returns `false` if another tool with the same name
+    /// replaced it.
     fn is_in(&self, registry: &ToolRegistry) -> bool {
         registry.get(self.name()).is_some_and(|tool| Arc::ptr_eq(&tool, &self.tool))
     }
 
-    /// Returns `true` if the added tool equals `bridge` in its name at the server, its definition and its effect, such
-    /// as idempotent.
+    /// Returns `true` if this tool has the same name at the server, the same definition and the same
+    /// [`ToolEffect`](neuron_types::ToolEffect) as `bridge`.
     fn is_as(&self, bridge: &McpToolBridge) -> bool {
         self.bridge.name == bridge.name
             && self.bridge.definition == bridge.definition
@@ -109,7 +110,7 @@ impl McpToolset {
 
     /// Waits until [`has_changed`](Self::has_changed) returns `true`.
     ///
-    /// A lost connection counts as a change only once a request restores it (see
+    /// The loss of a connection is not yet a change. The change is reported when a request restores the connection (see
     /// [`McpEvent::Disconnected`](crate::McpEvent::Disconnected)). If the client is closed and no change is pending,
     /// the future never completes.
     ///
@@ -143,8 +144,8 @@ impl McpToolset {
     ///
     /// # Errors
     ///
-    /// The same as [`McpClient::list_all_tools`], and [`McpError::Other`] with [`McpNameTaken`]. The registry is not
-    /// changed, and [`has_changed`](Self::has_changed) then returns `true`.
+    /// The same as [`McpClient::list_all_tools`], and [`McpError::Other`] with [`McpNameTaken`]. After an error, the
+    /// registry is unchanged and [`has_changed`](Self::has_changed) returns `true`.
     ///
     /// # Cancel safety
     ///
@@ -174,7 +175,7 @@ impl McpToolset {
         self.has_changed = true;
     }
 
-    /// Returns an error if a tool that is not of this toolset has the name of `bridge`.
+    /// Returns an error if the registry has a tool with the name of `bridge` that this toolset did not add.
     fn check_name(&self, bridge: &McpToolBridge, registry: &ToolRegistry) -> Result<(), McpError> {
         let name = &bridge.definition.name;
         if registry.get(name).is_none() || self.added.iter().any(|added| added.name() == name) {
@@ -187,7 +188,7 @@ impl McpToolset {
         })))
     }
 
-    /// Replaces the tools of this toolset in the registry by `bridges`.
+    /// Replaces the tools that this toolset added to the registry by `bridges`, and returns the changes.
     fn apply(
         &mut self,
         bridges: Vec<McpToolBridge>,

@@ -11,8 +11,7 @@ use rmcp::transport::streamable_http_client::StreamableHttpError;
 #[cfg(feature = "oauth")]
 use super::oauth::{self, OAuth};
 
-/// The authorization of a client. Does nothing if OAuth is not configured. All connections of the client share the
-/// authorization.
+/// The OAuth authorization that all connections of a client share. Does nothing if OAuth is not configured.
 #[derive(Clone, Default)]
 pub(super) struct Authorization {
     #[cfg(feature = "oauth")]
@@ -20,21 +19,20 @@ pub(super) struct Authorization {
 }
 
 impl Authorization {
-    /// Creates an authorization with OAuth.
+    /// Creates the authorization of a client that has an OAuth configuration.
     #[cfg(feature = "oauth")]
     pub(super) fn by(oauth: Arc<OAuth>) -> Self {
         Self { oauth: Some(oauth) }
     }
 
-    /// Creates an [`Attempt`], which authorizes the client if the server rejects a request. Must be called before the
-    /// request is sent for the first time.
+    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Must be
+    /// called before the request is sent for the first time.
     #[cfg(feature = "oauth")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self.oauth.as_deref().map(OAuth::attempt) }
     }
 
-    /// Creates an [`Attempt`], which authorizes the client if the server rejects a request. Must be called before the
-    /// request is sent for the first time.
+    /// Creates the [`Attempt`] of a request. Without the feature `oauth`, the attempt never authorizes the client.
     #[cfg(not(feature = "oauth"))]
     #[expect(clippy::unused_self, reason = "with the feature it is used")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
@@ -43,7 +41,7 @@ impl Authorization {
 }
 
 impl Authorization {
-    /// Sends a request with the token, if the client has a token.
+    /// Sends a request. `request` receives the access token if the client has one, and sends the request.
     pub(super) async fn send<T, F>(
         &self,
         request: impl Fn(Option<String>) -> F,
@@ -59,7 +57,7 @@ impl Authorization {
     }
 }
 
-/// A request that may be sent again after the client has been authorized.
+/// The state of a request that may be sent again after the client has been authorized.
 pub(super) struct Attempt<'a> {
     #[cfg(feature = "oauth")]
     oauth: Option<oauth::Attempt<'a>>,
@@ -68,8 +66,8 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Obtains the authorization that the server requires in `error`. Returns `true` if the request may be sent again.
-    /// Returns `false` if the client has no OAuth, or if `error` does not require an authorization.
+    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request may
+    /// be sent again. Returns `false` if OAuth is not configured, or if `error` does not require an authorization.
     #[cfg(feature = "oauth")]
     pub(super) async fn answer(
         &mut self,

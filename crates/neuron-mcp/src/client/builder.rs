@@ -50,7 +50,7 @@ pub struct McpClientBuilder {
 }
 
 impl McpClientBuilder {
-    /// Sets the name and version that the client reports to servers. Default: `neuron` with its own version.
+    /// Sets the name and version that the client reports to servers. Default: `neuron` and the version of this crate.
     pub fn implementation(mut self, implementation: McpImplementation) -> Self {
         self.settings.implementation = implementation;
         self
@@ -65,7 +65,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum time until a server responds to a request. Progress restarts the time. Default: 60 seconds.
+    /// Sets the maximum time until a server responds to a request. Each progress report of the server restarts the
+    /// time. Default: 60 seconds.
     ///
     /// The time does not run while this client handles a request of the server, for example while a user fills in a
     /// form.
@@ -86,8 +87,7 @@ impl McpClientBuilder {
     /// 30 seconds.
     ///
     /// After the handshake, the client sends the log level and the subscriptions to the server, and waits up to 5
-    /// seconds for the confirmation. Without the confirmation, the client is usable too, and the server may confirm
-    /// later.
+    /// seconds for the confirmation. The client is usable even if the server does not confirm in this time.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.settings.connect_timeout = limit;
         self
@@ -136,14 +136,15 @@ impl McpClientBuilder {
     /// Sets the roots, which are the folders in which servers may work. By default the client declares no roots to
     /// servers.
     ///
-    /// An empty list declares support for roots too. [`McpClient::set_roots`] can then add roots later.
+    /// With an empty list, the client declares support for roots without having any. [`McpClient::set_roots`] can add
+    /// roots later.
     pub fn roots(mut self, roots: Vec<McpRoot>) -> Self {
         self.handlers.declare_roots(roots);
         self
     }
 
     /// Requests log messages of at least this level, if the server supports logging. By default the server decides
-    /// which messages it sends. A 2026-07-28 server then sends none.
+    /// which messages it sends, and a server of MCP 2026-07-28 sends none.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
         self
@@ -156,8 +157,8 @@ impl McpClientBuilder {
     }
 
     /// Sets the function that returns the trace context of the current span. The client calls this function inside the
-    /// span of each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default these
-    /// requests carry no trace context.
+    /// span of each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default
+    /// requests without a [`TraceContext`] carry none.
     ///
     /// With the crate `neuron-otel`, pass its `current_trace_context`.
     pub fn trace_context(
@@ -168,9 +169,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that makes a span a child of a span of the server. The client calls this function with the
-    /// span of each server request that has a [`TraceContext`], before the span is entered. By default these spans
-    /// start a new trace.
+    /// Sets the function that makes a span of the client a child of a span of the server. The client calls this
+    /// function for each server request that has a [`TraceContext`], before it enters the span of the request. By
+    /// default the span of a server request starts a new trace.
     ///
     /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     pub fn trace_parent(
@@ -181,8 +182,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Adds environment variables of this process that a server in a child process inherits. By default the child
-    /// process inherits only a short list of harmless variables, such as `PATH` and `HOME`.
+    /// Lets a server in a child process inherit environment variables with these names from this process. By default
+    /// the child process inherits only a short list of harmless variables, such as `PATH` and `HOME`.
     pub fn inherit_env<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.inherit_env.extend(names.into_iter().map(Into::into));
         self
@@ -197,7 +198,7 @@ impl McpClientBuilder {
     /// Enables OAuth 2.1 authorization for HTTP servers that require it. By default a connection to such a server
     /// fails.
     ///
-    /// The limits of this builder do not include the time of the authorization.
+    /// The time limits of this builder do not include the time that an authorization takes.
     #[cfg(feature = "oauth")]
     pub fn oauth(mut self, config: OAuthConfig) -> Self {
         self.oauth = Some(config);
@@ -209,8 +210,8 @@ impl McpClientBuilder {
     /// # Errors
     ///
     /// - [`McpError::Connection`] if the program does not start, ends, or does not respond in time.
-    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
-    ///   refuses.
+    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or refuses
+    ///   the handshake.
     ///
     /// # Cancel safety
     ///
@@ -251,7 +252,8 @@ impl McpClientBuilder {
 
     /// Connects to a server over open streams, such as a socket or a pipe.
     ///
-    /// Each line is a message, as over standard input and output. A lost connection of this kind cannot be restored.
+    /// Each line is a message, as in the stdio transport. A lost connection cannot be restored, because the client
+    /// cannot open new streams.
     ///
     /// A message of more than [`max_message_bytes`](Self::max_message_bytes) is discarded. The client looks for the id
     /// of the request in the first and last 512 bytes of the message. If the id is found, the request fails with
@@ -260,8 +262,8 @@ impl McpClientBuilder {
     /// # Errors
     ///
     /// - [`McpError::Connection`] if the streams end, or the server does not respond in time.
-    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or
-    ///   refuses.
+    /// - [`McpError::Initialization`] if the server supports none of the requested versions of the protocol, or refuses
+    ///   the handshake.
     ///
     /// # Cancel safety
     ///

@@ -18,8 +18,8 @@ use crate::propagation::Propagation;
 use crate::span::{Failure, RequestSpan, Subject};
 use crate::wire::{self, error::handler_failed};
 
-/// The handler of the server's requests. [`Watch`] handles the server's notifications before the SDK does, in the order
-/// of their arrival.
+/// The handler of the server's requests. The server's notifications are handled by [`Watch`], because the SDK may
+/// change their order.
 #[derive(Debug)]
 pub(super) struct Callbacks {
     pub(super) config: ClientConfig,

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The two deadlines of a request. Both are paused while this client handles a request of the server.
+/// The two deadlines of a request to a server. Both deadlines are paused while this client handles a request of the
+/// server.
 pub(super) struct Clock {
     /// Maximum time without a progress report of the server.
     idle: Duration,
-    /// Deadline for the next progress. `None` for no limit.
+    /// Deadline for the next progress report. `None` for no limit.
     idle_until: Option<Instant>,
     /// Maximum duration of the request.
     total: Duration,
@@ -39,8 +40,9 @@ impl Clock {
         self.idle_until = Instant::now().checked_add(self.idle);
     }
 
-    /// Pauses both deadlines of the request if `paused` is `true`, and otherwise continues them. At the end of a pause,
-    /// moves the total deadline by the duration of the pause, and restarts the time without progress.
+    /// Pauses both deadlines of the request if `paused` is `true`, and otherwise ends the pause. At the end of a pause,
+    /// the deadline of the request moves by the duration of the pause. The time until the next progress report starts
+    /// anew.
     pub(super) fn pause(&mut self, paused: bool) {
         match (paused, self.paused_at) {
             (true, None) => self.paused_at = Some(Instant::now()),

@@ -26,12 +26,13 @@ use crate::wire;
 /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as a server of
 /// an older version, which does not know the method.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// Maximum time for closing a connection. The server is first asked to end, and then killed.
+/// Maximum time for closing a connection. The time includes the steps in which a child process is first asked to end
+/// and then killed.
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// Opens connections to one server. Can be used repeatedly.
 pub(super) trait Connector: Sized + Send + Sync + 'static {
-    /// The transport of messages.
+    /// The transport that sends and receives the messages of a connection.
     type Transport: Transport<RoleClient> + 'static;
 
     /// Returns the command or the URL of the server, for error messages.
@@ -45,7 +46,7 @@ pub(super) trait Connector: Sized + Send + Sync + 'static {
     /// Opens a connection. Sends no message.
     fn open(&self) -> impl Future<Output = Result<Opened<Self::Transport>, McpError>> + Send;
 
-    /// Opens a connection and negotiates the protocol version, within the time limit of the settings.
+    /// Opens a connection and negotiates the protocol version, within the connect timeout of the settings.
     fn connect(
         &self,
         shared: &Arc<Shared>,
@@ -106,7 +107,7 @@ enum Failure {
 }
 
 /// Adds the exit status of the server and the last lines of its standard error to the text of a connection error.
-/// Returns the error unchanged if neither is known, or if it is an error of another kind.
+/// Returns any other error unchanged. Also returns the error unchanged if neither the exit status nor a line is known.
 pub(super) async fn with_exit_report(
     error: McpError,
     exit_report: Option<&ExitReport>,
@@ -121,8 +122,8 @@ pub(super) async fn with_exit_report(
     }
 }
 
-/// Opens a connection and negotiates a version that both sides support. Sets `exit_report`, so that the caller can add
-/// the reason why the server ended to an error.
+/// Opens a connection and negotiates a version that both sides support. Sets `exit_report` once the connection is open,
+/// so that the error of the caller can name the reason why the server ended.
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -175,7 +176,8 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 type Service = RunningService<RoleClient, Callbacks>;
 
 /// Opens a connection and negotiates the version. `mode` tells the SDK to use `server/discover`, `initialize` or both.
-/// Sets `exit_report`, so that the caller can add the reason why the server ended to an error.
+/// Sets `exit_report` once the connection is open, so that the error of the caller can name the reason why the server
+/// ended.
 async fn serve<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -204,7 +206,7 @@ async fn serve<C: Connector>(
     }
 }
 
-/// Returns the identity, the capabilities and the version that the client sends in the handshake.
+/// Returns the client's name, capabilities and protocol version, which the client sends in the handshake.
 fn client_config(shared: &Shared) -> ClientConfig {
     let capabilities = wire::capabilities::to_sdk(shared.handlers.abilities());
     let settings = &shared.settings;
@@ -226,7 +228,7 @@ pub(super) struct Connection {
     pub(super) listener: Listener,
     /// Reports why the server ended. `None` for a server that is not a child process.
     pub(super) exit_report: Option<ExitReport>,
-    /// The SDK's connection. Dropping it ends the connection.
+    /// The connection of the SDK. Dropping this value ends the connection. `None` once the connection is closed.
     service: Mutex<Option<Service>>,
 }
 
@@ -265,13 +267,13 @@ impl Connection {
         })
     }
 
-    /// Ends the connection, and does not wait until it is closed.
+    /// Ends the connection without waiting for its resources to be released.
     pub(super) fn abandon(&self) {
         self.watch.end();
         drop(self.service.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// Closes the connection and waits until it is closed.
+    /// Closes the connection, and waits up to [`CLOSING`] until it is closed. Pending requests fail immediately.
     pub(super) async fn close(&self) {
         // Marked as ended first, so that pending requests fail immediately.
         self.watch.end();

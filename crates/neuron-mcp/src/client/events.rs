@@ -27,8 +27,8 @@ pub enum McpEvent {
         /// The URI of the changed resource, or of the part of it that changed.
         uri: String,
     },
-    /// A log message of the server. If its data need more than 64 KiB of memory, they are replaced by their JSON text,
-    /// truncated to 64 KiB.
+    /// A log message of the server. Data that needs more than 64 KiB of memory is replaced by its JSON text, truncated
+    /// to 64 KiB.
     Log(McpLogMessage),
     /// The connection was lost, and not closed with [`close`](crate::McpClient::close). Sent once for each connection.
     ///
@@ -100,8 +100,8 @@ impl EventSender {
     }
 }
 
-/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` for a resource whose URI is longer, because the
-/// event is then dropped.
+/// Truncates the texts of an event to [`LONGEST`] bytes. Returns `None` if the URI of an updated resource is longer,
+/// because a truncated URI would name another resource.
 fn bounded(event: McpEvent) -> Option<McpEvent> {
     match event {
         McpEvent::Log(mut message) => {

@@ -1,7 +1,7 @@
 //! Handlers for sampling, elicitation and roots requests of the server.
 //!
-//! A question is a sampling or elicitation request of the server. Until 2025-11-25 it is a JSON-RPC request. Since
-//! 2026-07-28 it is part of a result that requires input.
+//! In this module, a question is a sampling or elicitation request of the server. Until MCP 2025-11-25, a question is a
+//! JSON-RPC request. Since MCP 2026-07-28, a question is part of a result that requires input.
 #![expect(deprecated, reason = "roots and sampling are left to older versions of the protocol")]
 
 use std::collections::VecDeque;
@@ -45,7 +45,7 @@ pub(super) struct Handlers {
 pub(super) struct QuestionLimits {
     /// Maximum number of sampling and elicitation requests of the server that are handled concurrently.
     pub(super) at_once: usize,
-    /// Maximum number of requests within any 60 seconds.
+    /// Maximum number of sampling and elicitation requests of the server within any 60 seconds.
     pub(super) per_minute: usize,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct QuestionLimits {
 struct Questions {
     /// Number of sampling and elicitation requests that a handler is answering.
     open: usize,
-    /// Arrival times of the accepted requests in the last 60 seconds.
+    /// Arrival times of the sampling and elicitation requests that were accepted in the last 60 seconds.
     came: VecDeque<Instant>,
 }
 
@@ -178,7 +178,7 @@ impl Handlers {
         Ok(wire::root::to_sdk(&roots.lock().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Notifies the handler that the user has finished on the web page of an elicitation.
+    /// Notifies the elicitation handler that the user has finished on the web page of the elicitation `id`.
     pub(super) fn elicitation_completed(&self, id: &str) {
         if let Some(handler) = &self.elicitation {
             survive("elicitation", || handler.completed(id));
@@ -186,7 +186,7 @@ impl Handlers {
     }
 
     /// Counts a new sampling or elicitation request as open, until the returned value is dropped. Returns an error if
-    /// too many requests are open, or if too many have arrived in the last minute.
+    /// the number of open requests, or of requests in the last 60 seconds, is at its limit ([`QuestionLimits`]).
     fn begin(&self) -> Result<Question<'_>, ErrorData> {
         let QuestionLimits { at_once, per_minute } = self.limits;
         let mut questions = self.questions.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,8 +210,8 @@ impl Handlers {
         Ok(Question(&self.questions))
     }
 
-    /// Runs a handler (`work`) and returns its result. Returns an error if a limit on requests of the server is
-    /// reached, or if the handler fails or panics.
+    /// Runs a handler (`work`) and returns its result. Returns an error if a limit of [`QuestionLimits`] is reached, or
+    /// if the handler fails or panics.
     async fn guarded<T>(
         &self,
         work: impl Future<Output = Result<T, McpError>>,
@@ -234,15 +234,16 @@ impl Drop for Question<'_> {
     }
 }
 
-/// Runs a callback of the user and logs a panic. `what` names the callback. The callback runs in the task that receives
-/// messages, where a panic would end the connection.
+/// Runs a callback of the user, and logs a panic of the callback. The callback runs in the task that receives messages,
+/// where a panic would end the connection. `what` names the callback in the log.
 pub(super) fn survive(what: &'static str, work: impl FnOnce()) {
     if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
         tracing::error!(target: "neuron_mcp", what, "a handler of the client panicked");
     }
 }
 
-/// Returns the error for a capability that the client does not have.
+/// Returns the error for a server request that needs a capability that the client does not have. `what` names the
+/// capability.
 fn not_offered(what: &str) -> ErrorData {
     let code = rmcp::model::ErrorCode::METHOD_NOT_FOUND;
     ErrorData::new(code, format!("this client does not support {what}"), None)

@@ -27,12 +27,13 @@ use super::settings::Settings;
 use crate::HttpConfig;
 use crate::route::Route;
 
-/// Maximum number of concurrent requests. The value is high, because an agent may call many tools concurrently.
+/// Maximum number of concurrent HTTP requests of a connection. The value is high, because an agent may call many tools
+/// concurrently.
 const AT_ONCE: usize = 100;
 /// Maximum number of redirects for one request.
 const REDIRECTS: usize = 5;
 
-/// Headers that the protocol sets. A configuration must not contain them.
+/// Headers that the protocol sets. [`HttpConfig::headers`] must not contain these headers.
 const RESERVED: [&str; 11] = [
     "accept",
     "connection",
@@ -105,11 +106,11 @@ impl HttpConnector {
         })
     }
 
-    /// Enables OAuth.
+    /// Enables OAuth authorization for the requests of all connections that this connector opens.
     ///
     /// # Errors
     ///
-    /// - [`McpError::Connection`] if the headers contain an authorization, or if TLS is not available.
+    /// - [`McpError::Connection`] if the configured headers include `Authorization`, or if TLS is not available.
     /// - [`McpError::Other`] with an [`OAuthError`](crate::OAuthError) if the setup of OAuth fails.
     #[cfg(feature = "oauth")]
     pub(super) async fn authorize(
@@ -228,8 +229,8 @@ fn header_value(name: &str, value: &str) -> Result<HeaderValue, McpError> {
     Ok(value)
 }
 
-/// Returns a builder of the HTTP client for a URL. `connect` is the connect timeout, and `trust` selects the trusted
-/// certificates.
+/// Returns a builder of the HTTP client for the server at `url`. `connect` is the connect timeout, and `trust` selects
+/// the trusted certificates.
 fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, rustls::Error> {
     let builder = Client::builder()
         .connect_timeout(connect)
@@ -262,7 +263,8 @@ fn redirects() -> reqwest::redirect::Policy {
 enum Trust {
     /// The certificates that the operating system trusts.
     System,
-    /// Trusts no certificates. Used for plain HTTP, so that it also works on a machine without installed certificates.
+    /// Trusts no certificates. Used for plain HTTP, so that a machine without installed certificates can use plain
+    /// HTTP.
     Nobody,
 }
 

@@ -12,7 +12,7 @@ use super::settings::Shared;
 use super::subscriptions;
 use super::task::Task;
 
-/// The current connection of a client, and the means to restore it.
+/// The current connection of a client. A request over a lost connection first opens a new connection.
 ///
 /// The lock of `state` is never held across an `await`. So a request that the user has stopped polling does not block
 /// other requests.
@@ -38,17 +38,19 @@ struct State {
     attempt: Option<Attempt>,
 }
 
-/// Sends [`McpEvent::Disconnected`] once, when the connection is lost.
+/// A task that waits until a connection is lost and then sends [`McpEvent::Disconnected`]. The event is sent at most
+/// once.
 struct Loss {
-    /// Sends [`McpEvent::Disconnected`] at most once. Shared with the task that waits until the connection is lost.
+    /// The sender of the event, shared with the task that waits until the connection is lost.
     teller: Arc<Teller>,
     _waiting: Task,
 }
 
-/// The sender of [`McpEvent::Disconnected`].
+/// The sender of [`McpEvent::Disconnected`] for one connection. Sends the event at most once.
 struct Teller {
     events: Arc<EventSender>,
-    /// Completed once [`McpEvent::Disconnected`] was sent or suppressed. Concurrent callers wait until it was sent.
+    /// Completed once [`McpEvent::Disconnected`] was sent or suppressed. If several callers send the event
+    /// concurrently, all of them wait until it is sent.
     told: Once,
 }
 
@@ -73,13 +75,14 @@ impl Loss {
         Self { teller, _waiting: waiting }
     }
 
-    /// Prevents that [`McpEvent::Disconnected`] is sent. Called when the client closes the connection itself.
+    /// Suppresses [`McpEvent::Disconnected`], because the client closes the connection itself.
     fn forgo(&self) {
         self.teller.told.call_once(|| ());
     }
 }
 
-/// An attempt to restore the connection. The attempt continues even if the request that started the attempt is dropped.
+/// A running or completed attempt to restore the connection. An attempt continues even if the request that started it
+/// is dropped.
 struct Attempt {
     /// The result of the attempt. `None` while it runs.
     outcome: watch::Receiver<Option<Outcome>>,
@@ -95,8 +98,8 @@ impl Attempt {
 
 type Outcome = Result<Arc<Connection>, Failure>;
 
-/// The error of an attempt to reconnect, which several requests receive. The first request gets the original error. All
-/// further requests get [`McpError::Connection`] with the same text.
+/// The error of a failed attempt to reconnect, for all requests that waited for the attempt. The first request gets the
+/// original error. All further requests get [`McpError::Connection`] with the text of that error.
 #[derive(Clone)]
 struct Failure(Arc<Mutex<(Option<McpError>, String)>>);
 
@@ -109,8 +112,8 @@ impl Failure {
         Self(Arc::new(Mutex::new((Some(error), text))))
     }
 
-    /// Returns the original error on the first call, and [`McpError::Connection`] with the same text on every later
-    /// call.
+    /// Returns the original error on the first call. Returns [`McpError::Connection`] with the text of that error on
+    /// every later call.
     fn error(&self) -> McpError {
         let mut failure = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (error, text) = &mut *failure;
@@ -150,7 +153,7 @@ impl Link {
     }
 
     /// Returns a connection that accepts requests. Restores a lost connection first. Concurrent callers share one
-    /// attempt and its result.
+    /// attempt to reconnect and its result.
     pub(super) async fn live(self: &Arc<Self>) -> Result<Arc<Connection>, McpError> {
         loop {
             let mut outcome = {
@@ -183,7 +186,7 @@ impl Link {
         }
     }
 
-    /// Starts a task that opens a new connection.
+    /// Starts a task that opens a new connection and replaces the connection `lost`.
     fn attempt(self: &Arc<Self>, lost: &Arc<Connection>) -> Attempt {
         let (sender, outcome) = watch::channel(None);
         let link = Arc::downgrade(self);
@@ -213,9 +216,9 @@ impl Link {
         Attempt { outcome, task }
     }
 
-    /// Makes a new connection the current one, and sends events that report the reconnection and possible changes of
-    /// the lists. Returns `false` if the client was closed or dropped. `restoring` is the task that sends the log level
-    /// and the subscriptions over the connection.
+    /// Makes a new connection the current one. Sends [`McpEvent::Reconnected`] and an event for each list, because the
+    /// lists may have changed. Returns `false` if the client was closed or dropped. `restoring` is the task that sends
+    /// the log level and the subscriptions over the connection.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();
@@ -237,11 +240,11 @@ impl Link {
         true
     }
 
-    /// Waits until the client is closed, and returns the error for a request on `connection`. Never completes unless
-    /// `connection` is retired.
+    /// Waits until the client is closed, and returns the error for a pending request on `connection`. Completes only if
+    /// `connection` is retired by then.
     ///
     /// A retired connection accepts no new requests, but its pending requests may still receive responses. Closing the
-    /// client ends requests on the current connection, but not on a retired connection.
+    /// client closes only the current connection, so requests on a retired connection need this function to end.
     pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
         self.closed.cancelled().await;
         if !connection.watch.is_retired() {
@@ -266,7 +269,7 @@ impl Link {
     }
 }
 
-/// Ends the connection immediately, even if other code still holds it.
+/// Ends the connection immediately, even if other code still holds an `Arc` of the connection.
 impl Drop for Link {
     fn drop(&mut self) {
         let state = self.lock();

@@ -18,21 +18,22 @@ use crate::McpNotSubscribed;
 
 /// Delay before a stream that has ended is opened again. The delay doubles with each attempt, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum delay before a stream is opened again. If a stream was open for longer than this, the delay starts again at
-/// [`FIRST_PAUSE`].
+/// Maximum delay before a stream is opened again. If a stream was open for longer than 60 seconds, the next delay is
+/// [`FIRST_PAUSE`] again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The confirmed subscriptions of a connection, and its notification stream if the server has one.
+/// The subscriptions of a connection that the server has confirmed, and the stream of change notifications if the
+/// server supports such a stream.
 pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
     server: Arc<ServerPeerInfo>,
-    /// The task that keeps the stream open.
+    /// The task that keeps the stream of change notifications open.
     slot: Mutex<Slot>,
     resources: Arc<Resources>,
 }
 
-/// The task that keeps the stream of change notifications open, and a flag that prevents new streams.
+/// The task that keeps the stream of change notifications open, with a flag that ends the stream permanently.
 #[derive(Debug, Default)]
 struct Slot {
     task: Option<Task>,
@@ -49,7 +50,8 @@ impl Resources {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Replaces the URIs by the resources that the server confirmed in the response to `subscriptions/listen`.
+    /// Replaces the URIs by those in `subscription`, which the server confirmed in the response to
+    /// `subscriptions/listen`.
     fn replace(&self, subscription: &Subscription) {
         let uris = subscription.acknowledged().resource_subscriptions.iter().flatten();
         *self.lock() = uris.cloned().collect();
@@ -81,8 +83,8 @@ impl Listener {
     }
 
     /// Starts a task that opens the stream of change notifications over a new connection, and retries until the server
-    /// accepts the stream. The receiver completes after the first attempt. Returns `None` and starts no task if the
-    /// stream would report no changes.
+    /// accepts the stream. The returned receiver completes after the first attempt. Returns `None` and starts no task
+    /// if there are no changes that the server can report.
     pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
@@ -90,8 +92,8 @@ impl Listener {
         Some(opened)
     }
 
-    /// Opens a stream for the lists and for the resources with these URIs, and then closes the previous stream. If
-    /// there is nothing to subscribe to, closes the previous stream and opens no new one.
+    /// Opens a stream that reports changes of the server's lists and of the resources with these URIs, and then closes
+    /// the previous stream. If the new stream would report no changes, only closes the previous stream.
     ///
     /// # Errors
     ///
@@ -120,7 +122,7 @@ impl Listener {
         Ok(())
     }
 
-    /// Closes the stream of change notifications, and prevents that a new one is opened.
+    /// Closes the stream of change notifications permanently.
     pub(super) fn stop(&self) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         slot.stopped = true;
@@ -128,7 +130,8 @@ impl Listener {
     }
 
     /// Replaces the task that keeps the stream of change notifications open. The previous task is aborted, which closes
-    /// its stream. After [`stop`](Self::stop), the new task is aborted. `None` only aborts the previous task.
+    /// its stream. If `task` is `None`, no new task takes its place. After [`stop`](Self::stop), `task` is aborted
+    /// immediately.
     fn replace(&self, task: Option<Task>) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if !slot.stopped {
@@ -136,8 +139,8 @@ impl Listener {
         }
     }
 
-    /// Creates a stream of change notifications for the lists and for the resources with these URIs. Does not open the
-    /// stream yet. Returns `None` if the stream would report no changes.
+    /// Creates a stream that reports changes of the server's lists and of the resources with these URIs. Does not open
+    /// the stream yet. Returns `None` if the stream would report no changes.
     fn stream(&self, shared: &Shared, uris: Vec<String>) -> Option<Stream> {
         let wanted = wanted(&self.server.capabilities, uris);
         (wanted != SubscriptionFilter::default()).then(|| Stream {
@@ -164,7 +167,7 @@ fn wanted(server: &ServerCapabilities, uris: Vec<String>) -> SubscriptionFilter 
     filter
 }
 
-/// A notification stream that is opened again when it ends.
+/// A stream of change notifications that is opened again whenever it ends.
 struct Stream {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
@@ -183,14 +186,14 @@ impl Stream {
         self.watch.within(self.limit, METHOD, self.peer.listen(self.wanted.clone())).await
     }
 
-    /// Marks a subscription as the current one, and the resources in the server's response as confirmed.
+    /// Stores the id of an opened stream, and marks the resources that the server confirmed for this stream.
     fn take(&self, subscription: &Subscription) {
         self.watch.own_subscription(Some(subscription.id().clone()));
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value after
-    /// a successful first attempt, and is dropped after a failed one.
+    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value if the
+    /// first attempt succeeds, and is dropped if the first attempt fails.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {
@@ -256,8 +259,8 @@ impl Stream {
         }
     }
 
-    /// Sends the event of every change that the stream reports, because changes may have been missed while the stream
-    /// was closed.
+    /// Sends an event for each list and resource that the stream covers, because changes may have been missed while the
+    /// stream was closed.
     fn tell_all_changed(&self) {
         if self.wanted.tools_list_changed.is_some() {
             self.events.send(McpEvent::ToolsChanged);

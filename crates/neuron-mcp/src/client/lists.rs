@@ -151,7 +151,8 @@ impl McpClient {
         self.all(offered, ask_prompts, prompts).await
     }
 
-    /// Requests all pages of a list, within the time limit of a single request.
+    /// Requests all pages of a list, within the maximum time of a single request
+    /// ([`max_request_time`](crate::McpClientBuilder::max_request_time)).
     ///
     /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
     /// lists of this kind. If `offered` is `false` and the server does not know the method, returns an empty list.
@@ -171,7 +172,7 @@ impl McpClient {
     /// Requests all pages of a list without a time limit for the whole list.
     ///
     /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
-    /// lists of this kind. If it is `false` and the server does not know the method, returns an empty list.
+    /// lists of this kind. If `offered` is `false` and the server does not know the method, returns an empty list.
     async fn pages<T>(
         &self,
         offered: bool,
@@ -224,7 +225,7 @@ impl McpClient {
     }
 }
 
-/// Returns the parameters of a list request.
+/// Returns the parameters of a list request for the page at `cursor`. `None` means the first page.
 fn page(cursor: Option<&str>) -> PaginatedRequestParams {
     PaginatedRequestParams::default().with_cursor(cursor.map(str::to_owned))
 }

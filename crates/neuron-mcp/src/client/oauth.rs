@@ -1,9 +1,9 @@
 //! OAuth 2.1 authorization of a client, after a server has rejected a request.
 //!
-//! The SDK implements the protocol, and this module decides when to use it. The transport [sends](OAuth::send) its
-//! requests with the token, and renews an expired token. If only a user can authorize the client, the request fails.
-//! The sender of the request then passes the error to an [`Attempt`], which obtains a new token and decides whether to
-//! retry.
+//! The SDK implements the OAuth protocol, and this module decides when to use OAuth. The transport [sends](OAuth::send)
+//! its requests with the access token, and renews an expired token. If the token cannot be renewed without a user, the
+//! request fails. The sender of the request then passes the error to an [`Attempt`], which obtains a new token and
+//! decides whether to retry.
 
 mod addresses;
 mod callback;
@@ -42,19 +42,19 @@ const MAX_REFUSED_TOKENS: u32 = 1;
 /// The authorization of a client at one server, shared by all connections of the client.
 pub(crate) struct OAuth {
     flow: Flow,
-    /// Contains the token. An authorization replaces the whole manager, so that requests can use the old token while a
-    /// user decides.
+    /// The SDK's manager, which contains the token. An authorization replaces the whole manager, so that requests can
+    /// use the old token while a user decides.
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// Number of completed authorizations. A request remembers this number when it is sent. A higher number later means
-    /// that the token of the request was replaced.
+    /// Number of completed authorizations. An [`Attempt`] stores the number when its request is sent. If the number is
+    /// higher when the request fails, the token was replaced meanwhile.
     generation: AtomicU64,
-    /// Held while a request is authorized, so that a user sees only one authorization page at a time.
+    /// Lock that is held during an authorization, so that a user sees only one authorization page at a time.
     authorizing: Mutex<()>,
 }
 
 impl OAuth {
-    /// Loads the stored credentials of an earlier authorization. `builder` creates HTTP clients with the transport's
-    /// TLS.
+    /// Creates the authorization with the stored credentials of an earlier authorization, if there are any. `server` is
+    /// the URL of the MCP server. `builder` creates HTTP clients with the TLS configuration of the transport.
     ///
     /// # Errors
     ///
@@ -79,8 +79,8 @@ impl OAuth {
         })
     }
 
-    /// Creates an [`Attempt`], which authorizes the client if the server rejects a request. Must be called before the
-    /// request is sent for the first time.
+    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Must be
+    /// called before the request is sent for the first time.
     pub(crate) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self, seen: self.generation(), refused_tokens: 0, step_ups: 0 }
     }
@@ -90,20 +90,20 @@ impl OAuth {
     }
 }
 
-/// A request that may be sent again after an authorization, with the number of its authorizations so far.
+/// The state of a request that may be sent again after an authorization. Counts the authorizations for this request.
 pub(crate) struct Attempt<'a> {
     oauth: &'a OAuth,
     /// Number of completed authorizations when the request was last sent.
     seen: u64,
-    /// Number of authorizations for this request because the server had rejected the token (401).
+    /// Number of times that the request was authorized because the server had rejected the token (status 401).
     refused_tokens: u32,
-    /// Number of times that the request was authorized again because the server required more scopes (403).
+    /// Number of times that the request was authorized again because the server required more scopes (status 403).
     step_ups: u32,
 }
 
 impl Attempt<'_> {
-    /// Obtains the authorization that the server requires in `error`. Returns `true` if the request may be sent again.
-    /// Returns `false` if `error` does not require an authorization.
+    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request may
+    /// be sent again. Returns `false` if `error` does not require an authorization.
     ///
     /// # Errors
     ///
@@ -160,7 +160,8 @@ impl Attempt<'_> {
 struct Challenge {
     /// The value of the `WWW-Authenticate` header.
     header: String,
-    /// The scopes that the token lacks (403). `None` if there is no valid token (401).
+    /// The scopes that the token lacks, after status 403. `None` after status 401, which means that there is no valid
+    /// token.
     scope: Option<String>,
 }
 

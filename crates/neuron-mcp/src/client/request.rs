@@ -37,7 +37,7 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Creates the options of a request that a tool sends during its call. The request uses the progress receiver, the
+    /// Creates the scope of a request that a tool sends during its call. The scope has the progress receiver, the
     /// cancellation token and the trace context of `ctx`.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
@@ -48,7 +48,8 @@ impl Scope {
         }
     }
 
-    /// Creates the options of a request that is the complete work of a tool call.
+    /// Creates the scope of a request that is the complete work of a tool call. The scope has the progress receiver,
+    /// the cancellation token and the trace context of `ctx`.
     pub(super) fn of_tool(ctx: &ToolContext) -> Self {
         Self { is_tool: true, ..Self::of(ctx) }
     }
@@ -115,8 +116,8 @@ pub(super) async fn attempt(
     result
 }
 
-/// Returns the span of a request. A request that is a complete tool call uses the existing span of the tool call, if
-/// there is one.
+/// Returns the span of a request. A request that is the complete work of a tool call uses the span that `neuron-otel`
+/// created for the call, if there is one.
 fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> RequestSpan {
     let (version, route) = (connection.version, connection.watch.route());
     let outer = scope.is_tool.then(|| RequestSpan::of_tool_call(version, route)).flatten();
@@ -125,8 +126,8 @@ fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> Requ
     })
 }
 
-/// Sends a request until the server returns a final result. Sends the request again with the input if the server
-/// requires input, and after an authorization if an HTTP server requires one.
+/// Sends a request repeatedly until the server returns a final result. Provides the input if the server requires input,
+/// and an authorization if an HTTP server requires an authorization.
 async fn rounds(
     connection: &Connection,
     shared: &Shared,
@@ -224,7 +225,8 @@ fn too_many_rounds(method: &str, rounds: usize) -> McpError {
     }))
 }
 
-/// Lists the tools, so that the SDK stores their schemas. Requests at most 100 pages.
+/// Lists the tools, so that the SDK knows their schemas and can set the `Mcp-Param` headers of a tool call. Requests at
+/// most 100 pages.
 async fn learn_tools(
     connection: &Connection,
     shared: &Shared,
@@ -251,9 +253,9 @@ async fn learn_tools(
     Ok(())
 }
 
-/// Waits before a request is sent again, if the last result (`input_required`) named no required input. Such a server
-/// only expects the same request again, later. `silent_rounds` is the number of consecutive results of this kind, and
-/// zero does not wait. The pause starts at 50 ms and doubles up to 1.6 s.
+/// Waits before a request is sent again after an `input_required` result that names no input. With this result, the
+/// server asks the client to repeat the request later. `silent_rounds` is the number of consecutive results of this
+/// kind. The pause is zero for zero rounds, starts at 50 ms, and doubles up to 1.6 s.
 async fn pause(silent_rounds: u32) {
     if silent_rounds > 0 {
         let times = 1 << silent_rounds.saturating_sub(1).min(5);
@@ -261,7 +263,7 @@ async fn pause(silent_rounds: u32) {
     }
 }
 
-/// Obtains the input that the server requires, and adds it to the request.
+/// Obtains the input that the server requires in `needed`, and adds the input to the request.
 async fn answer_input(
     shared: &Shared,
     request: &mut ClientRequest,
@@ -313,8 +315,8 @@ enum Failure {
     Ours(McpError),
 }
 
-/// Sends a request once, and waits for the response. Sends a cancellation to the server if the future is dropped, or if
-/// a timeout or the caller ends the wait.
+/// Sends a request once, and waits for the response. Sends a cancellation to the server if the future is dropped, a
+/// time limit is exceeded, or the caller cancels the request.
 async fn round(
     connection: &Connection,
     shared: &Shared,
@@ -358,7 +360,8 @@ async fn round(
     }
 }
 
-/// Returns the metadata of a request, which are the trace context and the log level.
+/// Returns the `_meta` field of a request. The field contains the trace context, and since MCP 2026-07-28 the log
+/// level.
 fn metadata(connection: &Connection, shared: &Shared, scope: &Scope) -> RequestMetaObject {
     let mut meta = RequestMetaObject::new();
     if let Some(trace) = scope.trace.clone().or_else(|| shared.settings.propagation.current()) {
@@ -377,7 +380,7 @@ pub(super) fn cancelled(method: &str) -> McpError {
     McpError::Other(Box::new(McpCancelled { method: method.to_owned() }))
 }
 
-/// A guard that sends `notifications/cancelled` for a request to the server when it is dropped.
+/// A guard for a pending request. Dropping the guard sends `notifications/cancelled` for the request to the server.
 struct TellServer {
     /// The request to cancel. `None` once the guard is disarmed.
     request: Option<(Peer<RoleClient>, RequestId)>,

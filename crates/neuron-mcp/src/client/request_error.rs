@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The server's JSON-RPC error response to a request. Contained in [`McpError::Other`](crate::McpError::Other).
 ///
-/// A tool call that the server refuses fails with [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
+/// If the server refuses a tool call, the error is [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the server refused {method}: {message} ({code})")]
 #[non_exhaustive]
@@ -49,7 +49,7 @@ impl McpTimeout {
 pub struct McpLimitExceeded {
     /// Method of the request, for example `tools/list`.
     pub method: String,
-    /// Description of the thing that exceeds the limit, for example `the server's list`.
+    /// Name of the item that exceeds the limit, for example `the server's list`.
     pub what: &'static str,
     /// The limit, in the unit of `unit`.
     pub limit: usize,
@@ -69,8 +69,8 @@ pub struct McpCancelled {
     pub method: String,
 }
 
-/// A server of MCP 2026-07-28 responded to a subscription without confirming the resource, so it sends no updates.
-/// Contained in [`McpError::Other`](crate::McpError::Other).
+/// A server of MCP 2026-07-28 did not confirm the subscription to a resource, so the server sends no updates of the
+/// resource. Contained in [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server does not send updates of {uri}")]
 #[non_exhaustive]

@@ -16,7 +16,7 @@ use crate::{LogLevel, McpImplementation, McpVersion};
 #[derive(Debug, Clone)]
 pub(super) struct Settings {
     pub(super) implementation: McpImplementation,
-    /// Versions that the client allows, newest first.
+    /// Protocol versions that the client allows, newest first.
     pub(super) versions: Vec<McpVersion>,
     pub(super) request_timeout: Duration,
     pub(super) max_request_time: Duration,
@@ -54,8 +54,8 @@ pub(super) struct Shared {
     pub(super) events: Arc<EventSender>,
     pub(super) authorization: Authorization,
     /// Lock for changes of the subscriptions. A task that changes a subscription holds the write lock. A new connection
-    /// holds the read lock while it subscribes. Only tasks acquire the lock, because a future that the user no longer
-    /// polls would never release it.
+    /// holds the read lock while it subscribes. Only spawned tasks acquire the lock. A future of the user that is no
+    /// longer polled would never release the lock.
     pub(super) changing: RwLock<()>,
     /// The log level and the subscriptions, which the client sends to the server over each new connection.
     restored: Mutex<Restored>,

@@ -25,15 +25,16 @@ use self::process::{Life, Process};
 use super::line_transport::LineTransport;
 use crate::StdioConfig;
 
-/// Maximum wait for a server to end after its input was closed, and again after it was sent a signal. The specification
-/// requires the two steps without naming times. The official SDKs wait two and three seconds.
+/// Maximum wait for a server to end after its input was closed, and again after a termination signal. The specification
+/// requires both steps, but names no times. Official SDKs wait two or three seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum wait until killed processes have ended.
 const PATIENCE_AFTER_KILL: Duration = Duration::from_secs(5);
 /// Maximum time without output after the server has ended. The transport then closes, although another process still
 /// holds the output open.
 const SILENCE_AFTER_END: Duration = Duration::from_secs(1);
-/// Time for a server that has closed its output to exit by itself. Only then can its exit status be reported.
+/// Maximum wait for a server that has closed its output to exit by itself. A server that is killed earlier has no exit
+/// status to report.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
 /// Options of a child process server, in addition to [`StdioConfig`].
@@ -49,9 +50,8 @@ pub(crate) struct StdioOptions {
 
 /// The process of a server and its message transport.
 ///
-/// On Unix, except OpenBSD and Redox, the server is the leader of a process group. So processes that the server starts
-/// end together with it. Dropping the transport kills the group. [`close`](Transport::close) first asks the server to
-/// end.
+/// On Unix, except OpenBSD and Redox, the server is the leader of a process group. Dropping the transport kills the
+/// group, including processes that the server started. [`close`](Transport::close) first asks the server to end.
 #[derive(Debug)]
 pub(crate) struct StdioTransport {
     messages: LineTransport<ChildStdout>,
@@ -110,7 +110,7 @@ impl StdioTransport {
     }
 
     /// Closes the server's input, and waits for the end of the server. If the server has not ended after `after_input`,
-    /// sends a signal. If the server has not ended after `after_signal`, kills the server.
+    /// sends a termination signal. Kills the server if it runs for a further `after_signal`.
     async fn close_within(&mut self, after_input: Duration, after_signal: Duration) {
         self.messages.finish_input();
         if !self.wait_for_end(after_input).await {
@@ -136,7 +136,7 @@ impl Drop for StdioTransport {
     }
 }
 
-/// Waits until there was no output for [`SILENCE_AFTER_END`] since this time. Never completes if `since` is `None`.
+/// Waits until [`SILENCE_AFTER_END`] has passed since the time `since`. Never completes if `since` is `None`.
 async fn silence(since: Option<Instant>) {
     match since {
         Some(since) => sleep_until(since + SILENCE_AFTER_END).await,
@@ -184,8 +184,8 @@ impl Transport<RoleClient> for StdioTransport {
     /// Ends the server in three steps (MCP specification, "Lifecycle", "Shutdown", stdio).
     ///
     /// Closes the server's input and waits for the end of the server. Sends a termination signal if the server still
-    /// runs, and waits again. Kills a server that runs even then. If the transport is dropped meanwhile, the server is
-    /// killed immediately.
+    /// runs, and waits again. Kills the server if it still runs after the second wait. If the transport is dropped
+    /// before the server has ended, the server is killed immediately.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.close_within(PATIENCE, PATIENCE).await;
         Ok(())

@@ -21,8 +21,8 @@ use super::settings::Shared;
 use super::task::Task;
 use crate::{LogLevel, McpRequestError, wire};
 
-/// Maximum wait for a server to confirm the log level and the subscriptions over a new connection. After that, the
-/// connection is used, and the server can confirm later.
+/// Maximum wait for a server to confirm the log level and the subscriptions over a new connection. After this time, the
+/// client uses the connection, even if the server has not confirmed.
 const RESTORING: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent `resources/subscribe` requests over a new connection.
 const AT_ONCE: usize = 8;
@@ -53,8 +53,7 @@ pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) 
     task
 }
 
-/// Sends the log level and the subscriptions again over a new connection, in a separate request for each (MCP until
-/// 2025-11-25).
+/// Sends the log level and each subscription in a separate request over a new connection (MCP until 2025-11-25).
 async fn repeat(connection: Arc<Connection>, shared: Arc<Shared>) {
     let level = repeat_log_level(&connection, &shared);
     let subscriptions = stream::iter(shared.subscriptions()).for_each_concurrent(AT_ONCE, |uri| {
@@ -73,7 +72,8 @@ async fn repeat_log_level(connection: &Connection, shared: &Shared) {
     }
 }
 
-/// Subscribes to a resource over a new connection, unless the subscription has been removed or confirmed meanwhile.
+/// Subscribes to a resource over a new connection. Does nothing if the subscription has been removed or confirmed since
+/// the connection was opened.
 async fn repeat_subscription(connection: Arc<Connection>, shared: Arc<Shared>, uri: String) {
     let _unchanged = shared.changing.read().await;
     if shared.has_subscription(&uri)
@@ -174,7 +174,7 @@ fn is_refusal(error: &McpError) -> bool {
     matches!(error, McpError::Other(error) if error.is::<McpRequestError>())
 }
 
-/// Returns the error of a task that has no result, because its runtime has ended.
+/// Returns the error for a task that ended without a result, because its runtime has ended.
 fn no_result() -> Result<(), McpError> {
     Err(McpError::Transport("the connection was lost".to_owned()))
 }
@@ -188,8 +188,8 @@ struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// Adds the resource `uri` to the client's subscriptions. Dropping the returned value removes a new subscription
-    /// again, but not one that already existed.
+    /// Adds the resource `uri` to the client's subscriptions. Dropping the returned value removes the subscription
+    /// again, unless the client had this subscription before.
     fn new(shared: &'a Shared, uri: &'a str) -> Self {
         // A subscription that already existed stays if the request fails.
         let is_granted = !shared.add_subscription(uri);

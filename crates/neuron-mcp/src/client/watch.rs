@@ -1,5 +1,5 @@
-//! [`Watch`], which handles a connection's progress reports, its other notifications and its end, in the order in which
-//! the messages arrive.
+//! [`Watch`], which handles the progress reports and other notifications of a server in the order of their arrival, and
+//! the end of the connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -26,7 +26,7 @@ use super::request_error::McpTimeout;
 use crate::route::Route;
 use crate::wire;
 
-/// The state of a connection, shared by its requests and its transport. The received messages update the state.
+/// The state of a connection, which its requests and its transport share. Each received message updates the state.
 #[derive(Debug)]
 pub(super) struct Watch {
     events: Arc<EventSender>,
@@ -34,7 +34,8 @@ pub(super) struct Watch {
     /// The ids and the progress receivers of pending requests, by progress token. An entry is removed when the response
     /// arrives. Entries whose receiver was dropped are removed later.
     waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
-    /// The id of the subscription that this client opened. The user may open other subscriptions through the SDK.
+    /// The id of the `subscriptions/listen` request that this client sent. The user may send further requests of this
+    /// kind through the SDK.
     subscription: Mutex<Option<RequestId>>,
     /// Number of server requests that this client is handling.
     asking: watch::Sender<usize>,
@@ -120,7 +121,8 @@ impl Watch {
         self.retired.load(Ordering::Acquire)
     }
 
-    /// Counts a server request as being handled. Dropping the returned value ends the count.
+    /// Increments the number of server requests that this client is handling. Dropping the returned value decrements
+    /// the number.
     pub(super) fn asking(&self) -> impl Drop + Send + '_ {
         struct Asking<'a>(&'a watch::Sender<usize>);
         impl Drop for Asking<'_> {
@@ -137,13 +139,13 @@ impl Watch {
         self.asking.subscribe()
     }
 
-    /// Sets the id of the subscription that this client opened, or `None` if it has none. The SDK does not receive the
-    /// notifications of this subscription.
+    /// Sets the id of the `subscriptions/listen` request that this client sent. `None` means that the client has sent
+    /// none. The SDK does not receive the notifications that belong to this request.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
 
-    /// Registers the progress receiver of a request. Removes earlier receivers that were dropped.
+    /// Registers the progress receiver of a request. Also removes the entries of receivers that were dropped.
     fn await_progress(&self, id: RequestId, token: ProgressToken, progress: &Arc<Progress>) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|_, (_, progress)| progress.strong_count() > 0);
@@ -209,8 +211,8 @@ impl Watch {
     }
 }
 
-/// Passes the progress notifications of one request to the user's receiver, and signals each of them to the request's
-/// timeout.
+/// The receiver of the progress notifications of one request. Passes each notification to the user's receiver, and
+/// restarts the timeout of the request.
 #[derive(Default)]
 pub(super) struct Progress {
     /// The user's receiver of progress.
@@ -252,8 +254,8 @@ pub(super) struct Watched<T> {
     patience: Duration,
     /// The id of the pending `server/discover` request, and its deadline.
     discovery: Option<(RequestId, Instant)>,
-    /// The id of a `server/discover` request that timed out or was superseded. A late response to this request is
-    /// dropped.
+    /// The id of a `server/discover` request that timed out or was replaced by `initialize`. A late response to this
+    /// request is dropped.
     given_up: Option<RequestId>,
 }
 
@@ -283,7 +285,7 @@ impl<T> Watched<T> {
         }
     }
 
-    /// Handles a message of the server. Returns `true` if the SDK must handle the message too.
+    /// Updates the state for a message that the server sent. Returns `true` if the SDK must handle the message too.
     fn is_wanted(&mut self, message: &ServerJsonRpcMessage) -> bool {
         let answered = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -352,7 +354,8 @@ impl<T> Drop for Watched<T> {
     }
 }
 
-/// Returns the error response that is used if the server does not respond to `server/discover` in time.
+/// Returns the error response that replaces a missing response to `server/discover`. The error says that the method is
+/// unknown.
 pub(super) fn no_answer(id: RequestId) -> ServerJsonRpcMessage {
     let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no answer in time", None);
     ServerJsonRpcMessage::error(error, Some(id))

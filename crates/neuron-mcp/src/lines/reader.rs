@@ -9,8 +9,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// Number of bytes that are kept at each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
-/// A piece of the input, as [`LineReader::next`] returns it. Either a complete line, or the beginning or end of a line
-/// that is too long.
+/// A result of [`LineReader::next`], which is a complete line, or the beginning or the end of a line that is too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A line without its line ending. The last line may have no line ending.
@@ -43,7 +42,7 @@ pub(crate) struct LineReader<R> {
 enum State {
     /// The bytes of a line that does not exceed the limit so far.
     Within(Vec<u8>),
-    /// The last bytes of a line that exceeds the limit, and the number of its bytes so far.
+    /// A line that exceeds the limit, with its last bytes (`tail`) and its length so far (`bytes`).
     Beyond { tail: Vec<u8>, bytes: u64 },
 }
 

@@ -8,7 +8,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// Memory that a queued line needs in addition to its bytes, for its queue entry and the waiting task. In bytes.
+/// Memory in bytes that a queued line needs in addition to its text, for the queue entry and the waiting task.
 const LINE_BYTES: usize = 4 * 1024;
 
 /// A writer of messages to the peer, one message per line. Dropping the writer closes the peer's input immediately,
@@ -17,7 +17,8 @@ const LINE_BYTES: usize = 4 * 1024;
 pub(crate) struct LineWriter {
     /// Name of the peer for errors, `server` or `client`.
     to: &'static str,
-    /// Queue of the task that writes the lines. `None` once the writer is finished or abandoned.
+    /// Queue of the task that writes the lines. `None` once [`finish`](Self::finish) or [`abandon`](Self::abandon) was
+    /// called.
     queue: Option<mpsc::UnboundedSender<Line>>,
     /// Memory of the queued lines in bytes.
     waiting: watch::Sender<usize>,
@@ -134,8 +135,8 @@ impl Drop for LineWriter {
 }
 
 impl Waiting {
-    /// Waits until the line is written to the operating system. Returns an error if writing fails or the writer is
-    /// closed.
+    /// Waits until the line is written to the operating system. Returns an error if writing fails, or if the writer is
+    /// closed before.
     pub(crate) async fn wait(&mut self) -> io::Result<()> {
         (&mut self.written).await.unwrap_or_else(|_| Err(closed(self.to)))
     }

@@ -12,9 +12,9 @@ use crate::bridge::{cleaned_schema, model_names};
 /// names.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
-    /// Names for the provider, by the server's names.
+    /// The names that the provider receives, by the server's names.
     shown: HashMap<String, String>,
-    /// The server's names, by the names for the provider.
+    /// The server's names, by the names that the provider receives.
     of_server: HashMap<String, String>,
 }
 
@@ -57,19 +57,19 @@ impl ToolNames {
         messages.into_iter().map(|message| renamed(message, &self.shown)).collect()
     }
 
-    /// Returns a message whose tool calls have the server's names.
+    /// Returns the message with the provider's tool names replaced by the server's names.
     pub(super) fn of_server_in(&self, message: Message) -> Message {
         renamed(message, &self.of_server)
     }
 }
 
-/// Returns the mapped name. Returns the name unchanged if the mapping does not contain it.
+/// Returns the name to which `names` maps `name`. Returns `name` if the mapping does not contain it.
 fn translated(names: &HashMap<String, String>, name: String) -> String {
     names.get(&name).cloned().unwrap_or(name)
 }
 
-/// Returns a message whose tool calls have the mapped names. A block in a provider's own JSON is replaced by the
-/// standard block inside it, if there is one.
+/// Returns the message with the name of each tool call mapped by `names`. A block in a provider's own format is
+/// replaced by its standard form, if the block contains one.
 fn renamed(message: Message, names: &HashMap<String, String>) -> Message {
     let block = |block: ContentBlock| match block {
         ContentBlock::ToolUse { id, name, input } => {

@@ -11,7 +11,7 @@ use rmcp::model::{
 
 use crate::server::notifier::Change;
 
-/// Creates the notification of a change, for clients.
+/// Creates the notification that tells a client about a change.
 pub(crate) fn notification(change: Change) -> ServerNotification {
     match change {
         Change::Tools => {

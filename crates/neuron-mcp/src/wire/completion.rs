@@ -20,7 +20,7 @@ pub(crate) fn query_to_sdk(query: CompletionQuery) -> CompleteRequestParams {
     sent
 }
 
-/// Converts the completion query of a client. Returns `None` if the kind of its target is unknown.
+/// Converts the completion query of a client. Returns `None` if the query is neither for a prompt nor for a resource.
 pub(crate) fn query_from_sdk(sent: CompleteRequestParams) -> Option<CompletionQuery> {
     let target = match sent.r#ref {
         Reference::Prompt(prompt) => CompletionTarget::Prompt(prompt.name),

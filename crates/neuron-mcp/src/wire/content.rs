@@ -43,7 +43,8 @@ pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock
     }
 }
 
-/// Converts content for the peer. An image with a URL becomes a resource link, because the protocol has no such images.
+/// Converts content for the peer. An image that is given by a URL becomes a resource link, because the protocol has
+/// only embedded images.
 pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     match item {
         ContentItem::Text(text) => ContentBlock::text(text),
@@ -62,7 +63,8 @@ pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     }
 }
 
-/// Converts the content of a resource that a server sent. An unknown kind of content becomes an empty resource.
+/// Converts the content of a resource that a server sent. Content of an unknown type becomes a resource without
+/// content.
 pub(crate) fn contents_from_sdk(contents: ResourceContents) -> EmbeddedResource {
     match contents {
         ResourceContents::TextResourceContents { uri, mime_type, text, .. } => {

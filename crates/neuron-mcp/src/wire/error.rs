@@ -55,7 +55,7 @@ pub(crate) fn too_long(limit: usize) -> ErrorData {
     ErrorData::internal_error("", Some(json!({ "mark": mark(), "limit": limit })))
 }
 
-/// Creates the error that replaces a response that cannot be parsed.
+/// Creates the error that replaces a response that cannot be parsed. `error` is the error of the parser.
 pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
     ErrorData::parse_error(error.to_string(), Some(json!({ "mark": mark() })))
 }
@@ -86,7 +86,8 @@ fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -
     McpLimitExceeded { method, what, limit, unit: "bytes", setting }
 }
 
-/// Converts the error in a response, which is a JSON-RPC error of the server or an error of this client.
+/// Converts the error in a response to an [`McpError`]. The client itself may have put this error in place of an
+/// invalid response.
 fn refused(method: &str, refusal: ErrorData) -> McpError {
     if let Some(error) = not_taken(method, &refusal) {
         return McpError::Other(error);
@@ -202,7 +203,7 @@ pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVer
     }
 }
 
-/// Returns `true` if the server cannot be reached or denies access. Then a handshake would fail too.
+/// Returns `true` if the server cannot be reached or denies access, so that a handshake would fail too.
 fn is_about_access(error: &DynamicTransportError) -> bool {
     match http_error(error) {
         Some(StreamableHttpError::Client(error)) => error.is_connect() || error.is_timeout(),
@@ -290,8 +291,8 @@ const UNAUTHORIZED: &str =
     "the server requires authorization, or rejected the credentials (HTTP 401)";
 const FORBIDDEN: &str = "the server denies access (HTTP 403)";
 
-/// Returns the description of a denied access in an error text of the SDK, such as `HTTP 401 …`. Returns `None` for
-/// other errors.
+/// Returns a description of the denied access if an error text of the SDK, such as `HTTP 401 …`, contains a status that
+/// denies access. Returns `None` for any other text.
 fn refusal_in(text: &str) -> Option<&'static str> {
     refused_access(text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()?)
 }
@@ -328,7 +329,7 @@ mod tests {
         );
     }
 
-    /// A server must not be able to report its own text as a limit of this client.
+    /// A server must not be able to send an error that looks like an exceeded limit of this client.
     #[test]
     fn server_cannot_fake_an_error_of_this_client() {
         for data in [json!({ "mark": "", "limit": 1 }), json!({ "mark": "0".repeat(32) }), json!(1)]

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::{elicitation, root, sampling, trace};
 use crate::{ElicitationRequest, InputAnswer, InputRequest, TraceContext};
 
-/// Converts an input request for a result that requires input (MCP since 2026-07-28). `trace` is the trace context of
-/// the calling request. An input request without its own trace context carries `trace`.
+/// Converts an input request of the server to the SDK's type, for a result with `input_required` (MCP since
+/// 2026-07-28). `trace` is the default trace context, for an input request without a trace context of its own.
 ///
 /// # Errors
 ///
@@ -64,8 +64,8 @@ pub(crate) fn trace_of(extensions: &Extensions) -> Option<TraceContext> {
 /// Converts an input request to a separate server request (MCP before 2026-07-28). Returns `None` for an unknown kind
 /// of input request.
 ///
-/// `belongs_to` is the id of the client request that causes the server request. The SDK finds this id only inside the
-/// task that handles the client request. A tool may ask from another task, so the id is set here.
+/// `belongs_to` is the id of the client request that causes the server request. The id is set here, because the SDK
+/// finds it only inside the task that handles the client request. A tool may send the server request from another task.
 pub(crate) fn to_server_request(
     request: model::InputRequest,
     belongs_to: &RequestId,

@@ -1,4 +1,5 @@
-//! Conversion of a peer's identity and version between the types of this crate and the types of the SDK `rmcp`.
+//! Conversion of a peer's name, version and protocol version between the types of this crate and the types of the SDK
+//! `rmcp`.
 
 use rmcp::model::{Implementation, ProtocolVersion};
 

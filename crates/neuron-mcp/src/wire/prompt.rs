@@ -63,7 +63,7 @@ pub(crate) fn role_from_sdk(role: &rmcp::model::Role) -> Role {
 }
 
 /// Converts the role of a message for the peer. Every role except the assistant becomes the user, because the protocol
-/// has only these two.
+/// has only the roles user and assistant.
 pub(crate) fn role_to_sdk(role: Role) -> rmcp::model::Role {
     match role {
         Role::Assistant => rmcp::model::Role::Assistant,

@@ -142,8 +142,8 @@ fn block_from_sdk(block: SamplingMessageContentBlock) -> ContentBlock {
     }
 }
 
-/// Converts a message for the peer. Thinking is left out, because MCP has no equivalent. Blocks of other kinds that MCP
-/// does not have become text, and are left out if the text is empty.
+/// Converts a message for the peer. Thinking blocks are left out, because MCP has no equivalent. Other blocks that MCP
+/// does not support become text, and are left out if the text is empty.
 fn message_to_sdk(message: &Message) -> SamplingMessage {
     let mut blocks: Vec<_> = message.content.iter().filter_map(block_to_sdk).collect();
     let role = prompt::role_to_sdk(message.role);
@@ -157,8 +157,8 @@ fn message_to_sdk(message: &Message) -> SamplingMessage {
     }
 }
 
-/// Converts a block of a message. Images, tool calls and tool results keep their kind. Thinking is left out (`None`).
-/// Any other block becomes a text, and is left out if the text is empty.
+/// Converts a block of a message. Images, tool calls and tool results keep their kind. Any other block except thinking
+/// becomes a text. Returns `None` for thinking, and for a block whose text is empty.
 fn block_to_sdk(block: &ContentBlock) -> Option<SamplingMessageContentBlock> {
     Some(match block {
         ContentBlock::Image { source: ImageSource::Base64 { media_type, data } } => {

@@ -1,4 +1,4 @@
-//! Subjects and failures of spans, from requests and responses of the SDK.
+//! Extraction of a span's [`Subject`] and [`Failure`] from the SDK's requests and responses.
 
 use neuron_types::McpError;
 use rmcp::model::{ClientRequest, Reference, ServerResult};

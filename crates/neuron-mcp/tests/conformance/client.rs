@@ -1,5 +1,5 @@
-//! Tests of the client with the conformance suite as server. The suite starts a client program for each scenario. The
-//! program is this test binary.
+//! Tests of the client with the MCP conformance suite as server. For each scenario, the suite starts this test binary
+//! as client program.
 
 mod authorization_page;
 mod fixture;

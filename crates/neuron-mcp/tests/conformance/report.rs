@@ -1,4 +1,4 @@
-//! Runs the conformance suite and evaluates its report.
+//! Runs the MCP conformance suite and evaluates its report.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -18,7 +18,7 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// Returns the subcommand of the conformance suite that tests this end of the connection, `client` or `server`.
+    /// Returns the subcommand of the conformance suite that tests clients (`client`) or servers (`server`).
     fn command(self) -> &'static str {
         match self {
             #[cfg(feature = "oauth")]
@@ -27,7 +27,7 @@ impl End {
         }
     }
 
-    /// Returns the heading above the scenarios for clients, or for servers, in the list that the conformance suite
+    /// Returns the heading of the client scenarios or of the server scenarios in the list that the conformance suite
     /// prints.
     fn heading(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl End {
     }
 }
 
-/// Runs the scenarios of a protocol version (`revision`) with the conformance suite. Panics unless every required
+/// Runs the scenarios of a protocol version (`revision`) with the MCP conformance suite. Panics unless every required
 /// scenario has passed. The message lists the failed scenarios and checks.
 ///
 /// `end` selects the scenarios for clients or for servers. `args` adds further command-line arguments for the suite.
@@ -82,7 +82,8 @@ fn required(suite: &Suite, end: End, revision: &str) -> Vec<String> {
     names
 }
 
-/// Returns the names of the scenarios with at least one passed check and without a failed check.
+/// Returns the names of the passed scenarios in the report of the conformance suite. A scenario has passed if a check
+/// has passed and no check has failed.
 fn passed(report: &str) -> BTreeSet<&str> {
     let lines = report.lines().filter_map(|line| line.strip_prefix("✓ "));
     let results = lines.filter_map(|line| line.split_once(": "));

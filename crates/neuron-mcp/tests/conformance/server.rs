@@ -1,5 +1,5 @@
-//! Tests of the server with the conformance suite as client. The server has the tools, resources and prompts that the
-//! suite requires by name.
+//! Tests of the server with the MCP conformance suite as client. The server has the tools, resources and prompts that
+//! the suite requires.
 
 mod inputs;
 mod prompts;
@@ -45,8 +45,8 @@ async fn conforms_to(revision: &'static str) {
     }
 }
 
-/// Runs the server scenarios of a protocol version (`revision`) against a server. Returns the panic of
-/// [`assert_conforms`] as an error.
+/// Runs the server scenarios of a protocol version (`revision`) against `server`. Returns an error if
+/// [`assert_conforms`] panics.
 async fn judge(
     suite: Suite,
     server: McpServer,

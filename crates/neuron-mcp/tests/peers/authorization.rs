@@ -1,5 +1,6 @@
 //! Tests of the server as a protected resource of OAuth 2.1 behind a proxy. The clients are the TypeScript SDK and the
-//! client of this crate. Both discover the authorization server from the resource metadata, and renew their tokens.
+//! client of this crate. Both clients discover the authorization server from the resource metadata, and renew their
+//! tokens.
 
 mod issuer;
 
@@ -28,7 +29,7 @@ async fn whoami(ctx: &ToolContext) -> Result<String, ToolError> {
     Ok(format!("{subject}: {}", claims.scopes.join(" ")))
 }
 
-/// A running protected server behind a TCP proxy. Stops when dropped.
+/// A running MCP server that requires access tokens, behind a TCP proxy. Stops when dropped.
 struct Protected {
     /// URL of the MCP endpoint at the proxy.
     url: String,
@@ -100,7 +101,8 @@ async fn typescript_client_authorizes_and_renews() {
     );
 }
 
-/// Runs the client of the TypeScript SDK, and returns its report as JSON.
+/// Runs the client program of the TypeScript SDK against the MCP server at `url`. Returns the results that the program
+/// prints, as JSON. `issuer` is the URL of the authorization server.
 #[track_caller]
 fn told(suite: &Suite, url: &str, issuer: &str) -> Value {
     let program = suite.server_everything();

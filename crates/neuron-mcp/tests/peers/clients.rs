@@ -94,7 +94,8 @@ fn serves_over_stdio() {
     }
 }
 
-/// Checks a client with the server over stdio. Does nothing if the client is not available.
+/// Asserts that a client program gets the expected results from the server over stdio. Does nothing if the client
+/// program is not available.
 fn over_stdio(client: Client) {
     let Some(command) = client.command() else {
         return;
@@ -111,7 +112,8 @@ fn over_stdio(client: Client) {
     assert_eq!(seen(command, &server), client.expected());
 }
 
-/// Checks a client with the server over HTTP. Does nothing if the client is not available.
+/// Asserts that a client program gets the expected results from the server over HTTP. Does nothing if the client
+/// program is not available.
 async fn over_http(client: Client) {
     let Some(command) = client.command() else {
         return;
@@ -137,8 +139,8 @@ fn seen(mut client: Command, server: &Value) -> Value {
 }
 
 impl Client {
-    /// Returns the command that runs the client. The caller must add the last argument, which names the server. Returns
-    /// `None` if the client is not available on this machine.
+    /// Returns the command that runs the client program. The caller must add the last argument, which is the URL or the
+    /// command of the server as JSON. Returns `None` if the program is not available on this machine.
     fn command(self) -> Option<Command> {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers"));
         match self {
@@ -175,7 +177,8 @@ impl Client {
     }
 }
 
-/// Returns the expected results of a client that has every feature. `version` is the protocol version.
+/// Returns the expected results of a client program that uses every feature of the server. `version` is the protocol
+/// version.
 fn expected(version: &str) -> Value {
     json!({
         "version": version,
@@ -205,8 +208,8 @@ fn expected(version: &str) -> Value {
     })
 }
 
-/// Returns the expected results of the AI SDK, which has no sampling, no completions of prompts, and no notifications
-/// of logs and progress.
+/// Returns the expected results of the client program for the AI SDK, which supports no sampling, no completions, no
+/// log messages and no progress.
 fn expected_of_the_ai_sdk() -> Value {
     let mut expected = expected("2026-07-28");
     let results = expected.as_object_mut().unwrap();

@@ -1,5 +1,5 @@
-//! Tests of the client with the official server `everything`. An agent calls each of its tools, and the client uses its
-//! resources, prompts, completions and subscriptions.
+//! Tests of the client with the official server `everything`. An agent calls each tool of the server, and the client
+//! uses the resources, prompts, completions and subscriptions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support;
 
-/// An environment variable of the test process, with its value. The server must not inherit it.
+/// An environment variable of the test process, with its value. The server must not inherit the variable.
 const SECRET: (&str, &str) = ("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"));
 
 #[tokio::test]
@@ -120,7 +120,7 @@ impl Seen {
     }
 }
 
-/// Content of the file that the server compresses, as a data URL.
+/// Content of the file that the tool `gzip-file-as-resource` compresses, as a data URL.
 const TEXT: &str = "data:text/plain;base64,SGVsbG8sIHdvcmxkIQ==";
 
 /// Returns the name of each tool of the server, with arguments for one call.
@@ -186,7 +186,7 @@ async fn call_every_tool(client: &Arc<McpClient>, person: &Person) -> HashMap<St
     results
 }
 
-/// URI of the subscribed resource.
+/// URI of the resource to which the client subscribes.
 const WATCHED: &str = "demo://resource/dynamic/text/1";
 
 /// Runs an agent whose model calls every tool in one turn. Returns the results by tool name.
@@ -220,7 +220,7 @@ async fn run_agent(client: &Arc<McpClient>, progress: Progress) -> HashMap<Strin
     results.collect()
 }
 
-/// Asserts the content of the tool results.
+/// Asserts that each tool result has the expected content.
 fn check_results(results: &HashMap<String, Seen>) {
     let text = |name: &str| results[name].text();
     let says =
@@ -291,8 +291,8 @@ fn check_elicitations(person: &Person) {
     }
 }
 
-/// Checks all features of the server except tools. These are its information, resources, templates, prompts,
-/// completions and roots.
+/// Checks all features of the server except its tools. The other features are server information, resources, resource
+/// templates, prompts, completions and roots.
 async fn use_the_rest(client: &McpClient) {
     assert_eq!(client.server_info().name, "mcp-servers/everything");
     assert_eq!(client.version(), McpVersion::V2025_11_25);

@@ -1,5 +1,5 @@
-//! Tests of the client with published servers. They are a knowledge graph from npm, a clock from PyPI, and a server
-//! that uses FastMCP.
+//! Tests of the client with a knowledge graph server from npm, a clock server from PyPI, and a server that uses
+//! FastMCP.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -120,7 +120,7 @@ async fn every_feature_of_fastmcp_works_over_http() {
 const FASTMCP_SERVER: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/fastmcp_server.py");
 
-/// An elicitation handler that fills in each form, and records its message and field names.
+/// An elicitation handler that fills in each form, and records the message and the field names of the form.
 #[derive(Debug, Clone, Default)]
 struct User(Arc<Mutex<Vec<String>>>);
 

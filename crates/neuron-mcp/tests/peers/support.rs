@@ -1,4 +1,4 @@
-//! Helper functions that several tests with programs of other projects use.
+//! Helpers for tests that use the programs of other projects.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -26,8 +26,8 @@ pub(crate) struct PythonServer {
 }
 
 impl PythonServer {
-    /// Starts the server. The script prints the URL as its first line. Returns `None` if the test is to be skipped
-    /// because there is no Python with the script's packages.
+    /// Starts the server that `script` runs, which prints its URL as the first line. Returns `None` if the test is to
+    /// be skipped because there is no Python with the script's packages.
     pub(crate) fn or_skip(script: &str, args: &[&str]) -> Option<Self> {
         let mut command = Command::new(python_or_skip()?);
         command.args(["-P", "-B", script]).args(args);

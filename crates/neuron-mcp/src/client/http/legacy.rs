@@ -28,8 +28,8 @@ const SESSION: &str = "2024-11-05";
 pub(super) struct Legacy {
     /// The URL for messages, once the server has sent it.
     endpoint: OnceLock<Arc<str>>,
-    /// The event stream after the response to `initialize`, until the SDK takes the stream. `None` before and after
-    /// that.
+    /// The event stream of the server. Set after the response to `initialize`, and `None` again once the SDK has taken
+    /// the stream.
     events: Mutex<Option<BoxedSseResponse>>,
 }
 
@@ -49,12 +49,12 @@ impl Legacy {
 
 impl SessionHttpClient {
     /// Opens the event stream, and sends `initialize` to the URL in the first event. `refusal` is the error of the
-    /// earlier POST.
+    /// Streamable HTTP request that the server refused before.
     ///
     /// # Errors
     ///
-    /// Returns `refusal` if the server does not open an event stream that starts with `endpoint`. If the stream was
-    /// opened, returns the error of the stream or of `initialize`.
+    /// Returns `refusal` if the server does not open an event stream that starts with `endpoint`. Returns the error of
+    /// the stream or of `initialize` if one of them fails later.
     pub(super) async fn begin_legacy(
         &self,
         url: Arc<str>,
@@ -96,7 +96,8 @@ impl SessionHttpClient {
         ))
     }
 
-    /// Sends a message. The response arrives as an event of the stream.
+    /// Sends a message to `endpoint`, the server's URL for messages. A response to the message arrives in the event
+    /// stream.
     pub(super) async fn post_legacy(
         &self,
         endpoint: Arc<str>,
@@ -119,8 +120,9 @@ impl SessionHttpClient {
         }
     }
 
-    /// Opens the event stream, whose first event must have the name `endpoint`. Returns the data of this event and the
-    /// stream of later events. Returns `None` if the stream cannot be opened or starts with another event.
+    /// Opens the event stream, whose first event must have the name `endpoint`. Returns the data of the `endpoint`
+    /// event and a stream of the events after it. Returns `None` if the stream cannot be opened or starts with another
+    /// event.
     async fn open(&self, url: Arc<str>, headers: Headers) -> Option<(String, BoxedSseResponse)> {
         let mut events = self.get_stream(url, None, None, None, headers).await.ok()?;
         let first = events.next().await?.ok()?;
@@ -128,8 +130,8 @@ impl SessionHttpClient {
         is_endpoint.then_some((first.data.unwrap_or_default(), events))
     }
 
-    /// Returns a stream that passes only the protocol messages of an event stream, and drops all other events. If the
-    /// event stream ends or fails, the connection is ended.
+    /// Returns a stream of those `events` that contain protocol messages. Ends the connection when `events` ends or
+    /// fails.
     fn ending_with(&self, events: BoxedSseResponse) -> BoxedSseResponse {
         let is_message =
             |event: &Option<String>| matches!(event.as_deref(), None | Some("" | "message"));

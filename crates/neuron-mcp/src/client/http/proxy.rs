@@ -1,4 +1,5 @@
-//! Proxies that environment variables such as `HTTPS_PROXY` set, and their names in connection errors.
+//! Proxies that environment variables such as `HTTPS_PROXY` select, and the addresses of these proxies in connection
+//! errors.
 
 use hyper_util::client::proxy::matcher::Matcher;
 use reqwest::Url;

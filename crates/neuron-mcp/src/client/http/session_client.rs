@@ -30,8 +30,8 @@ const EVENT_TOO_LARGE: &str = "SSE event exceeded the maximum size";
 
 /// An HTTP client for a single connection.
 ///
-/// The SDK's transport waits for the first messages of a connection even if the caller has dropped the connection. This
-/// client cancels all its requests when the connection ends.
+/// The SDK's transport waits for the first messages of a connection even if the caller has dropped the connection.
+/// Therefore this HTTP client cancels all its requests when the connection ends.
 #[derive(Clone)]
 pub(in crate::client) struct SessionHttpClient {
     pub(super) client: reqwest::Client,
@@ -44,9 +44,9 @@ pub(in crate::client) struct SessionHttpClient {
     pub(super) patience: Duration,
     /// `true` once a message other than `server/discover` was sent.
     pub(super) begun: Arc<AtomicBool>,
-    /// The slot for the session id, which spans read.
+    /// The slot for the session id, which the spans of requests read.
     pub(super) session: SessionSlot,
-    /// The state of the HTTP transport of MCP 2024-11-05, for servers that support no other.
+    /// The state of the HTTP transport of MCP 2024-11-05, for servers that do not support Streamable HTTP.
     pub(super) legacy: Arc<Legacy>,
 }
 
@@ -66,7 +66,7 @@ impl SessionHttpClient {
         }
     }
 
-    /// Returns a stream of the same events that also ends when the connection ends.
+    /// Returns the events of `stream` as a stream that ends early if the connection ends.
     fn until_ended(&self, stream: BoxedSseResponse) -> BoxedSseResponse {
         stream.take_until(self.ended.clone().cancelled_owned()).boxed()
     }
@@ -87,14 +87,16 @@ impl SessionHttpClient {
         explained.boxed()
     }
 
-    /// Stores the session id for spans. The SDK passes the id with every request after the first response.
+    /// Stores the session id for the spans of requests. The SDK passes the id with every request after the first
+    /// response.
     fn note(&self, session: Option<&Arc<str>>) {
         if let Some(session) = session {
             self.session.set(Arc::clone(session));
         }
     }
 
-    /// Returns `true` if the message is a `server/discover` before any other message of the connection.
+    /// Returns `true` if the message is a `server/discover` request and no other message was sent before. For any other
+    /// message, sets [`begun`](Self::begun).
     fn is_discovery(&self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message
             && let ClientRequest::DiscoverRequest(_) = &request.request
@@ -192,8 +194,8 @@ impl StreamableHttpClient for SessionHttpClient {
         }
     }
 
-    /// Deletes the session. The SDK calls this after the end of the connection, with its own time limit. So the request
-    /// is not cancelled with the connection.
+    /// Deletes the session. The SDK calls this method after the end of the connection. Therefore the end of the
+    /// connection does not cancel the request, which the SDK limits in time.
     async fn delete_session(
         &self,
         uri: Arc<str>,

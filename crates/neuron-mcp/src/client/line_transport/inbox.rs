@@ -1,7 +1,7 @@
 //! Parsing of the lines that a server writes to its output.
 //!
-//! A line that is not a message is logged and skipped. If the line is an invalid response, the request fails with an
-//! error.
+//! A line that is not a message is logged and skipped. If the line is an invalid response to a request of the client,
+//! the request fails.
 
 use rmcp::RoleClient;
 use rmcp::model::{ErrorData, JsonRpcMessage, RequestId};
@@ -46,8 +46,8 @@ pub(super) struct Inbox<R> {
     lines: LineReader<R>,
     /// Maximum size of a message in bytes.
     limit: usize,
-    /// First bytes of the line that is being read, if the line is too long. `None` once the request id of the line is
-    /// found or the line ends.
+    /// First bytes of a line that is too long, while the rest of the line is read. `None` once the request id of the
+    /// line is found, and for any other line.
     head: Option<Vec<u8>>,
     /// Number of warnings logged so far for lines that are not messages. Limited to [`WARNINGS`].
     warnings: u32,
@@ -87,7 +87,7 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Parses a batch, which is several messages in one line. Only protocol version 2025-03-26 has batches.
+    /// Parses a batch, which is a line with a JSON array of messages. Only protocol version 2025-03-26 has batches.
     fn batch(&mut self, line: &[u8]) -> Incoming {
         let values: Vec<Value> = match serde_json::from_slice(line) {
             Ok(values) => values,
@@ -180,12 +180,12 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
     }
 }
 
-/// Returns the error response that replaces a response that cannot be parsed.
+/// Returns the error response that replaces an unparseable response to the request `id`.
 fn unreadable_answer(id: RequestId, error: &serde_json::Error) -> Incoming {
     Incoming::message(JsonRpcMessage::error(wire::error::unreadable(error), Some(id)))
 }
 
-/// Returns the error response that replaces a response that is too long.
+/// Returns the error response that replaces a response of more than `limit` bytes to the request `id`.
 fn too_long_answer(id: RequestId, limit: usize) -> Incoming {
     tracing::warn!(%id, limit, "a response of the server is too long");
     Incoming::message(JsonRpcMessage::error(wire::error::too_long(limit), Some(id)))

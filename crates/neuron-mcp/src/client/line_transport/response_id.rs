@@ -1,4 +1,4 @@
-//! Search for the request id in a response line that is too long or damaged. Only the first and last bytes of the line
+//! Search for the request id in a response that is too long or damaged. Only the first and last bytes of the response
 //! are known.
 
 use rmcp::model::RequestId;
@@ -20,8 +20,8 @@ pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
     serde_json::from_value(id).ok()
 }
 
-/// Returns the members of the JSON object before `result` or `error`. Returns `None` if both are missing, if there is a
-/// `method`, or if the members before them cannot be parsed.
+/// Returns the members of a JSON object that precede `result` or `error`. `head` contains the first bytes of the
+/// object. Returns `None` if both keys are missing, or if the preceding members include `method` or cannot be parsed.
 fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
     let head = head.get(..END_BYTES).unwrap_or(head);
     let end = [&b"\"result\""[..], b"\"error\""].iter().filter_map(|key| find(head, key)).min()?;

@@ -27,8 +27,9 @@ pub(super) struct AllowedNetworks {
 }
 
 impl AllowedNetworks {
-    /// Creates the allowed networks for the MCP server with this URL. Public networks are always allowed. Private or
-    /// loopback addresses are allowed if the server's own URL has one. `allow_private` also allows private networks.
+    /// Creates the allowed networks for the MCP server with this URL. Public networks are always allowed. Private
+    /// networks are allowed if the host of `server` is a private address, or if `allow_private` is `true`. Loopback
+    /// addresses are allowed if the host of `server` is `localhost` or a loopback address.
     pub(super) fn new(server: &Url, allow_private: bool) -> Self {
         let host = server.host_str().unwrap_or_default();
         let own = literal(host).map(network);

@@ -61,8 +61,8 @@ pub(super) struct KnownClient {
     /// The id at the authorization server.
     pub(super) id: String,
     pub(super) secret: Option<String>,
-    /// Issuer URL of the only authorization server that may receive the id and the secret. `None` if the MCP server
-    /// decides which one receives them.
+    /// Issuer URL of the only authorization server that may receive the id and the secret. `None` if any authorization
+    /// server that the MCP server names may receive them.
     pub(super) issuer: Option<String>,
 }
 
@@ -95,7 +95,8 @@ impl OAuthConfig {
     /// Creates a configuration for a client that authorizes itself with an id and a secret, without a user (MCP
     /// extension for client credentials, SEP-1046). A signed assertion in place of a secret is not supported.
     ///
-    /// Also set [`with_issuer`](Self::with_issuer), so that only this authorization server receives the secret.
+    /// Also set [`with_issuer`](Self::with_issuer), so that only the authorization server with this issuer URL receives
+    /// the secret.
     pub fn client_credentials(client_id: impl Into<String>, secret: impl Into<String>) -> Self {
         Self::with_grant(Grant::ClientCredentials).with_client(client_id).with_client_secret(secret)
     }
@@ -122,7 +123,7 @@ impl OAuthConfig {
         self
     }
 
-    /// Sets the id of a client that was registered manually. Removes an earlier secret and issuer.
+    /// Sets the id of a client that was registered manually. Removes a secret and an issuer that were set before.
     pub fn with_client(mut self, id: impl Into<String>) -> Self {
         self.client = Some(KnownClient { id: id.into(), secret: None, issuer: None });
         self

@@ -7,7 +7,7 @@ use rmcp::transport::AuthError;
 
 use crate::causes::with_causes;
 
-/// Maximum number of characters that are kept of a text from a server.
+/// Maximum number of characters of a server's text that an error contains.
 const SHOWN: usize = 500;
 
 /// The reason why an authorization failed. Contained in [`McpError::Other`].
@@ -22,7 +22,7 @@ pub enum OAuthError {
     /// The authorization server does not know this client and did not register it. Contains the reason as text.
     #[error("the authorization server did not register this client: {0}")]
     Registration(String),
-    /// The user or the authorization server refused.
+    /// The user or the authorization server refused the authorization.
     #[error("authorization was refused: {error}{}", .description.as_ref().map(|text| format!(" ({text})")).unwrap_or_default())]
     Refused {
         /// The error code (RFC 6749), for example `access_denied`.
@@ -33,7 +33,8 @@ pub enum OAuthError {
     /// The application failed to send the user to the authorization page, or to receive the callback.
     #[error("the redirect to the authorization page failed")]
     Redirect(#[source] McpError),
-    /// The callback belongs to another authorization, or is not a callback. Contains the reason as text.
+    /// The URL to which the user was redirected is invalid, or belongs to another authorization. Contains the reason as
+    /// text.
     #[error("the callback of the authorization page is invalid: {0}")]
     Callback(String),
     /// The callback names a different authorization server (RFC 9207), or the issuer is otherwise wrong. Contains the
@@ -51,7 +52,7 @@ pub enum OAuthError {
         /// Number of authorizations for more scopes.
         times: u32,
     },
-    /// The server rejects a token that its own authorization server has just issued.
+    /// The MCP server rejects a token that its authorization server has just issued.
     #[error("the server rejects a token that was just issued for it")]
     TokenRefused,
     /// The user did not finish on the authorization page in time. Contains the time limit.
@@ -60,7 +61,7 @@ pub enum OAuthError {
     /// The credentials could not be stored or loaded. Contains the text of the storage's error.
     #[error("credentials could not be stored or loaded: {0}")]
     Storage(String),
-    /// The configuration is invalid.
+    /// The configuration is invalid. Contains the reason as text.
     #[error("the OAuth configuration is invalid: {0}")]
     Configuration(String),
 }

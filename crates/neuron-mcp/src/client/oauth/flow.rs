@@ -29,8 +29,8 @@ struct Client {
 }
 
 impl Flow {
-    /// Creates the SDK's manager of tokens, without a token. Tokens that the manager obtains are stored together with
-    /// `registration`.
+    /// Creates the SDK's manager of tokens, without a token. The manager stores each token that it obtains together
+    /// with `registration`.
     pub(super) async fn manager(
         &self,
         registration: Registration,
@@ -42,7 +42,7 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Sets the storage in which the manager saves its tokens.
+    /// Sets the storage in which the manager saves its tokens, together with `registration`.
     fn set_store(&self, manager: &mut AuthorizationManager, registration: Registration) {
         manager.set_credential_store(SdkStore {
             storage: Arc::clone(&self.config.storage),
@@ -60,8 +60,8 @@ impl Flow {
             .map_err(|error| OAuthError::Storage(error.to_string()))
     }
 
-    /// Creates a manager with the stored credentials if they are still usable. If they are not, creates a manager
-    /// without a token.
+    /// Creates a manager with the stored credentials. Creates a manager without a token if no usable credentials are
+    /// stored.
     pub(super) async fn restore(&self) -> Result<AuthorizationManager, OAuthError> {
         let redirect = match &self.config.grant {
             Grant::AuthorizationCode(redirect) => redirect,
@@ -94,7 +94,7 @@ impl Flow {
     /// Obtains a token and returns the manager that contains the token.
     ///
     /// `challenge` is the `WWW-Authenticate` header of the server's response. `wanted` contains the scopes that the
-    /// server requires in addition, separated by spaces.
+    /// earlier token lacks, separated by spaces.
     pub(super) async fn authorize(
         &self,
         challenge: &str,
@@ -156,8 +156,8 @@ impl Flow {
     }
 
     /// Returns the identity of the client at this authorization server. Registers the client if necessary. `before`
-    /// contains the client's earlier registration at this server, if any. The order of the attempts is that of the MCP
-    /// specification, "Client Registration".
+    /// contains the client's earlier registration at this server, if any. Tries the sources of an identity in the order
+    /// of the MCP specification, "Client Registration".
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
@@ -240,7 +240,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Obtains a token with the client's own credentials.
+    /// Obtains a token with the client's own id and secret, without a user.
     async fn ask_server(
         &self,
         manager: &mut AuthorizationManager,

@@ -13,7 +13,7 @@ use super::addresses::AllowedNetworks;
 use super::error::OAuthError;
 use crate::client::http::proxy;
 
-/// Maximum duration of a request. The SDK may set a shorter one.
+/// Maximum duration of a request. The SDK may set a shorter limit.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum length of a response body in bytes. Documents of authorization servers are much shorter.
 const MAX_BODY_BYTES: usize = 1024 * 1024;

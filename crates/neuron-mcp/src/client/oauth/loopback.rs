@@ -111,8 +111,8 @@ impl OAuthRedirect for LoopbackRedirect {
 struct Visit<'a> {
     /// Scheme, host and port of the callback URL.
     origin: &'a str,
-    /// The `state` of the authorization URL. Only a request with this `state` is the callback. `None` if the URL has
-    /// none, and then no request is the callback.
+    /// The `state` of the authorization URL. Only a browser request with this `state` is the callback. `None` if the
+    /// URL has no `state`, so that no request is the callback.
     state: Option<String>,
     /// The callback URL, once the browser has requested it.
     answer: Mutex<Option<String>>,

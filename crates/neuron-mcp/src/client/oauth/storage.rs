@@ -70,7 +70,7 @@ impl fmt::Debug for OAuthCredentials {
 /// `server` is the URL of the MCP server, so that one storage can serve several clients. Protect stored credentials
 /// like passwords.
 pub trait OAuthStorage: Send + Sync {
-    /// Loads the credentials of a server. Returns `None` if there are none.
+    /// Loads the credentials for the MCP server with the URL `server`. Returns `None` if none are stored.
     ///
     /// # Errors
     ///
@@ -80,7 +80,8 @@ pub trait OAuthStorage: Send + Sync {
         server: &str,
     ) -> impl Future<Output = Result<Option<OAuthCredentials>, McpError>> + Send;
 
-    /// Replaces the credentials of a server. Called after each authorization and each renewal of a token.
+    /// Replaces the stored credentials for the MCP server with the URL `server`. Called after each authorization and
+    /// each renewal of a token.
     ///
     /// # Errors
     ///
@@ -91,7 +92,8 @@ pub trait OAuthStorage: Send + Sync {
         credentials: OAuthCredentials,
     ) -> impl Future<Output = Result<(), McpError>> + Send;
 
-    /// Deletes the credentials of a server. Called when they are no longer valid.
+    /// Deletes the stored credentials for the MCP server with the URL `server`. Called when the credentials are no
+    /// longer valid.
     ///
     /// # Errors
     ///
@@ -156,8 +158,8 @@ pub(super) struct SdkStore {
     pub(super) registration: Registration,
 }
 
-/// Lets the SDK load, save and delete credentials in the user's storage. The signatures are those that the macro
-/// `async_trait` would generate, which avoids a dependency on `async_trait`.
+/// Lets the SDK load, save and delete credentials in the user's storage. The methods are written as the macro
+/// `async_trait` would generate them, to avoid a dependency on `async_trait`.
 impl CredentialStore for SdkStore {
     fn load<'a, 'b>(&'a self) -> BoxFuture<'b, Result<Option<StoredCredentials>, AuthError>>
     where

@@ -1,8 +1,8 @@
 //! HTTP requests with the token. An expired or rejected token is renewed.
 //!
-//! The SDK's [`AuthClient`](rmcp::transport::AuthClient) renews a token as part of the request. If the request is then
-//! cancelled, the renewed token is lost, although the authorization server may already have replaced the old one. Here,
-//! a renewal always completes.
+//! The SDK's [`AuthClient`](rmcp::transport::AuthClient) renews a token as part of the request. If the request is
+//! cancelled, the renewed token is lost, although the authorization server may already have revoked the old token. In
+//! this module, a renewal always completes.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::OAuth;
 
 impl OAuth {
-    /// Sends a request with the token. If the server rejects the token, renews the token and sends the request again
-    /// once.
+    /// Sends a request with the access token. If the server rejects the token, renews the token and sends the request
+    /// once more. `request` sends the request with the token that it receives.
     pub(crate) async fn send<T, F>(
         &self,
         request: impl Fn(Option<String>) -> F,
@@ -53,8 +53,8 @@ impl OAuth {
     }
 }
 
-/// Returns the current token. If it equals `refused`, a token that the server has rejected, returns a renewed token.
-/// Returns `None` if the renewed token also equals `refused`.
+/// Returns the current token, or a renewed token if the server has rejected the current token. `refused` is the
+/// rejected token. Returns `None` if the renewed token also equals `refused`.
 async fn token(
     manager: &AuthorizationManager,
     refused: Option<String>,

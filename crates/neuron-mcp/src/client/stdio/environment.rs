@@ -32,8 +32,8 @@ const HARMLESS: &[&str] = &[
 const LOCALE: &str = "LC_";
 
 /// Returns the complete environment of a server. The environment consists of variables of this process (`ours`) and of
-/// the `given` variables. A variable of this process is included if it is harmless or named in `inherit`. Given
-/// variables override others of the same name.
+/// the `given` variables. A variable of this process is included if it is harmless or named in `inherit`. A `given`
+/// variable replaces a variable of this process with the same name.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The process of a server. On systems where that is possible, the processes that the server starts end together with
-//! the server.
+//! The process of a server. If the operating system supports it, processes that the server starts are killed together
+//! with the server.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 

@@ -23,7 +23,7 @@ const AFTER_THE_END: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(super) struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
-    /// `true` once the task has stopped reading.
+    /// `true` once the background task has stopped reading the server's standard error.
     is_over: watch::Receiver<bool>,
 }
 
@@ -41,8 +41,8 @@ impl StderrTail {
     }
 }
 
-/// Starts a task that reads and logs standard error. `program` is the name of the server in the log. `life` reports the
-/// end of the process, after which the task stops.
+/// Starts a task that reads and logs a server's standard error. `program` is the name of the server in the log. The
+/// task stops [`AFTER_THE_END`] after `life` reports that the process is gone.
 pub(super) fn follow(
     stderr: ChildStderr,
     program: String,
@@ -61,7 +61,8 @@ pub(super) fn follow(
     tail
 }
 
-/// Logs each line of the server's standard error until it is closed. Stores the last [`KEPT_LINES`] lines in `kept`.
+/// Logs each line of the server's standard error until the stream is closed. Keeps the last [`KEPT_LINES`] lines in
+/// `kept`.
 async fn read(stderr: ChildStderr, program: &str, kept: &Mutex<VecDeque<String>>) {
     let mut reader = LineReader::new(stderr, LINE_BYTES);
     loop {

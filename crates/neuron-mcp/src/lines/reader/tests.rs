@@ -10,7 +10,7 @@ use tokio::io::ReadBuf;
 
 use super::*;
 
-/// A reader that returns one part with each read, and is pending once before each part.
+/// A reader that returns one element of its list with each read. Before each element, the reader is pending once.
 struct Parts {
     parts: VecDeque<Vec<u8>>,
     is_ready: bool,
@@ -34,8 +34,8 @@ impl AsyncRead for Parts {
     }
 }
 
-/// Reads all pieces of the input `parts`, with lines of at most `limit` bytes. Drops each pending future and creates it
-/// again, as the SDK does.
+/// Reads all pieces of the input `parts`, with lines of at most `limit` bytes. Drops each pending read and starts a new
+/// read, as the SDK does.
 fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let mut reader = LineReader::new(Parts { parts, is_ready: false }, limit);

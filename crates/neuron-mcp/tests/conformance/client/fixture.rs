@@ -89,7 +89,7 @@ fn authorization(scenario: &Scenario) -> Option<OAuthConfig> {
     })
 }
 
-/// Sends the requests of the scenario.
+/// Sends the requests that the scenario expects from the client.
 async fn use_server(scenario: &Scenario, client: &McpClient) -> Outcome {
     let tools = client.list_all_tools().await?;
     match scenario.name.as_str() {
@@ -131,13 +131,13 @@ async fn call_all(client: &McpClient, tools: &[ToolDefinition]) -> Outcome {
     Ok(())
 }
 
-/// Returns arguments with a sample value for each required parameter.
+/// Returns arguments for a tool with this input schema, with a sample value for each required parameter.
 fn arguments(schema: &Value) -> Map<String, Value> {
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     required.map(|name| (name.to_owned(), some_value(&schema["properties"][name]))).collect()
 }
 
-/// Returns a sample value of the type in the schema.
+/// Returns a sample value of the type that the JSON schema names.
 fn some_value(schema: &Value) -> Value {
     match schema["type"].as_str() {
         Some("number" | "integer") => json!(5),

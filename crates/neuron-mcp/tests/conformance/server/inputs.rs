@@ -74,7 +74,7 @@ pub(super) fn all() -> Vec<Arc<dyn ToolDyn>> {
     ]
 }
 
-/// Returns an input schema with one required text parameter.
+/// Returns the input schema of a tool with one required text parameter, called `name`.
 fn one_text(name: &str) -> Value {
     json!({"type": "object", "properties": {name: {"type": "string"}}, "required": [name]})
 }
@@ -95,21 +95,22 @@ pub(super) fn told(answer: &ElicitationResponse) -> String {
     }
 }
 
-/// Sends a sampling request with one user message, and returns the text of the response.
+/// Sends a sampling request with the user message `prompt`, and returns the text of the response. `key` identifies the
+/// request within the tool call.
 async fn sample(peer: &McpPeer, key: &str, prompt: &str) -> Result<String, ToolError> {
     let messages = vec![Message::user(prompt)];
     let request = SamplingRequest { messages, max_tokens: 100, ..Default::default() };
     Ok(peer.sample(key, request).await?.message.text())
 }
 
-/// Runs a tool that requests a form with this schema and returns the client's response.
+/// Runs a tool that asks the user to fill in a form with this schema, and returns the client's response as text.
 async fn completes(call: Call, schema: Value) -> Result<ToolOutput, ToolError> {
     let question = ElicitationRequest::form("Please fill in the form", schema);
     let answer = call.peer.elicit("form", question).await?;
     Ok(ToolOutput::text(format!("Elicitation completed: {}", told(&answer))))
 }
 
-/// Runs a tool that requests the user's name and returns a greeting.
+/// Runs a tool that asks the user for a name with a form, and returns a greeting.
 async fn name_is_asked(call: Call) -> Result<ToolOutput, ToolError> {
     let schema = form(json!({"name": {"type": "string"}}));
     let question = ElicitationRequest::form("What is your name?", schema);
@@ -122,7 +123,7 @@ async fn name_is_asked(call: Call) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::text(greeting))
 }
 
-/// Runs a tool that requests a confirmation.
+/// Runs a tool that asks the user for a confirmation with a form.
 async fn confirmed(call: Call) -> Result<ToolOutput, ToolError> {
     let question =
         ElicitationRequest::form("Please confirm", form(json!({"ok": {"type": "boolean"}})));
@@ -131,7 +132,7 @@ async fn confirmed(call: Call) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::text(format!("state-ok: {}", told(&answer))))
 }
 
-/// Returns an elicitation request, a sampling request and a roots request.
+/// Returns an elicitation request, a sampling request and a roots request, each with its key.
 fn several() -> [(&'static str, InputRequest); 3] {
     let schema = form(json!({"name": {"type": "string"}}));
     let messages = vec![Message::user("Generate a greeting")];

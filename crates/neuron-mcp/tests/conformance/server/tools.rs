@@ -1,5 +1,5 @@
-//! Tools that the MCP conformance suite requires. They return every kind of content, fail, report progress, or send log
-//! messages.
+//! Tools that the MCP conformance suite requires. Some tools return each kind of content, others fail, report progress
+//! or send log messages.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADU
 /// A WAV file without samples, in base64.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
 
-/// Input, context and client of a tool call.
+/// Arguments and context of a tool call, and the handle to the client that sent the call.
 pub(super) struct Call {
     pub(super) input: Value,
     pub(super) ctx: ToolContext,
@@ -54,7 +54,8 @@ where
     }
 }
 
-/// Creates a tool that calls the closure `run`.
+/// Creates a tool with this name and input schema. Each call of the tool calls the closure `run`, which returns the
+/// result.
 pub(super) fn tool<F, Fut>(name: &str, input_schema: Value, run: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,
@@ -74,7 +75,7 @@ where
     Arc::new(FnTool { definition, run })
 }
 
-/// Creates a tool without parameters that calls the closure `run`.
+/// Creates a tool without parameters. Each call of the tool calls the closure `run`, which returns the result.
 pub(super) fn plain<F, Fut>(name: &str, run: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,

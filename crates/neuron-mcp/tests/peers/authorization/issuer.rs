@@ -41,13 +41,13 @@ struct Grant {
 
 #[derive(Default)]
 struct State {
-    /// Log lines of registrations, authorizations and token requests, in order.
+    /// Log of the registrations, authorizations and token requests, one line each, in order.
     log: Vec<String>,
-    /// Grants by unused authorization code or refresh token.
+    /// Granted authorizations, by the unused authorization code or refresh token.
     grants: HashMap<String, Grant>,
     /// Claims of each issued access token.
     tokens: HashMap<String, TokenClaims>,
-    /// Audience of new tokens. `None` for the requested resource.
+    /// Audience of new access tokens. If `None`, the audience is the resource that the client requests.
     audience: Option<String>,
 }
 
@@ -69,7 +69,8 @@ impl Issuer {
         self.state.lock().unwrap().log.clone()
     }
 
-    /// Returns a token verifier. It returns the claims of every issued token, including expired tokens.
+    /// Returns a token verifier that accepts every issued token, even if the token is expired. The verifier returns the
+    /// claims of the token.
     pub(super) fn verifier(
         &self,
     ) -> impl Fn(String) -> Ready<Result<TokenClaims, HttpRefusal>> + Send + Sync + 'static {
@@ -80,8 +81,8 @@ impl Issuer {
         }
     }
 
-    /// Returns a function that simulates a user who agrees. It maps an authorization URL to the callback URL with a
-    /// code.
+    /// Returns a function that simulates a user who grants the authorization. The function maps an authorization URL to
+    /// the callback URL with an authorization code.
     #[cfg(feature = "oauth")]
     pub(super) fn page(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
         let state = Arc::clone(&self.state);
@@ -179,7 +180,8 @@ impl State {
         }
     }
 
-    /// Grants an authorization request. Returns the redirect URI with a code.
+    /// Grants the authorization request with the query parameters `asked`. Returns the redirect URI with an
+    /// authorization code.
     fn agree(&mut self, asked: &HashMap<String, String>) -> String {
         assert_eq!((&*asked["response_type"], &*asked["code_challenge_method"]), ("code", "S256"));
         let grant = Grant {
@@ -198,7 +200,8 @@ impl State {
         location.into()
     }
 
-    /// Responds to a token request with a code or a refresh token.
+    /// Issues an access token and a refresh token. `asked` are the parameters of the token request, which contain an
+    /// authorization code or a refresh token.
     fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
         let kind = asked["grant_type"].as_str();
         self.log.push(format!("{kind} resource={}", asked["resource"]));
@@ -261,7 +264,7 @@ fn status(status: StatusCode) -> Answer {
     answer
 }
 
-/// Parses a URL query or a form body.
+/// Parses the parameters of a URL query or of a form body.
 fn query(text: &str) -> HashMap<String, String> {
     let url = reqwest::Url::parse(&format!("http://query/?{text}")).unwrap();
     url.query_pairs().into_owned().collect()

@@ -1,4 +1,4 @@
-//! The server for the Python client. Its features are listed in the expected report of the client.
+//! The server that the client programs of other vendors use in these tests.
 
 use neuron_mcp::{
     ElicitationRequest, ElicitationResponse, LogLevel, McpPeer, McpPrompt, McpPromptArgument,
@@ -70,7 +70,8 @@ fn peer(ctx: &ToolContext) -> &McpPeer {
     ctx.extensions.get().unwrap()
 }
 
-/// Creates the server.
+/// Creates the server with all features that the client programs use, such as tools, resources, prompts and
+/// completions.
 pub(super) fn new() -> McpServer {
     let mut tools = ToolRegistry::new();
     tools.register(AddTool);

@@ -20,7 +20,8 @@ async fn read(text: &[u8], limit: usize) -> Vec<Value> {
     }
 }
 
-/// Checks that a message is the error response to the request `id`, and that its text contains `text`.
+/// Checks that the message `seen` is the error response to the request `id`, and that the error message contains
+/// `text`.
 #[track_caller]
 fn check_error(seen: &Value, id: i64, text: &str) {
     assert_eq!(seen["id"], id, "{seen}");

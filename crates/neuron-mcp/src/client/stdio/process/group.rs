@@ -20,10 +20,10 @@ use tokio::sync::watch;
 
 use super::{Ending, Life, Pipes};
 
-/// Stack size of the threads in bytes. The threads make system calls, send a value, and may log through the user's
-/// subscriber.
+/// Stack size in bytes of the threads that watch and kill process groups. The threads make system calls, send process
+/// states, and may log through the user's subscriber.
 const STACK_BYTES: usize = 512 * 1024;
-/// Interval in which a thread checks for the end of the process.
+/// Interval between checks for the end of the process in [`Process::kill_after`].
 const BREATH: Duration = Duration::from_millis(10);
 
 /// A process and its group. Dropping the value kills all processes of the group.

@@ -13,7 +13,7 @@ use super::{Ending, Life, Pipes};
 #[derive(Debug)]
 pub(in super::super) struct Process {
     life: watch::Receiver<Life>,
-    /// Held while the process may run. If the sender is dropped, the task that watches the process kills it.
+    /// Held while the process may run. If the sender is dropped, the task that watches the process kills the process.
     keep: Option<oneshot::Sender<()>>,
 }
 
@@ -53,8 +53,8 @@ impl Process {
         self.keep = None;
     }
 
-    /// Kills the process immediately. A delay is not useful, because the processes that the server started cannot be
-    /// killed later either.
+    /// Kills the process immediately. A delay has no use, because processes that the server started cannot be killed at
+    /// any time.
     pub(in super::super) fn kill_after(&mut self, _patience: std::time::Duration) {
         self.kill();
     }
