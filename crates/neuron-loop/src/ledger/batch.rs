@@ -63,8 +63,8 @@ impl Ledger {
         self.messages.push(Message { role: Role::User, content });
     }
 
-    /// Writes the reason `why` into the result of each call that has no real result yet. `None` means that the run may
-    /// be continued later, so each call gets the reason of its own state.
+    /// Writes the reason `why` into the result of each call that has no real result yet. Pass `None` if the run may be
+    /// continued later. Each call then gets a reason by its state, for example that it awaits an approval.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
         if let Some((mut calls, _)) = self.open() {
             calls.explain_missing(why);

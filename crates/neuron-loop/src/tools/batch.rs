@@ -19,9 +19,9 @@ use crate::parts::{Env, Hooks, Offered, check};
 ///
 /// # Errors
 ///
-/// Returns the first error of a call or a hook. Calls after the failed one do not begin, concurrent calls are
-/// cancelled, and the batch is closed. If the run was cancelled or has no room in its limits or budget before the calls
-/// begin, calls with an approval decision lose the decision and wait again.
+/// Returns the first error of a call or a hook. Calls after the failed call do not begin, concurrent calls are
+/// cancelled, and the batch is closed. If the limits or the budget have no room for the calls, or if the run was
+/// cancelled before they begin, calls with an approval decision lose this decision and wait again.
 pub(crate) async fn run_batch<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,

@@ -223,7 +223,7 @@ async fn response_rejected_at_its_first_chunk_counts_its_tokens() {
     }
 }
 
-/// A hook that fails at an event.
+/// A hook that returns an error at each event whose debug text starts with `event`.
 struct Failing {
     event: &'static str,
 }

@@ -1,4 +1,4 @@
-//! Single runs from start to end in the three ways to run, and several runs in a row.
+//! Single runs from start to end, each awaited, streamed and stepped, and several runs in a row.
 
 use neuron_loop::{Agent, Conversation};
 use neuron_testing::{Reply, ScriptedProvider};

@@ -1,4 +1,5 @@
-//! Order, single end and backpressure of a run as a stream, and streams of different shapes.
+//! A run as a stream of events. Covers the order of the events, the single last event, backpressure, and providers with
+//! unusual streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Order, hints and failures of batches of tool calls, and skipped or malformed calls.
+//! The tool calls of one response. Covers their order, hints to the model, failures, and skipped or malformed calls.
 
 use std::time::Duration;
 
@@ -423,8 +423,8 @@ async fn tool_retries_are_counted_per_response() {
     }
 }
 
-/// Regression test. The final response of the run is the text of a cut-off or refused response, although the results of
-/// its calls, which must not run, follow it in the history.
+/// Regression test. A response is cut off or refused, so its tool calls must not run. The final response of the run is
+/// the text of that response, although the results of its calls follow in the history.
 #[tokio::test]
 async fn response_whose_calls_must_not_run_keeps_its_text() {
     let cut = calls([ToolCall::invalid_json_input("{")]).stop_reason(StopReason::MaxTokens);
