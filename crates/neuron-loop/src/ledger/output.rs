@@ -220,8 +220,8 @@ fn raw_arguments(input: &Value) -> String {
     ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Returns `true` if the model's arguments were not valid JSON. Such arguments are stored under the key `invalid_json`.
-/// A tool that declares an argument of this name is excluded.
+/// Returns `true` if the model's arguments were not valid JSON. The loop stores such arguments under the key
+/// `invalid_json`. Returns `false` for a tool that declares an argument with this name.
 pub(crate) fn is_invalid_json<'d>(
     input: &Value,
     definition: impl FnOnce() -> Option<&'d ToolDefinition>,

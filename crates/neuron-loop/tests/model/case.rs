@@ -71,7 +71,7 @@ pub(crate) struct Config {
     pub(crate) stops_after: Option<usize>,
     /// The tool `look` is not offered in every n-th turn, where n is this value. `None` if it is always offered.
     pub(crate) hides_every: Option<usize>,
-    /// Set if a run that reached a limit makes one last call.
+    /// Set if a run that reached a limit makes one last model call.
     pub(crate) finalizes: bool,
     /// Set if a run that is cancelled still finishes its current turn.
     pub(crate) cancels_after_turn: bool,
