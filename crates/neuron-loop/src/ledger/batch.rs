@@ -186,7 +186,7 @@ impl<'l> Calls<'l> {
         self.end(index, output, true);
     }
 
-    /// Records the error of a call as its result. A cancelled call gets no result: its outcome stays unknown.
+    /// Records the error of a call as its result. A cancelled call gets no result, because its outcome stays unknown.
     pub(crate) fn fail(&mut self, index: usize, error: &LoopError) {
         let text = match error {
             LoopError::Cancelled => return,

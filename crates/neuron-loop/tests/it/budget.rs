@@ -103,7 +103,7 @@ fn part_charges_the_whole_and_a_rejection_charges_neither() {
 /// An operation on a budget.
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Reserves tokens from the inner budget if `part` is `true`, otherwise from the budget around it.
+    /// Reserves tokens from the inner one of two nested budgets if `part` is `true`, otherwise from the outer budget.
     Reserve {
         part: bool,
         input: usize,

@@ -302,8 +302,8 @@ async fn new_execution_uses_its_own_context() {
     assert_eq!(result.usage, counted, "what earlier executions took was counted there");
 }
 
-/// A run that was cancelled before it began is reported neither to the hooks nor to the engine. A run that ends
-/// later is reported once to both. A dropped run is not reported to the engine.
+/// A run that was cancelled before it began is reported neither to the hooks nor to the engine. A run that began is
+/// reported once to both when it ends. A dropped run is not reported to the engine.
 #[tokio::test]
 async fn engine_is_notified_of_the_end_once_if_hooks_are() {
     for way in WAYS {

@@ -465,8 +465,8 @@ async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
 }
 
-/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first, because the engine's
-/// run id is the same.
+/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first, because the engine
+/// uses one run id for both.
 #[tokio::test]
 async fn runs_under_one_engine_have_different_keys() {
     let engine = Engine::default();

@@ -83,7 +83,8 @@ impl DurableContext for Live {
     no_signals_or_timers!();
 }
 
-/// A hook that logs the model calls with their scopes. It takes two seconds to handle a first chunk.
+/// A hook that logs the events of model calls. It takes two seconds to handle a first chunk, and asserts that it then
+/// runs inside the scope of the call. With `ends_it` set, it ends the run at the first chunk.
 struct Watching {
     log: Log,
     ends_it: bool,

@@ -79,7 +79,7 @@ pub(crate) struct Journaled {
     continue_at: Arc<BTreeSet<usize>>,
     /// The next times of the clock, in seconds. After the last one, the time is zero.
     pub(crate) clock: Arc<Mutex<VecDeque<i64>>>,
-    /// The state from which a new execution starts.
+    /// The state that the run passed to the context to continue as a new execution.
     pub(crate) state: Arc<Mutex<Option<Value>>>,
 }
 

@@ -307,7 +307,8 @@ fn runs_can_be_spawned_from_generic_code() {
     check(setup([Reply::text("hi")]).builder.build());
 }
 
-/// Regression test. Before the fix, the future borrowed the text, which was dropped at the end of the statement.
+/// Regression test. The future of `run_text` must not borrow its text. Before the fix it did, so it did not compile
+/// with a temporary text.
 #[tokio::test]
 async fn run_text_does_not_borrow_its_text() {
     let mut agent = setup([Reply::text("4")]).builder.build();

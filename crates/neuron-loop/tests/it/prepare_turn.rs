@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 use crate::waiting::*;
 
-/// Registers the tools `act` and `other`.
+/// Returns a registry with the tools `act` and `other`.
 fn two_tools(log: &Log) -> neuron_tool::ToolRegistry {
     let mut tools = registry(log);
     tools.register_dyn(Arc::new(Act { name: "other", log: log.clone() }));

@@ -287,7 +287,7 @@ pub(crate) struct Case {
     pub(crate) parallel: bool,
     pub(crate) durable: bool,
     pub(crate) woken_by: WokenBy,
-    /// The action of a hook, and the index of its event.
+    /// The action of a hook, and the index of the event at which it happens.
     pub(crate) deed: Option<(usize, Deed)>,
     /// The part that panics, and the index of the use at which it panics.
     pub(crate) panics: Option<(Place, usize)>,

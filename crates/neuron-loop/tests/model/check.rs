@@ -196,7 +196,7 @@ struct Session<'a> {
     begun: Vec<u64>,
     finished: Vec<u64>,
     keys: Vec<String>,
-    /// Number of approvals that were requested.
+    /// Number of pauses for an approval so far.
     asked: usize,
     /// Set after a dropped step, when the reference model knows only the stored state of the waiting run. A new agent is
     /// then restored from this state.

@@ -585,7 +585,7 @@ pub(crate) fn brief(output: &ToolOutput) -> String {
     format!("{} {}", if output.is_error { "error" } else { "ok" }, text.join("|"))
 }
 
-/// A scope that records its end.
+/// A scope around an operation. It records the outcome of the operation.
 struct Watched {
     name: String,
     world: World,
@@ -670,7 +670,7 @@ impl Injector for Every {
     }
 }
 
-/// Returns the texts of an injector in a turn.
+/// Returns the texts that an injector with the interval `every` adds in this turn.
 pub(crate) fn reminders(every: usize, turn: usize) -> Vec<String> {
     if turn.is_multiple_of(every) { vec![format!("every {every}")] } else { Vec::new() }
 }

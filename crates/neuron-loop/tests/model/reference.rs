@@ -191,7 +191,7 @@ pub(crate) struct Expected {
     pub(crate) histories: Vec<Vec<Message>>,
     /// The number of turns and the usage, recorded each time that one of them changes.
     pub(crate) counts: Vec<(usize, TokenUsage)>,
-    /// The compaction state at the start and after each finished compaction.
+    /// The [`ContextBudget`] at the start of the run and after each finished compaction.
     pub(crate) budgets: Vec<ContextBudget>,
     /// The names of the situations that the case covered.
     pub(crate) seen: Vec<String>,
@@ -358,7 +358,7 @@ impl Run<'_> {
         }
     }
 
-    /// Continues a run that waited for an approval, with the counters that it had then.
+    /// Resumes a run that waited for an approval. Its counters continue from their values at the pause.
     fn begin_again(&mut self, decisions: ApprovalDecisions) {
         let waiting = self.memory.waiting.as_ref().expect("a run waits");
         self.turn = waiting.turn;
@@ -645,7 +645,7 @@ impl Run<'_> {
         messages.len() > self.config.strategy.above
     }
 
-    /// Records the compaction state after the last finished compaction.
+    /// Records the [`ContextBudget`] after a finished compaction in the expected observations.
     fn note_budget(&mut self) {
         if let Some(last) = self.seen.budgets.last_mut() {
             *last = self.memory.budget.clone();
@@ -886,7 +886,8 @@ impl Run<'_> {
         }
     }
 
-    /// Removes new user messages and the reminders after them. Tool results are replaced by a text.
+    /// Removes new user messages that a guard rejected, and the reminders after them. Tool results are kept, or
+    /// replaced by a text if the guard rejects results.
     fn reject_input(&mut self, guard: Guard, messages: usize) {
         self.memory.history.truncate(messages);
         self.seen.histories.push(self.memory.history.clone());
@@ -935,7 +936,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the error of a run that a guard ended, and records which calls ran before.
+    /// Returns the error of a run that a guard ended. Its reason names the number of tool calls that ran before.
     fn rejection(
         &mut self,
         side: &str,
@@ -1468,8 +1469,8 @@ impl Run<'_> {
         Err(failure)
     }
 
-    /// Runs calls concurrently. After an error no call begins. Running calls with the action `patient`, which wait for
-    /// their cancellation, stop at once, and the other running calls may end within the grace period.
+    /// Runs calls concurrently. After an error no further call begins. Running calls with the action `patient`, which
+    /// wait for their cancellation, stop at once. Other running calls may end within the grace period.
     fn run_here(
         &mut self,
         calls: &[ToolCall],

@@ -25,7 +25,7 @@ const SESSION: &str = "model";
 /// Number of times that each part of the agent was used. The reference model counts the same uses, and both must agree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counters {
-    /// Number of calls of the provider.
+    /// Number of model calls that the provider received.
     pub(crate) replies: usize,
     pub(crate) compactions: usize,
     /// Number of finished compactions.
