@@ -34,7 +34,8 @@ pub(crate) async fn compact_if_needed(
 }
 
 /// Compacts the history after a model call did not fit into the context window. Returns `None` if a second attempt of
-/// the call makes no sense: the strategy failed or found nothing to shorten, or the previous call did not fit either.
+/// the call makes no sense. This is so if the strategy failed, if it found nothing to shorten, or if the previous call
+/// did not fit either.
 pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,

@@ -85,8 +85,8 @@ impl Ledger {
     }
 
     /// Handles the calls of the output tool, whose arguments are the output of a typed run. Other tool calls of the
-    /// response run later, unless the run ends at once with its output, or a reached `limit` makes this response the
-    /// last one.
+    /// response run later. They do not run if the run ends at once with its output, or if a reached `limit` makes this
+    /// response the last one.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@ use crate::parts::{Env, Hooks, Offered, check};
 /// # Errors
 ///
 /// Returns the first error of a call or a hook. Calls after the failed call do not begin, concurrent calls are
-/// cancelled, and the batch is closed. If the limits or the budget have no room for the calls, or if the run was
-/// cancelled before they begin, calls with an approval decision lose this decision and wait again.
+/// cancelled, and the batch is closed. The error may come before any call begins, from the limits, the budget or a
+/// cancellation. Calls with an approval decision then lose this decision and wait again.
 pub(crate) async fn run_batch<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,

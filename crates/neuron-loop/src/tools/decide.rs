@@ -28,8 +28,7 @@ pub(crate) enum Verdict {
     Refuse(ToolError),
 }
 
-/// Decides whether a tool call runs, after the hooks were asked about it. `asked` has the approval decision, if there
-/// is one.
+/// Decides whether a tool call runs. Asks the hooks first. `asked` has the approval decision, if there is one.
 ///
 /// # Errors
 ///

@@ -326,7 +326,7 @@ async fn hanging_summary_is_cancelled_and_retried_in_the_next_run() {
     }
 }
 
-/// Regression test. Before the fix, a model that refused to write a summary was asked again on every turn, and no limit
+/// Regression test. Before the fix, a model that refused to write a summary was asked again on every turn. No limit
 /// counted the tokens of these requests.
 #[tokio::test]
 async fn failed_summary_costs_tokens() {

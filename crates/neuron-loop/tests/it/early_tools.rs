@@ -360,8 +360,8 @@ async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, a tool call that had started while its response was streaming outlived its run, and
-/// the hooks were never notified of its end.
+/// Regression test. Before the fix, a tool call that had started while its response was streaming outlived its run. The
+/// hooks were never notified of its end.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };

@@ -176,8 +176,8 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     (log.lines(), agent.usage().output_tokens as u64)
 }
 
-/// Regression test. Before the fix, the hooks received `FirstChunk` only after the whole response, so the measured time
-/// to the first chunk was the time of the whole call.
+/// Regression test. Before the fix, the hooks received `FirstChunk` only after the whole response. The measured time to
+/// the first chunk was therefore the time of the whole call.
 #[tokio::test(start_paused = true)]
 async fn first_chunk_precedes_the_reader_and_the_end_of_the_response() {
     let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;

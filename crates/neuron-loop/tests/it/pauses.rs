@@ -309,8 +309,8 @@ async fn run_continues_a_turn_that_the_provider_paused() {
     agent.continue_run(&ctx).await.unwrap_err();
 }
 
-/// If a resumed run is interrupted at any point, each of its calls stays pending or has a result that says what
-/// happened to the call. No call runs twice, even if another agent continues.
+/// A resumed run may be interrupted at any point. Each of its calls then stays pending or has a result that says what
+/// happened. No call runs twice, even if another agent continues.
 #[test]
 fn interrupted_resumed_run_leaves_a_valid_history() {
     let script = || {

@@ -195,8 +195,7 @@ async fn unchecked_input_is_checked_in_the_next_run() {
     agent.run_text("good", &ctx).await.unwrap();
 }
 
-/// A message that was sent to a model does not count as new for a guard of a later run, even if the model did not
-/// answer it.
+/// A message that was sent to a model is not new for a guard of a later run, even if the model did not answer it.
 #[tokio::test]
 async fn sent_message_is_not_new_for_another_agent() {
     let down = ProviderError::ServiceUnavailable("down".into());

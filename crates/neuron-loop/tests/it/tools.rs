@@ -397,7 +397,7 @@ async fn panic_in_a_tool_fails_only_that_call() {
     }
 }
 
-/// Regression test. Before the fix, three invalid calls of one response used up the retries, before the model had
+/// Regression test. Before the fix, three invalid calls of one response used up the retries. The model had not yet
 /// received a result that asks it to try again.
 #[tokio::test]
 async fn tool_retries_are_counted_per_response() {

@@ -564,7 +564,7 @@ pub(crate) fn fits(input: &Value) -> bool {
     Order::read(input).number % SEVEN != UNFIT
 }
 
-/// The decision of the policy on a call.
+/// The decision of the policy on a tool call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Judgement {
     Allow,

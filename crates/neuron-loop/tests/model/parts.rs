@@ -126,7 +126,7 @@ pub(crate) fn hides(every: usize, turn: usize) -> bool {
     turn % every == every - 1
 }
 
-/// A permission policy that decides by the number in the call's arguments.
+/// A permission policy that decides by the number in the arguments of a tool call.
 struct Choosy {
     pauses: bool,
 }

@@ -1400,7 +1400,7 @@ impl Run<'_> {
         self.config.most_at_once.map_or(usize::MAX, |most| most.max(1))
     }
 
-    /// Decides on all calls of a group, and then runs the allowed calls, concurrently or in the durable engine.
+    /// Decides on all tool calls of a group, and then runs the allowed calls, concurrently or in the durable engine.
     fn run_group(
         &mut self,
         calls: &[ToolCall],
@@ -1630,7 +1630,7 @@ impl Run<'_> {
         }
     }
 
-    /// Decides on a call, by the actions of the hooks and then by the permission policy.
+    /// Decides on a tool call, by the actions of the hooks and then by the permission policy.
     fn ask_before(&mut self, call: &ToolCall) -> Result<Verdict, Failure> {
         let skip = self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))?;
         if let Some(reason) = skip {
