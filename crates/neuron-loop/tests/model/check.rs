@@ -198,8 +198,8 @@ struct Session<'a> {
     keys: Vec<String>,
     /// Number of pauses for an approval so far.
     asked: usize,
-    /// Set after a dropped step, when the reference model knows only the stored state of the waiting run. A new agent is
-    /// then restored from this state.
+    /// Set after a dropped step, when the reference model knows only the stored state of the waiting run. A new agent
+    /// is then restored from this state.
     is_unsure: bool,
     /// Tokens of all runs of the conversation. `None` for a restored agent, because its earlier tokens are unknown.
     total: Option<TokenUsage>,
