@@ -105,8 +105,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets the policy that decides which calls may run. It runs after the hooks and before any middleware. Default:
-    /// all calls run.
+    /// Sets the policy that decides which tool calls may run. It runs after the hooks and before any middleware.
+    /// Default: all calls run.
     pub fn permission_policy(mut self, policy: impl PermissionPolicy + 'static) -> Self {
         self.inner.definition.policy = Some(Arc::new(policy));
         self

@@ -34,7 +34,8 @@ pub(crate) async fn compact_if_needed(
 }
 
 /// Compacts the history after a model call did not fit into the context window. Returns `None` if a second attempt of
-/// the call makes no sense: the strategy failed or found nothing to shorten, or the previous call did not fit either.
+/// the call makes no sense. This is so if the strategy failed, if it found nothing to shorten, or if the previous call
+/// did not fit either.
 pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -55,8 +56,9 @@ pub(crate) async fn make_room(
     }
 }
 
-/// Returns a size, in tokens, at which the strategy compacts by itself. The provider reported that the conversation is
-/// too long, so its real size exceeds the estimate `tokens`. Returns `tokens` if the strategy compacts at no size.
+/// Returns the size, in tokens, that the strategy receives for a forced compaction. It is a size at which the strategy
+/// compacts by itself, or `tokens` if there is none. The estimate `tokens` is too small, because the provider reported
+/// that the conversation is too long.
 fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     let request = env.frame.request(&ledger.messages);
     let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));

@@ -81,8 +81,8 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
 }
 
 impl Conversation {
-    /// Restores the conversation of a session. If the session has only messages, or its parts do not match, the
-    /// messages are repaired and the next run is a new one.
+    /// Restores the conversation of a session, including the state of an interrupted run. If this state is missing or
+    /// does not fit the session's messages, the messages are repaired, and the next run is a new run.
     #[must_use]
     pub fn from_session(mut session: Session) -> Self {
         let stored = session.state.custom.remove(SESSION_KEY);

@@ -63,8 +63,8 @@ impl Ledger {
         self.messages.push(Message { role: Role::User, content });
     }
 
-    /// Writes the reason `why` into the result of each call that has no real result yet. `None` means that the run may
-    /// be continued later, so each call gets the reason of its own state.
+    /// Writes the reason `why` into the result of each call that has no real result yet. Pass `None` if the run may be
+    /// continued later. Each call then gets a reason by its state, for example that it awaits an approval.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
         if let Some((mut calls, _)) = self.open() {
             calls.explain_missing(why);
@@ -186,7 +186,7 @@ impl<'l> Calls<'l> {
         self.end(index, output, true);
     }
 
-    /// Records the error of a call as its result. A cancelled call gets no result: its outcome stays unknown.
+    /// Records the error of a call as its result. A cancelled call gets no result, because its outcome stays unknown.
     pub(crate) fn fail(&mut self, index: usize, error: &LoopError) {
         let text = match error {
             LoopError::Cancelled => return,

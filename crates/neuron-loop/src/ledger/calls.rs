@@ -25,7 +25,7 @@ pub(crate) struct Batch {
     pub(crate) output: Option<usize>,
 }
 
-/// The state of one call.
+/// The state of one tool call.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallState {
@@ -49,7 +49,7 @@ pub(crate) enum CallState {
     },
 }
 
-/// A call that needs an approval, with the decision once it was made.
+/// A tool call that needs an approval, with the decision once it was made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PendingDecision {
     pub(crate) pending: PendingCall,

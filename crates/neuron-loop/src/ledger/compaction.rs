@@ -1,4 +1,5 @@
-//! When to try again after a compaction that could not bring the conversation within the strategy's budget.
+//! The delay of the next compaction after a compaction that did not bring the conversation within the strategy's
+//! budget.
 
 use neuron_types::{ContextError, Message, Role, TokenUsage, transcript};
 use serde::{Deserialize, Serialize};
@@ -37,8 +38,8 @@ const MAX_FUTILE_COMPACTIONS: usize = 2;
 /// history in vain.
 const GROWTH_BEFORE_RETRY: usize = 8;
 
-/// Maximum number of runs in a row that may begin without the delay, although their compactions did not reach the
-/// strategy's token budget. A new run adds messages, so a compaction that failed in the last run may succeed.
+/// Number of runs in a row that must miss the strategy's token budget before the next run keeps the delay. Below this
+/// number, a new run may compact at once, because its new message may make a compaction effective.
 const MAX_MISSED_RUNS: usize = 2;
 
 /// The outcomes of the compactions so far. They decide when the next one is tried.
@@ -185,8 +186,8 @@ impl Ledger {
     }
 }
 
-/// Returns the size of the conversation, in tokens, after a response. If Anthropic compacts, it reports one iteration
-/// for the compaction and one for the response. Only the last iteration tells the size.
+/// Returns the size of the conversation, in tokens, after a response. If Anthropic compacts, its usage report has one
+/// entry for the compaction and one for the response. Only the last entry tells the size.
 fn size_after(usage: &TokenUsage) -> usize {
     match usage.iterations.as_ref().and_then(|passes| passes.last()) {
         // The compacted messages are gone. Only their summary remains.

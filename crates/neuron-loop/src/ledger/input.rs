@@ -55,8 +55,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`LoopError::ApprovalRequired`] if calls wait for an approval, and an error of the provider if the history gives
-    /// the model nothing to answer.
+    /// [`LoopError::ApprovalRequired`] if calls wait for an approval. [`LoopError::Provider`] if the history gives the
+    /// model nothing to answer.
     pub(crate) fn begin_continued(&mut self, run_id: String) -> Result<(), LoopError> {
         if let Some(pending) = self.pending().filter(|_| self.waits()) {
             return Err(LoopError::ApprovalRequired(Box::new(pending)));

@@ -85,8 +85,8 @@ impl Ledger {
     }
 
     /// Handles the calls of the output tool, whose arguments are the output of a typed run. Other tool calls of the
-    /// response run later, unless the run ends at once with its output, or a reached `limit` makes this response the
-    /// last one.
+    /// response run later. They do not run if the run ends at once with its output, or if a reached `limit` makes this
+    /// response the last one.
     ///
     /// # Errors
     ///
@@ -220,8 +220,8 @@ fn raw_arguments(input: &Value) -> String {
     ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Returns `true` if the model's arguments were not valid JSON. Such arguments are stored under the key `invalid_json`.
-/// A tool that declares an argument of this name is excluded.
+/// Returns `true` if the model's arguments were not valid JSON. The loop stores such arguments under the key
+/// `invalid_json`. Returns `false` for a tool that declares an argument with this name.
 pub(crate) fn is_invalid_json<'d>(
     input: &Value,
     definition: impl FnOnce() -> Option<&'d ToolDefinition>,

@@ -43,9 +43,9 @@ pub(crate) struct RunRecord {
     pub(crate) pauses: usize,
     /// Number of responses that were checked for the output of a typed run.
     pub(crate) output_attempts: usize,
-    /// Number of the last turn in which a tool call started before its response was complete, and the number of such
-    /// responses in this turn. Later responses of the turn need other idempotency keys, because these responses may
-    /// have been discarded.
+    /// The last turn in which tool calls started before their response was complete, and the number of such responses
+    /// in that turn. Later responses of the turn need other idempotency keys, because these responses may have been
+    /// discarded.
     pub(crate) given_up: (usize, usize),
     /// Set if the last model call did not fit into the context window. A second failure in a row is not followed by a
     /// compaction.

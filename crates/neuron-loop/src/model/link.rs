@@ -43,7 +43,7 @@ pub(super) struct Attempts<'a> {
     pub(super) hidden: Arc<[String]>,
     /// Tokens of the last response.
     pub(super) usage: Option<TokenUsage>,
-    /// The part of the conversation to remove, if a layer around the model call rejected one.
+    /// The part of the conversation to remove. Set if a layer around the model call rejected that part.
     pub(super) rejected: Option<TakeBack>,
 }
 

@@ -104,8 +104,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) model: &'a dyn ProviderDyn,
     pub(crate) strategy: &'a dyn ContextStrategyDyn,
     pub(crate) definition: &'a Definition,
-    /// Estimated tokens of the system prompt and the tools, by the strategy of this run. `None` if the run uses the
-    /// agent's strategy.
+    /// Estimated tokens of the system prompt and the tools, if this run has its own context strategy. `None` if the run
+    /// uses the agent's strategy, whose estimate the definition caches.
     pub(crate) frame_size: Option<&'a OnceLock<usize>>,
     /// The durable engine that executes model calls and tool calls.
     pub(crate) durability: Option<&'a Durability<'a>>,

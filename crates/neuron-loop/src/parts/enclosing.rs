@@ -26,7 +26,8 @@ impl EnclosingRun {
         ctx.extensions.get()
     }
 
-    /// Adds a run to the extensions that its tools receive. Adds nothing if a top-level run has nothing to pass on.
+    /// Adds the run of the agent `of` to `to`, the extensions that the run's tools receive. Adds nothing for a
+    /// top-level run without hooks, policy and pauses.
     pub(crate) fn extend_context(of: &Definition, depth: usize, pauses: bool, to: &mut Extensions) {
         let Definition { hooks, policy, signer, .. } = of;
         // Saves the allocation for a top-level agent that has nothing to pass on.

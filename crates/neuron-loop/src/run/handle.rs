@@ -40,7 +40,7 @@ struct Control {
     /// Messages that the run has not added yet.
     sent: Vec<Message>,
     is_cancelled: bool,
-    /// The token of the run. Set while the run is driven.
+    /// The cancellation token of the run. Set while the run is driven.
     token: Option<CancellationToken>,
     /// The pending calls. Set while the run waits for decisions.
     pending: Option<PendingApproval>,

@@ -19,9 +19,9 @@ use crate::parts::{Env, Hooks, Offered, check};
 ///
 /// # Errors
 ///
-/// Returns the first error of a call or a hook. Calls after the failed one do not begin, concurrent calls are
-/// cancelled, and the batch is closed. If the run was cancelled or has no room in its limits or budget before the calls
-/// begin, calls with an approval decision lose the decision and wait again.
+/// Returns the first error of a call or a hook. Calls after the failed call do not begin, concurrent calls are
+/// cancelled, and the batch is closed. The error may come before any call begins, from the limits, the budget or a
+/// cancellation. Calls with an approval decision then lose this decision and wait again.
 pub(crate) async fn run_batch<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
@@ -80,7 +80,7 @@ pub(super) struct BatchRun<'l, 'a> {
     prefetch: &'l mut Prefetch<'a>,
 }
 
-/// A call on which hooks and policy have decided.
+/// A tool call on which hooks and policy have decided.
 pub(super) struct DecidedCall<'l, 'a> {
     pub(super) index: usize,
     made: ToolUseRef<'l>,
@@ -123,7 +123,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         Ok(())
     }
 
-    /// Runs the calls in order, in groups of concurrent calls.
+    /// Runs the tool calls at the positions `open` in order, in groups of concurrent calls.
     async fn run_all(&mut self, open: &[usize]) -> Result<(), LoopError> {
         let config = self.hooks.env.config();
         // An engine runs all calls of a group concurrently, so the group itself must respect the maximum.
@@ -218,7 +218,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
     }
 
-    /// Returns the decision of hooks and policy on a call.
+    /// Returns the decision of hooks and policy on a tool call.
     async fn decide(&self, index: usize, call: ToolUseRef<'_>) -> Result<Verdict, LoopError> {
         let asked = match self.calls.state(index) {
             Some(CallState::AwaitingApproval(asked)) => Some(asked.clone()),

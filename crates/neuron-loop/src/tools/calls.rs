@@ -1,4 +1,4 @@
-//! Runs the calls of a group singly, concurrently, or in a durable engine, and records their results.
+//! Runs a group of tool calls singly, concurrently, or in a durable engine, and records their results.
 
 use std::pin::pin;
 
@@ -31,8 +31,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.calls.begin(item.index);
     }
 
-    /// Returns the context for a call. The context contains the approval decisions if an agent inside the call waited
-    /// for them and now resumes.
+    /// Returns the context for a tool call. The context contains the approval decisions if an agent inside the call
+    /// waited for them and now resumes.
     fn context_of(
         &self,
         item: &DecidedCall<'_, '_>,
@@ -52,7 +52,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         item.early.take().unwrap_or_else(|| Work::Ready(self.context_of(item, token)))
     }
 
-    /// Runs one call on its own, and records its result.
+    /// Runs one tool call on its own, and records its result.
     pub(super) async fn run_one(
         &mut self,
         item: &mut DecidedCall<'l, 'a>,
@@ -184,7 +184,7 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
     }
 
-    /// Records the error of a call, or makes the call wait if an agent inside needs an approval.
+    /// Records the error of a tool call, or makes the call wait if an agent inside it needs an approval.
     async fn fail(
         &mut self,
         item: &DecidedCall<'_, '_>,

@@ -1,4 +1,5 @@
-//! Decides whether a call runs. The order is: hooks, arguments, permission policy, and the approval decision.
+//! Decides whether a tool call runs. Hooks decide first, then its arguments are checked, then the permission policy
+//! decides, and at last a person's approval decision applies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::ledger::{PendingDecision, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered};
 
-/// The decision on a call.
+/// The decision on a tool call.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// The call runs.
@@ -27,8 +28,7 @@ pub(crate) enum Verdict {
     Refuse(ToolError),
 }
 
-/// Decides whether a call runs, after the hooks were asked about it. `asked` has the approval decision, if there is
-/// one.
+/// Decides whether a tool call runs. Asks the hooks first. `asked` has the approval decision, if there is one.
 ///
 /// # Errors
 ///
@@ -52,7 +52,7 @@ pub(crate) async fn decide(
     })
 }
 
-/// Decides on a call for which no person has given an approval decision.
+/// Decides on a tool call for which no person has given an approval decision.
 fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict {
     if is_invalid_json(call.input, || tools.definition(call.name)) {
         return Verdict::Answer(ToolOutput::error(invalid_arguments(call).to_string()).into());
@@ -73,7 +73,7 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     }
 }
 
-/// Decides on a call for which a person has given an approval decision. The policy may still deny the call.
+/// Decides on a tool call for which a person has given an approval decision. The policy may still deny the call.
 fn after_decision(
     env: &Env<'_>,
     tools: &Offered<'_>,
@@ -95,7 +95,7 @@ fn after_decision(
     }
 }
 
-/// Returns the decision of the permission policy. Allows every call if there is no policy.
+/// Returns the decision of the permission policy on a tool call. Allows every call if there is no policy.
 fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> PermissionDecision {
     // A call of an unknown tool is allowed here and fails when it runs.
     let Some(policy) = &env.parts.definition.policy else {
@@ -112,12 +112,12 @@ fn ask_policy(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Permi
     })
 }
 
-/// Returns the result of a denied call.
+/// Returns the result of a denied tool call.
 pub(crate) fn denial(reason: &str) -> ToolOutput {
     ToolOutput::error(format!("permission denied: {reason}"))
 }
 
-/// Returns the error of a call whose arguments are not JSON.
+/// Returns the error of a tool call whose arguments are not JSON.
 pub(crate) fn invalid_arguments(call: ToolUseRef<'_>) -> ToolError {
     let raw = ToolCall::invalid_json(call.input).unwrap_or_default();
     // Arguments that are nested too deeply fail here too. Only the parser's reason distinguishes them from a syntax

@@ -1,4 +1,4 @@
-//! Runs a call in this process, creates its context, and classifies its error.
+//! Runs a tool call in this process, creates its context, and classifies its error.
 
 use std::pin::pin;
 
@@ -12,11 +12,11 @@ use super::decide::denial;
 use crate::lock::lock;
 use crate::parts::{Env, Hooks, Offered, or_cancelled};
 
-/// The result of a call, or the error that ends the run.
+/// The result of a tool call, or the error that ends the run.
 pub(crate) type CallOutcome = Result<ToolOutput, LoopError>;
 
-/// Runs a call inside the scopes of its hooks, such as tracing spans, until it ends, its timeout expires, or the run is
-/// cancelled.
+/// Runs a tool call inside the scopes of its hooks, such as tracing spans, until it ends, its timeout expires, or the
+/// run is cancelled.
 pub(crate) async fn execute(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
@@ -50,7 +50,7 @@ pub(crate) async fn execute(
     ran
 }
 
-/// Converts the error of a call into a result for the model, or returns it if the run must end.
+/// Converts the error of a tool call into a result for the model, or returns the error if the run must end.
 pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> CallOutcome {
     match error {
         LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),

@@ -35,7 +35,7 @@ pub(crate) struct Prefetch<'a> {
     attempt: usize,
 }
 
-/// A call on which hooks and policy decided while its response was still streaming.
+/// A tool call on which hooks and policy decided while its response was still streaming.
 pub(super) struct Prefetched<'a> {
     call: ToolCall,
     pub(super) verdict: Verdict,
@@ -43,7 +43,7 @@ pub(super) struct Prefetched<'a> {
     pub(super) work: Option<Work<'a>>,
 }
 
-/// The work of a started call.
+/// The work of a started tool call.
 pub(super) enum Work<'a> {
     /// The call has a context, but its tool starts only when [`end`](Self::end) is called.
     Ready(Box<ToolContext>),

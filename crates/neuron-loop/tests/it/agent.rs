@@ -311,7 +311,8 @@ async fn waiting_run_continues_with_decisions_from_its_handle() {
     assert_eq!(last_results(conversation.messages()), ["c0: a"]);
 }
 
-/// A conversation that was interrupted during its tool calls continues, possibly in another process.
+/// Continues a conversation whose run was dropped during a tool call, also after storing it. The interrupted call runs
+/// again only if the effect of its tool allows a repetition.
 #[tokio::test(start_paused = true)]
 async fn continue_after_drop_repeats_only_calls_that_may_repeat() {
     for (effect, repeats) in

@@ -584,7 +584,8 @@ async fn dropped_resumed_call_does_not_run_again() {
     assert_eq!(setup.log.count("start c0"), 1);
 }
 
-/// A hook that hangs at the start of the first resumed run, and ends the next resumed run at its `SessionStart`.
+/// A hook that hangs in the `RunStart` event of the second run that it sees. It ends the third run at its
+/// `SessionStart` event.
 #[derive(Clone, Default)]
 struct WaitsThenRefuses(Arc<AtomicUsize>);
 

@@ -35,7 +35,8 @@ fn approve(ids: &[&str]) -> ApprovalDecisions {
     ids.iter().fold(ApprovalDecisions::new(), |decisions, id| decisions.approve(id))
 }
 
-/// Two calls, one of which needs an approval, and the final response.
+/// Returns a world in which the model calls two tools, one with an approval, and then gives its final response.
+/// `signals` are the results of the waits for signals.
 fn world(signals: impl IntoIterator<Item = Option<Value>>) -> (World, Log) {
     let log = Log::default();
     let replies =
@@ -148,7 +149,7 @@ async fn endless_unsuitable_signals_end_the_run() {
     }
 }
 
-/// A tool that rejects arguments without a number.
+/// A tool that rejects arguments without the field `number`.
 struct Counts;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -103,13 +103,13 @@ fn part_charges_the_whole_and_a_rejection_charges_neither() {
 /// An operation on a budget.
 #[derive(Debug, Clone)]
 enum Deed {
-    /// Reserves tokens from the inner budget if `part` is `true`, otherwise from the budget around it.
+    /// Reserves tokens from the inner one of two nested budgets if `part` is `true`, otherwise from the outer budget.
     Reserve {
         part: bool,
         input: usize,
         output: usize,
     },
-    /// Ends one of the open reservations. `starts` is `true` if the call was made.
+    /// Ends the open reservation that `which` selects. `starts` is `true` if the reserved model call was made.
     End {
         which: usize,
         starts: bool,
@@ -302,7 +302,8 @@ async fn concurrent_agents_share_requests_tool_calls_and_tokens() {
     }
 }
 
-/// A registry with a tool that runs an agent with the context of the call.
+/// Returns a registry whose tools run an agent with the model `inner` and, if set, with the budget `own`. The agent
+/// gets the context of the tool call.
 fn delegating(inner: ScriptedProvider, own: Option<Budget>) -> ToolRegistry {
     let mut tools = registry(&Log::default());
     tools.add_middleware(tool_middleware_fn(move |_, ctx, _| {
@@ -517,7 +518,7 @@ async fn compaction_tokens_are_charged() {
 }
 
 /// Interrupts a run between any two of its operations. Afterwards no budget is reserved, and all started tools are
-/// counted. All parts of the agent wait, so that the run can be interrupted everywhere.
+/// counted. Each part of the agent returns `Poll::Pending` first, so the run can be interrupted everywhere.
 #[test]
 fn interrupted_run_reserves_nothing_and_counts_started_tools() {
     for way in WAYS {

@@ -18,7 +18,8 @@ use tokio::time::{Instant, sleep};
 use crate::support::*;
 use crate::waiting::{TO_THE_END, poll_times};
 
-/// Drives `work`, and cancels it after one second of virtual time. Returns the time until `work` ended.
+/// Drives `work`, and cancels `ctx` when the time `after` has passed. Returns the output of `work` and the time from
+/// its start to its end.
 async fn cancelled_after<T>(
     ctx: &ToolContext,
     after: Duration,
@@ -128,7 +129,7 @@ async fn tool_error_after_cancel_is_reported_as_cancelled() {
     assert!(matches!(result, Err(LoopError::Cancelled)), "{result:?}");
 }
 
-/// A hook that cancels the run at the first event whose log line starts with the text.
+/// A hook that cancels the run at the first event whose log line starts with the given prefix.
 struct CancelAt(&'static str, tokio_util::sync::CancellationToken, Recorder);
 
 impl neuron_types::ObservabilityHook for CancelAt {
@@ -294,7 +295,7 @@ async fn step_after_a_dropped_step_continues_the_run() {
     assert_eq!(result.response, "done");
 }
 
-/// A provider that answers once the test releases it.
+/// A provider that answers its only call after the test has sent a value through the channel.
 struct Gated(ScriptedProvider, Mutex<Option<oneshot::Receiver<()>>>);
 
 impl Gated {
@@ -322,8 +323,8 @@ impl Provider for Gated {
     }
 }
 
-/// Polls until the run waits for the provider. Releases the provider and cancels the run at the same time, and then
-/// drives the run to its end.
+/// Polls `work`, a run, until it waits for a [`Gated`] provider. Then releases the provider through `gate` and cancels
+/// the run at the same time. Returns the output of the run.
 fn let_go_and_cancel<T>(
     ctx: &ToolContext,
     gate: oneshot::Sender<()>,

@@ -1,4 +1,5 @@
-//! An agent with its conversation, with one method per way to run.
+//! A test helper that holds an agent and its conversation. It has one method per way to run: awaited, streamed and
+//! stepped.
 
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
@@ -57,7 +58,7 @@ impl Chat<'static> {
     }
 }
 
-/// Defines methods that set one field of the configuration or of the request settings.
+/// Defines methods of [`ChatBuilder`]. Each sets one field of [`LoopConfig`], including its request settings.
 macro_rules! settings {
     ($($name:ident: $type:ty => |$config:ident, $value:ident| $set:expr;)*) => {$(
         pub(crate) fn $name(self, $value: $type) -> Self {
@@ -241,7 +242,7 @@ impl<'d> Chat<'d> {
         self.run(Message::user(text), ctx)
     }
 
-    /// Starts another run without a new message.
+    /// Starts a run that continues the conversation without a new message.
     pub(crate) fn continue_run<'a>(
         &'a mut self,
         ctx: &'a ToolContext,
@@ -414,7 +415,7 @@ impl<'d> Chat<'d> {
     }
 }
 
-/// Mutable access to a part of the agent. The changed agent is built on drop.
+/// Mutable access to a part of the agent, such as its tools. On drop, the agent is rebuilt with the changed part.
 pub(crate) struct Change<'a, T: Default> {
     agent: &'a mut Agent,
     value: T,
@@ -442,7 +443,7 @@ impl<T: Default> Drop for Change<'_, T> {
     }
 }
 
-/// A run as a stream of events. The last event is the outcome, and its result has no messages.
+/// A run as a stream of events. Its last event is the outcome. The [`AgentResult`] in this event contains no messages.
 pub(crate) struct ChatStream<'a> {
     events: Pin<Box<dyn Stream<Item = Result<RunEvent, LoopError>> + Send + 'a>>,
 }
@@ -476,7 +477,7 @@ impl Stream for ChatStream<'_> {
     }
 }
 
-/// A step of a run. Its result has the messages.
+/// A step of a run. Unlike `neuron_loop::Step`, its outcome in `Ended` also contains the messages.
 #[derive(Debug)]
 pub(crate) enum Step {
     Tools { calls: Vec<ToolCall>, results: Vec<ToolOutput> },

@@ -180,12 +180,12 @@ async fn ineffective_strategy_is_tried_twice_and_the_run_continues() {
     assert_eq!(*tried.lock().unwrap(), 3, "the next run tries again");
 }
 
-/// Regression test. Before the fix, a different history with the same number of messages and the same estimate counted
-/// as progress, so a run could compact forever.
+/// Regression test. A compaction that only rewrites messages, without removing any or lowering the estimate, is no
+/// progress. Before the fix it counted as progress, so a run could compact forever.
 #[tokio::test]
 async fn rewriting_is_no_progress_but_shortening_is() {
-    /// A strategy with the same token estimate for every history. If the flag is `true`, a compaction removes messages,
-    /// otherwise it only rewrites one.
+    /// A strategy with the same token estimate for every history. If the flag is `true`, a compaction removes messages.
+    /// Otherwise it only rewrites one message.
     struct Coarse(bool, Log);
     impl ContextStrategy for Coarse {
         fn should_compact(&self, messages: &[Message], _: usize) -> bool {
@@ -220,8 +220,8 @@ async fn rewriting_is_no_progress_but_shortening_is() {
     }
 }
 
-/// Regression test. After a compaction that does not reach the strategy's budget, the next one waits until the
-/// conversation has grown, in the unit that the strategy counts. Before the fix, this size was always in tokens, so a
+/// Regression test. A compaction that misses the strategy's budget is repeated only after the conversation has grown.
+/// The growth is measured in the unit that the strategy counts. Before the fix it was always measured in tokens, so a
 /// strategy with another unit never compacted again.
 #[tokio::test]
 async fn strategy_with_another_unit_is_tried_again_after_growth() {
@@ -326,8 +326,8 @@ async fn hanging_summary_is_cancelled_and_retried_in_the_next_run() {
     }
 }
 
-/// Regression test. Before the fix, a model that refused to summarise was asked on every turn, and no limit counted its
-/// tokens.
+/// Regression test. Before the fix, a model that refused to write a summary was asked again on every turn. No limit
+/// counted the tokens of these requests.
 #[tokio::test]
 async fn failed_summary_costs_tokens() {
     for way in WAYS {

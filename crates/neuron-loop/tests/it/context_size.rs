@@ -15,8 +15,8 @@ use serde_json::json;
 use crate::support::*;
 use crate::warnings::Warnings;
 
-/// A context strategy that logs the sizes that it receives, and compacts above a size. It estimates ten tokens per
-/// message, and a hundred for system prompt and tools.
+/// A context strategy that logs each size that it is asked about, and compacts above a configured size. It estimates
+/// ten tokens per message, and a hundred for system prompt and tools.
 #[derive(Clone)]
 struct Noting {
     seen: Arc<Mutex<Vec<usize>>>,
@@ -92,7 +92,7 @@ async fn estimate_includes_prompt_and_tools_from_the_first_turn() {
     }
 }
 
-/// A hook that logs every tried compaction, with or without effect.
+/// A hook that logs each attempt to compact, even if it has no effect.
 #[derive(Clone, Default)]
 struct Scoped(Log);
 
@@ -256,8 +256,8 @@ async fn clearable_results_are_cleared_soon_after_they_appear() {
     assert!(whole.iter().all(|whole| *whole < 5), "results that are whole: {whole:?}");
 }
 
-/// Regression test. Before the fix, each run began without knowledge of earlier compactions. A chat about a document
-/// above the budget was summarised and reported again for every user message.
+/// Regression test. Before the fix, each run forgot the earlier compactions. A conversation whose pinned document alone
+/// exceeds the token budget was summarised for every user message, with a new warning each time.
 #[tokio::test]
 async fn unreachable_budget_is_reported_once_over_many_runs() {
     for way in WAYS {
@@ -277,7 +277,8 @@ async fn unreachable_budget_is_reported_once_over_many_runs() {
     }
 }
 
-/// A run does not compact again if its new message is too long for the token budget. The next run does.
+/// A run with a message longer than the token budget compacts without reaching the budget. The next run compacts
+/// immediately, without the delay that usually follows such a compaction.
 #[tokio::test]
 async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];

@@ -18,7 +18,8 @@ fn agent(context: &Journaled) -> Agent {
     builder.durability(context.clone()).build()
 }
 
-/// Runs from a start to the end, in as many executions as the context requests. Returns the number of executions.
+/// Runs from `start` to the end, in as many executions as the context requests. `build` creates the agent of each
+/// execution. Returns the outcome and the number of executions.
 async fn to_the_end(
     build: impl Fn(&Journaled) -> Chat<'static>,
     mut context: Journaled,
@@ -179,7 +180,8 @@ async fn snapshot_without_loop_state_is_enough() {
     assert!(first.contains("run-7/0/5/0/c0"), "the engine's id, and the next turn: {first}");
 }
 
-/// A context strategy that removes the oldest turn after the first message, but only if the loop forces a compaction.
+/// A context strategy that compacts only if the loop forces it. It then removes the two messages after the first
+/// message.
 struct Shrinks;
 
 impl ContextStrategy for Shrinks {
@@ -262,7 +264,7 @@ async fn typed_run_keeps_its_remaining_retries() {
     }
 }
 
-/// The next run of an agent after a continued run has its own idempotency keys.
+/// A run that follows a run restored from a snapshot has its own idempotency keys.
 #[tokio::test]
 async fn next_run_has_another_number() {
     let replies = [calls([json!({})]), Reply::text("one"), calls([json!({})]), Reply::text("two")];
@@ -280,7 +282,8 @@ async fn next_run_has_another_number() {
     assert!(keys[1].contains("run-7/4/0/0/c0"), "{keys:?}");
 }
 
-/// Tools receive the context of the new execution, whose usage meter counts only the tokens of this execution.
+/// A run that continues in a new execution passes the context of this execution to its tools. The usage meter of the
+/// context counts only the tokens of the new execution.
 #[tokio::test]
 async fn new_execution_uses_its_own_context() {
     let world = three_turns(&Log::default());
@@ -299,8 +302,8 @@ async fn new_execution_uses_its_own_context() {
     assert_eq!(result.usage, counted, "what earlier executions took was counted there");
 }
 
-/// A run that was cancelled before it began is reported neither to the hooks nor to the engine. A run that ends
-/// later is reported once to both. A dropped run is not reported to the engine.
+/// A run that was cancelled before it began is reported neither to the hooks nor to the engine. A run that began is
+/// reported once to both when it ends. A dropped run is not reported to the engine.
 #[tokio::test]
 async fn engine_is_notified_of_the_end_once_if_hooks_are() {
     for way in WAYS {

@@ -177,7 +177,8 @@ async fn context_without_streaming_still_sends_text_to_the_reader() {
     assert_eq!(text, "done");
 }
 
-/// A tool of another server, whose annotations claim more than its declared effect.
+/// A tool that declares an effect. Its annotations, which the loop must not trust, always claim that it is read-only
+/// and idempotent.
 struct Declares(&'static str, ToolEffect);
 
 impl ToolDyn for Declares {
@@ -358,7 +359,8 @@ async fn cancel_ends_a_hanging_engine_immediately() {
     assert!(matches!(result, Err(LoopError::Cancelled)));
 }
 
-/// Regression test. Before the fix, with two concurrent senders a wake-up was lost, and the run hung.
+/// Regression test. Two concurrent senders of deltas must not block the run. Before the fix, a wake-up was lost, and
+/// the run hung.
 #[tokio::test]
 async fn concurrent_deltas_arrive_and_other_events_do_not() {
     struct Concurrent<'e>(Borrowing<'e>);
@@ -433,7 +435,8 @@ async fn concurrent_deltas_arrive_and_other_events_do_not() {
     assert_eq!(others, ["whole", "usage", "whole"]);
 }
 
-/// Regression test. Before the fix, tools of a dropped durable run were never cancelled.
+/// Regression test. If a durable run is dropped, the tokens of its tools must be cancelled. Before the fix, they never
+/// were.
 #[tokio::test(start_paused = true)]
 async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     let engine = Engine { hangs: true, ..Default::default() };
@@ -462,8 +465,8 @@ async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
 }
 
-/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first, because the engine's
-/// run id is the same.
+/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first, because the engine
+/// uses one run id for both.
 #[tokio::test]
 async fn runs_under_one_engine_have_different_keys() {
     let engine = Engine::default();
@@ -478,8 +481,8 @@ async fn runs_under_one_engine_have_different_keys() {
     assert_eq!(tools, ["tool act c0 wf-1/0/0/0/c0", "tool act c0 wf-1/1/0/0/c0"]);
 }
 
-/// A strategy's model call is an activity like a call of the loop. An engine that ends the run in this call ends it in
-/// the usual way.
+/// The model call with which a context strategy writes a summary goes through the durable context, like the model calls
+/// of the loop.
 #[tokio::test]
 async fn summary_goes_through_the_context() {
     let engine: &'static Engine = Box::leak(Box::default());

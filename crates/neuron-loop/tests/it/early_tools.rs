@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A provider that streams responses with a pause of one second after each tool call.
+/// A provider that streams scripted responses. After each tool call in a stream it pauses for one second.
 struct Slow {
     answers: Mutex<VecDeque<Answer>>,
 }
@@ -81,7 +81,7 @@ fn done() -> Answer {
     Answer { message, stop_reason: StopReason::EndTurn, breaks: false }
 }
 
-/// The tool `act` with [`ToolEffect::Pure`].
+/// The tool `read`. It behaves like [`Act`], but has [`ToolEffect::Pure`], so its calls may start early.
 struct Read(Act);
 
 impl ToolDyn for Read {
@@ -109,7 +109,8 @@ impl ToolDyn for Read {
 
 type Builder = ChatBuilder<'static>;
 
-/// Builds an agent whose log has the hooks' events and the actions of its tools.
+/// Builds an agent that runs pure tools early. `hook` logs the events of the hook and the actions of the tools `read`
+/// and `act`. `change` may change the builder.
 fn agent(
     answers: impl IntoIterator<Item = Answer>,
     hook: &Recorder,
@@ -124,7 +125,7 @@ fn agent(
     change(builder.early_tools(true).parallel_tool_execution(true)).build()
 }
 
-/// Returns the events that show when a call runs.
+/// Returns the lines of the hook's log that show when a tool call starts and ends, in order.
 fn order(hook: &Recorder) -> Vec<String> {
     let told = ["start", "end", "PostLlm", "PostTool", "ToolError", "dropped"];
     let lines = hook.log.lines().into_iter();
@@ -324,7 +325,7 @@ async fn failures_and_hints_have_the_usual_outcome() {
     check_valid(failing.messages());
 }
 
-/// If the reader stops or the run is cancelled at any time, no call keeps running.
+/// Drops or cancels the stream of a run at any time. Afterwards no tool call that started early is still running.
 #[tokio::test(start_paused = true)]
 async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     let calls = [
@@ -359,8 +360,8 @@ async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, a tool call that had started while its response was streaming outlived its run, and
-/// the hooks were never notified of its end.
+/// Regression test. Before the fix, a tool call that had started while its response was streaming outlived its run. The
+/// hooks were never notified of its end.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };

@@ -73,8 +73,8 @@ impl PermissionPolicy for Decides {
     }
 }
 
-/// A hook that logs each tool call together with its own name (the `&str`) and the agent. For calls of an agent inside
-/// a tool call it returns the given action, otherwise `Continue`.
+/// A hook that logs each tool call, with the hook's name (the `&str`) and the agent's name. For calls of an agent
+/// inside a tool call it returns the given action, otherwise `Continue`.
 struct Told(Log, &'static str, HookAction);
 
 impl ObservabilityHook for Told {

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Causes an error in each way to run, and then runs again without the cause.
+/// Runs the agent that `make` builds, in each way to run, and checks that the run fails with an `expected` error. Then
+/// `mend` removes the cause, and the next run must succeed.
 async fn check(
     make: impl Fn() -> Chat<'static>,
     mend: impl Fn(&mut Chat<'_>),
@@ -154,7 +155,7 @@ async fn hook_termination_keeps_a_valid_history() {
         .await;
     }
 
-    /// A hook that terminates the run at the first event of a kind, and only once.
+    /// A hook that ends the run at the first event whose log line starts with the given prefix. It does so only once.
     struct Once(Recorder, &'static str, AtomicBool);
     impl neuron_types::ObservabilityHook for Once {
         async fn on_event(

@@ -18,7 +18,7 @@ fn used(reply: Reply) -> Reply {
     reply.usage(TokenUsage { input_tokens: 100, output_tokens: 10, ..Default::default() })
 }
 
-/// Two turns with tools, and the last response.
+/// Returns two responses with two tool calls each, then `last`, then a response for another run.
 fn replies(last: Reply) -> Vec<Reply> {
     let turn = || used(calls([json!({"text": "a"}), json!({"text": "b"})]));
     vec![turn(), turn(), used(last), used(Reply::text("later"))]
@@ -26,7 +26,8 @@ fn replies(last: Reply) -> Vec<Reply> {
 
 type Limit = fn(ChatBuilder<'static>) -> ChatBuilder<'static>;
 
-/// All limits that two turns reach, each with its error and the number of tools that ran before it.
+/// Returns all limits that a run reaches within two turns. Each has the text of its error and the number of tools that
+/// ran before it.
 fn limits() -> [(Limit, &'static str, usize); 6] {
     fn limit() -> UsageLimits {
         UsageLimits::default()
@@ -240,8 +241,8 @@ async fn other_errors_are_not_followed_by_a_last_call() {
     }
 }
 
-/// Interrupts the last call of a run, which follows a reached limit, between any two operations. The history must stay
-/// valid and must not end with the notice about the limit.
+/// Interrupts a run at any point of its last model call, which follows a reached limit. The history must stay valid and
+/// must not end with the notice about the limit.
 #[test]
 fn interrupted_last_call_leaves_a_valid_history_without_notice() {
     let script = || {

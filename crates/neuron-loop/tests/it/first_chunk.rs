@@ -83,7 +83,8 @@ impl DurableContext for Live {
     no_signals_or_timers!();
 }
 
-/// A hook that logs the model calls with their scopes. It takes two seconds to handle a first chunk.
+/// A hook that logs the events of model calls. It takes two seconds to handle a first chunk, and asserts that it then
+/// runs inside the scope of the call. With `ends_it` set, it ends the run at the first chunk.
 struct Watching {
     log: Log,
     ends_it: bool,
@@ -175,8 +176,8 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     (log.lines(), agent.usage().output_tokens as u64)
 }
 
-/// Regression test. Before the fix, the hooks received `FirstChunk` only after the whole response, so the measured time
-/// to the first chunk was the time of the whole call.
+/// Regression test. Before the fix, the hooks received `FirstChunk` only after the whole response. The measured time to
+/// the first chunk was therefore the time of the whole call.
 #[tokio::test(start_paused = true)]
 async fn first_chunk_precedes_the_reader_and_the_end_of_the_response() {
     let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;

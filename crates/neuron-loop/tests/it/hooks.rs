@@ -208,8 +208,8 @@ async fn hook_finishes_first_chunk_despite_cancel_and_may_end_the_run() {
     }
 }
 
-/// Regression test. Before the fix, a response that a hook rejected at its first chunk was complete and charged by the
-/// provider, but counted neither in the usage nor for the limits.
+/// Regression test. A hook may reject a response at its first chunk, although the response is complete and charged by
+/// the provider. Before the fix, such a response counted neither in the usage nor for the limits.
 #[tokio::test]
 async fn response_rejected_at_its_first_chunk_counts_its_tokens() {
     for way in [Way::Run, Way::Step] {
@@ -223,7 +223,7 @@ async fn response_rejected_at_its_first_chunk_counts_its_tokens() {
     }
 }
 
-/// A hook that fails at an event.
+/// A hook that returns an error at each event whose debug text starts with `event`.
 struct Failing {
     event: &'static str,
 }

@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// The finished steps with their inputs and results, which survive the process.
+/// The finished steps of a run with their inputs and results. A step is an operation that the durable context executes.
+/// The journal survives the process.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Arc<Mutex<Vec<(String, Value)>>>);
 
@@ -28,7 +29,7 @@ impl Journal {
         self.0.lock().unwrap().len()
     }
 
-    /// Returns the journal of a process that ended after this number of steps.
+    /// Returns the first `steps` steps of the journal, as if the process had ended after them.
     pub(crate) fn cut(&self, steps: usize) -> Self {
         Self(Arc::new(Mutex::new(self.0.lock().unwrap()[..steps].to_vec())))
     }
@@ -38,7 +39,7 @@ impl Journal {
     }
 }
 
-/// The model, the tools and the sender of signals, which are outside of the durable context.
+/// The model, the tools, and the sender of signals, which the durable context calls.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) provider: ScriptedProvider,
@@ -63,12 +64,12 @@ impl World {
     }
 }
 
-/// A durable context for one execution.
+/// A durable context for one execution of a run.
 #[derive(Clone)]
 pub(crate) struct Journaled {
     pub(crate) world: World,
     pub(crate) journal: Journal,
-    /// Index of the next step.
+    /// Index of the next step in the journal.
     next: Arc<AtomicUsize>,
     /// All calls of the context with their arguments.
     pub(crate) calls: Log,
@@ -78,7 +79,7 @@ pub(crate) struct Journaled {
     continue_at: Arc<BTreeSet<usize>>,
     /// The next times of the clock, in seconds. After the last one, the time is zero.
     pub(crate) clock: Arc<Mutex<VecDeque<i64>>>,
-    /// The state from which a new execution starts.
+    /// The state that the run passed to the context to continue as a new execution.
     pub(crate) state: Arc<Mutex<Option<Value>>>,
 }
 
@@ -96,7 +97,8 @@ impl Journaled {
         }
     }
 
-    /// Continues as new the n-th times that the loop asks, counted from zero.
+    /// Sets the questions whether to continue as new that the context answers with yes. `asked` has their numbers,
+    /// counted from zero.
     pub(crate) fn continuing_at(self, asked: impl IntoIterator<Item = usize>) -> Self {
         Self { continue_at: Arc::new(asked.into_iter().collect()), ..self }
     }

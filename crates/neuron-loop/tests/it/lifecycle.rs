@@ -1,4 +1,4 @@
-//! Single runs from start to end in the three ways to run, and several runs in a row.
+//! Single runs from start to end, each awaited, streamed and stepped, and several runs in a row.
 
 use neuron_loop::{Agent, Conversation};
 use neuron_testing::{Reply, ScriptedProvider};
@@ -307,7 +307,8 @@ fn runs_can_be_spawned_from_generic_code() {
     check(setup([Reply::text("hi")]).builder.build());
 }
 
-/// Regression test. Before the fix, the future borrowed the text, which was dropped at the end of the statement.
+/// Regression test. The future of `run_text` must not borrow its text. Before the fix it did, so it did not compile
+/// with a temporary text.
 #[tokio::test]
 async fn run_text_does_not_borrow_its_text() {
     let mut agent = setup([Reply::text("4")]).builder.build();

@@ -11,7 +11,8 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// Three turns of one tool call each with 100 input and 10 output tokens, and the final response.
+/// Returns the responses of three turns, each with one tool call, 100 input tokens and 10 output tokens. The final
+/// response follows.
 fn replies() -> Vec<Reply> {
     let turn = || calls([json!({"text": "a"})]).usage(usage(100, 10));
     vec![turn(), turn(), turn(), Reply::text("done").usage(usage(100, 10))]

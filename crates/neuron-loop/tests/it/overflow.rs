@@ -26,7 +26,7 @@ fn cut_off() -> Reply {
     Reply::text("half an ans").stop_reason(StopReason::ContextWindowExceeded)
 }
 
-/// A conversation that the strategy would not compact by itself.
+/// A conversation of six questions and answers, which the strategy [`content`] does not compact by itself.
 fn history() -> Vec<Message> {
     let exchange = |index: usize| {
         [Message::user(format!("question {index}")), Message::assistant(format!("answer {index}"))]
@@ -345,8 +345,8 @@ async fn hanging_compaction_is_cancelled_and_a_hook_ends_the_run_after_it() {
     }
 }
 
-/// Interrupts a run, whose conversation exceeds the context window, between any two operations. The history must stay
-/// valid. All parts of the agent wait, so that the run can be interrupted everywhere.
+/// Interrupts a run between any two operations. Its conversation exceeds the context window. The history must stay
+/// valid. Each part of the agent returns `Poll::Pending` first, so the run can be interrupted everywhere.
 #[test]
 fn interrupted_overflow_leaves_a_valid_history() {
     for first in [too_long as fn() -> Reply, cut_off] {

@@ -1,4 +1,5 @@
-//! Runs that wait for an approval, combined with other events of a run.
+//! Runs that wait for an approval. Meanwhile messages are added, the state is stored, a limit is reached, or the run is
+//! abandoned.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -35,8 +36,8 @@ fn stored(pending: &PendingApproval) -> PendingApproval {
     serde_json::from_str(&serde_json::to_string(pending).unwrap()).unwrap()
 }
 
-/// Regression test. Before the fix, messages that were added while calls waited for an approval were lost, together
-/// with the waiting calls.
+/// Regression test. A conversation gets a new message while tool calls wait for an approval. Before the fix, the
+/// message and the waiting calls were lost.
 #[tokio::test]
 async fn messages_added_while_calls_wait_follow_their_results() {
     let ask = |text: &str| json!({"ask": "?", "text": text});
@@ -67,7 +68,7 @@ async fn messages_added_while_calls_wait_follow_their_results() {
     check_valid(agent.messages());
 }
 
-/// Another program that writes the state may add blocks next to the results.
+/// Another program may add content blocks next to the tool results of a stored run. They are kept when the run resumes.
 #[tokio::test]
 async fn foreign_blocks_beside_results_are_kept() {
     let (mut agent, ..) = pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
@@ -216,7 +217,7 @@ async fn turn_that_fails_before_and_after_a_pause_counts_once() {
     agent.resume(ApprovalDecisions::approve_all(&pending), &ctx).await.unwrap();
 }
 
-/// Regression test. Before the fix, numbers in a stored state caused an overflow.
+/// Regression test. Huge counters in a stored state of a waiting run must not overflow. Before the fix, they did.
 #[tokio::test]
 async fn restored_state_with_huge_numbers_does_not_overflow() {
     let (mut agent, ..) =
@@ -308,8 +309,8 @@ async fn run_continues_a_turn_that_the_provider_paused() {
     agent.continue_run(&ctx).await.unwrap_err();
 }
 
-/// If a resumed run is interrupted at any point, each call stays pending or has a result that says what happened to it.
-/// No call runs twice, even if another agent continues.
+/// A resumed run may be interrupted at any point. Each of its calls then stays pending or has a result that says what
+/// happened. No call runs twice, even if another agent continues.
 #[test]
 fn interrupted_resumed_run_leaves_a_valid_history() {
     let script = || {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 use crate::waiting::*;
 
-/// Registers the tools `act` and `other`.
+/// Returns a registry with the tools `act` and `other`.
 fn two_tools(log: &Log) -> neuron_tool::ToolRegistry {
     let mut tools = registry(log);
     tools.register_dyn(Arc::new(Act { name: "other", log: log.clone() }));
@@ -62,7 +62,8 @@ fn changed(log: &Log) -> CompletionRequest {
     }
 }
 
-/// Builds an agent with base settings, and with a callback that changes them while a switch is on.
+/// Adds base settings and a `prepare_turn` callback to a builder. The callback changes the settings while `on` is
+/// `true`.
 fn configured(
     builder: ChatBuilder<'static>,
     log: &Log,
@@ -82,7 +83,7 @@ fn configured(
         })
 }
 
-/// A hook that logs each model request without its conversation.
+/// A hook that records each model request without its messages.
 #[derive(Clone, Default)]
 struct Sent(Arc<Mutex<Vec<CompletionRequest>>>);
 
@@ -195,7 +196,7 @@ async fn change_is_undone_when_a_hook_ends_the_run_first() {
 }
 
 /// Interrupts a run between any two of its operations. Changes that a callback made to one turn must not apply to the
-/// next run. All parts of the agent wait, so that the run can be interrupted everywhere.
+/// next run. Each part of the agent returns `Poll::Pending` first, so the run can be interrupted everywhere.
 #[test]
 fn interrupted_run_leaves_no_change() {
     for way in WAYS {
@@ -276,7 +277,7 @@ async fn change_is_undone_when_the_provider_panics() {
     }
 }
 
-/// A durable context that has all tools, including tools that the request did not offer.
+/// A durable context that could run every tool, including tools that the request did not offer.
 struct Engine(ScriptedProvider, neuron_tool::ToolRegistry, Log);
 
 impl DurableContext for Engine {

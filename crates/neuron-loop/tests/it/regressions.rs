@@ -1,4 +1,4 @@
-//! Regressions of the loop's first implementation. Each of these tests failed on it.
+//! Regressions of the loop's first implementation. Each of these tests failed with that implementation.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// A response with a text and a call of `act`.
+/// Returns a response with this text and a call of the tool `act`.
 fn text_and_call(text: &str) -> Reply {
     let (id, name, input) = ("c0".into(), "act".into(), json!({ "text": "a" }));
     Reply::message(vec![ContentBlock::Text(text.into()), ContentBlock::ToolUse { id, name, input }])
@@ -52,7 +52,7 @@ async fn empty_response_is_no_output_despite_earlier_text() {
     assert_eq!(run.await.unwrap().value, Sum { value: 5 });
 }
 
-/// A provider whose models cannot be forced to call a tool, or not in every request.
+/// A provider that declares with `ForcedCalls` in which requests its models can be forced to call a tool.
 struct Unforced(ScriptedProvider, ForcedCalls);
 
 impl Provider for Unforced {
@@ -139,7 +139,7 @@ async fn invalid_output_at_a_limit_is_in_the_error_without_a_complaint() {
     }
 }
 
-/// A provider that streams two calls with the same id.
+/// A provider that streams one response with two tool calls of the same id.
 struct Twice;
 
 impl Provider for Twice {
@@ -220,7 +220,7 @@ async fn calls_with_the_same_id_start_at_most_once_and_count() {
     assert_eq!(chat.messages(), [Message::user("go")]);
 }
 
-/// A policy that counts its calls.
+/// A policy that logs each time it is asked. It requires an approval for a call with the argument `ask`.
 struct Counts(Log);
 
 impl PermissionPolicy for Counts {
@@ -249,7 +249,7 @@ async fn skipped_call_needs_no_approval() {
     assert_eq!(last_results(agent.messages()), ["c0: not now"]);
 }
 
-/// A hook that never returns from the first tool call event that it receives.
+/// A hook that hangs at its second tool call event, which announces the approved call. Its other events return.
 #[derive(Clone, Default)]
 struct HangsOnce(Log);
 
@@ -336,7 +336,7 @@ async fn call_cancelled_before_it_began_is_reported_as_not_executed() {
     }
 }
 
-/// A replacement for `act` that cancels the run and returns.
+/// A tool that replaces `act`. It cancels the run and then returns a result.
 struct Stops(tokio_util::sync::CancellationToken);
 
 impl ToolDyn for Stops {
@@ -358,8 +358,8 @@ impl ToolDyn for Stops {
     }
 }
 
-/// A model layer that rejects responses which contain "secret". If the provider had paused a rejected response, its
-/// earlier part is removed too.
+/// A model layer that rejects responses which contain "secret". The provider may have paused the response before. Then
+/// the earlier part of the response is removed too.
 struct NoSecrets;
 
 impl ModelLayer for NoSecrets {
@@ -424,7 +424,8 @@ async fn result_shows_estimated_tokens() {
     assert_eq!(result.usage.output_tokens, 2 + estimated.output_tokens);
 }
 
-/// A provider whose stream does not end with a complete response.
+/// A provider that streams the given events, one list per request, without the final event that contains the complete
+/// response.
 struct Events(std::sync::Mutex<Vec<Vec<StreamEvent>>>);
 
 impl Provider for Events {
@@ -528,7 +529,8 @@ async fn keys_do_not_repeat_after_a_session_is_restored_with_its_run_id() {
     assert_ne!(keys[0], keys[1]);
 }
 
-/// A tool that logs the idempotency key of its call, and asserts that its context contains no resumed approval.
+/// A tool that logs the idempotency key of each call, and asserts that the context of the call contains no resumed
+/// approval.
 struct Keys(Log);
 
 impl ToolDyn for Keys {
@@ -589,7 +591,7 @@ async fn stream_ends_when_polled_only_after_its_own_wake_ups() {
     assert!(count > 4);
 }
 
-/// Returns an agent whose first call waits for an approval, and its conversation.
+/// Returns an agent and a conversation in which the first tool call waits for an approval.
 async fn waiting(replies: [Reply; 2], log: &Log) -> (Agent, Conversation) {
     let agent = Agent::builder(ScriptedProvider::new(replies))
         .tools(registry(log))

@@ -1,5 +1,5 @@
-//! Text that a hook rejects. It is stored nowhere, finished work before it is kept, and a stream can delay its text
-//! until the check.
+//! Runs in which a hook rejects a text. The text is stored nowhere, work that finished earlier is kept, and a stream
+//! can delay its text until the check.
 
 use std::pin::pin;
 
@@ -17,7 +17,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A hook and model layer that rejects texts which contain `bad`.
+/// A hook with a model layer that rejects texts which contain `bad`. With `rejects_results` set, it removes tool
+/// results too. With `holds_back` set, streamed text is delayed until the check.
 #[derive(Clone, Default)]
 struct Guard {
     log: Log,
@@ -81,8 +82,8 @@ fn holding() -> Guard {
     Guard { holds_back: true, ..Guard::default() }
 }
 
-/// Runs the agent as a stream. Returns a log of the events that the reader received and of the checks by the guard, in
-/// order.
+/// Runs the agent as a stream. Adds the events of the stream to `log`, and returns the lines of the log. A guard that
+/// shares the log adds a line for each check.
 async fn told(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String> {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(message), &ctx).await;
@@ -194,7 +195,7 @@ async fn unchecked_input_is_checked_in_the_next_run() {
     agent.run_text("good", &ctx).await.unwrap();
 }
 
-/// A message that was sent to a model is not checked as new again, even if the model did not answer it.
+/// A message that was sent to a model is not new for a guard of a later run, even if the model did not answer it.
 #[tokio::test]
 async fn sent_message_is_not_new_for_another_agent() {
     let down = ProviderError::ServiceUnavailable("down".into());
@@ -326,7 +327,8 @@ async fn rejected_message_is_not_streamed_and_buffered_text_is_not_shown() {
     assert_eq!(agent.messages(), [user("go")]);
 }
 
-/// If any hook ends the run, buffered text of the response is not shown, because the response is not kept.
+/// If any hook ends the run, the reader does not receive the buffered text of the response, because the response is not
+/// kept.
 #[tokio::test]
 async fn buffered_text_is_not_shown_if_another_hook_ends_the_run() {
     let setup = setup([Reply::text("fine")]);
@@ -417,7 +419,7 @@ async fn broken_stream_shows_nothing_while_buffered() {
     );
 }
 
-/// A durable context whose stream breaks and which retries by itself.
+/// A durable context that streams a broken response and then repeats the model call by itself.
 struct TriesAgain;
 
 impl DurableContext for TriesAgain {
@@ -505,7 +507,7 @@ async fn rejected_last_call_leaves_no_notice() {
     }
 }
 
-/// Middleware that gives every call the same result.
+/// Middleware that returns the same result for every tool call without running the tool.
 struct Spoils(&'static str);
 
 impl neuron_tool::ToolMiddleware for Spoils {
@@ -590,7 +592,7 @@ async fn guard_sees_the_output_tool_of_a_typed_run() {
     assert_eq!(guard.log.lines(), ["checks go", judged, "checks again", judged]);
 }
 
-/// A context strategy that replaces all but the last messages by a summary.
+/// A context strategy that replaces all messages by a summary, except the last `keep` messages.
 struct Summarise {
     keep: usize,
 }

@@ -20,7 +20,8 @@ fn injector(rules: impl IntoIterator<Item = (InjectionTrigger, &'static str)>) -
     injector
 }
 
-/// Returns the history as one text. A system message is its text in parentheses, and any other message is a dot.
+/// Returns the history as one string. Each system message becomes its text in parentheses, and each other message a
+/// dot.
 fn marks(messages: &[Message]) -> String {
     let mark = |message: &Message| match message.role {
         Role::System => format!("({})", message.text()),

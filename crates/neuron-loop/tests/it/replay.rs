@@ -1,5 +1,5 @@
-//! A durable run makes the same calls of its context in the same order, in every replay and in every division into
-//! executions.
+//! The calls that a run makes to its durable context. They and their order are the same in every replay, and in every
+//! division of the run into executions.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// The model's responses and the settings of the agent.
+/// A test case with the model's responses and the settings of the agent.
 #[derive(Debug, Clone)]
 struct Case {
     answers: Vec<Answer>,
@@ -51,7 +51,8 @@ enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Strategy_ {
     Window(usize, usize),
-    /// Summarises old messages with a model call, through the durable context. The numbers are the strategy's settings.
+    /// Summarises old messages with a model call, through the durable context. The numbers are the recent messages to
+    /// keep and the token budget.
     Summary(usize, usize),
 }
 
@@ -124,8 +125,8 @@ impl Case {
         agent
     }
 
-    /// Runs to the end in as many executions as the context requests, and then replays each execution from its journal
-    /// alone.
+    /// Runs to the end, in as many executions as the context requests. Afterwards each execution is replayed from its
+    /// journal alone, and must make the same calls.
     async fn outcome(&self, way: Way, continue_at: impl IntoIterator<Item = usize>) -> Outcome {
         let (log, hook) = (Log::default(), Recorder::default());
         let world = self.world(&log);
@@ -294,7 +295,7 @@ fn case() -> impl Strategy<Value = Case> {
     )
 }
 
-/// Compares two lists. On failure, shows only the first difference.
+/// Asserts that two lists of lines are equal. The failure shows only the first difference.
 #[track_caller]
 fn same(list: &[String], expected: &[String]) {
     for (index, (line, expected)) in list.iter().zip(expected).enumerate() {
@@ -310,8 +311,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
-    /// Runs must have equal outcomes in each way to run, however the run is divided into executions, and in each
-    /// replay.
+    /// Runs must have equal outcomes in each way to run. A replay, or a division of the run into executions, must not
+    /// change the outcome.
     #[test]
     fn run_is_the_same_in_every_division_into_executions(
         case in case(),
@@ -329,7 +330,7 @@ proptest! {
     }
 }
 
-/// A run that uses everything that a journal records.
+/// Returns a case whose run uses everything that a journal records.
 fn everything() -> Case {
     let ask = json!({"ask": "sure?", "text": "asked"});
     let long = json!({"text": "long ".repeat(60)});
@@ -379,7 +380,7 @@ async fn complete_run_is_the_same_in_every_way_and_division() {
     }
 }
 
-/// The process ends after each step, and a new one starts from the journal.
+/// The process of a run may end after any step. A new process then continues from the journal and has the same outcome.
 #[tokio::test]
 async fn run_continues_from_every_step_of_its_journal() {
     let case = everything();

@@ -14,7 +14,7 @@ use crate::journal::{Journal, Journaled, World};
 use crate::support::*;
 
 thread_local! {
-    /// The names of the entered scopes, as a tracing subscriber would see them.
+    /// The names of the scopes that are entered now on this thread, the outermost first.
     static ENTERED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 

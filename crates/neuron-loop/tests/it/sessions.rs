@@ -1,4 +1,4 @@
-//! Conversations that another agent continues.
+//! Conversations that are written into a session and continued by another agent.
 
 use neuron_context::{InjectionTrigger, SlidingWindowStrategy, SystemInjector};
 use neuron_loop::LoopError;
@@ -16,7 +16,7 @@ fn stored(session: &Session) -> Session {
     serde_json::from_str(&serde_json::to_string(session).unwrap()).unwrap()
 }
 
-/// Returns a session after a run with one tool call.
+/// Returns the session of a conversation with one finished run, which called one tool.
 async fn after_a_run() -> Session {
     let setup = setup([calls([json!({"text": "found"})]), Reply::text("Done.")]);
     let mut agent = setup.builder.build();
@@ -107,7 +107,8 @@ async fn second_write_keeps_the_messages_of_the_first() {
     assert_eq!(places(&session)[..2], before);
 }
 
-/// A session whose process ended during a run can be restored and continued, wherever its messages end.
+/// The messages of a session may end anywhere, for example between a tool call and its result. The session can be
+/// restored and continued in every case.
 #[tokio::test]
 async fn history_that_ends_within_tool_calls_is_accepted() {
     let whole = after_a_run().await;

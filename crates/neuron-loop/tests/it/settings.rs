@@ -1,4 +1,4 @@
-//! The settings of model requests, set by the builder and changed on the agent.
+//! The settings of model requests. The builder sets them, and they can be changed on the agent.
 
 use neuron_loop::{LoopConfig, RequestSettings};
 use neuron_testing::{Reply, ScriptedProvider};

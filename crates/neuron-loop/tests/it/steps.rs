@@ -1,4 +1,4 @@
-//! Runs step by step, and steps that are dropped halfway.
+//! Runs that are driven step by step, and steps whose future is dropped before they end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn step_after_a_dropped_step_finishes_the_batch_with_its_own_results() {
     }
 }
 
-/// A hook that takes one second, once, at the first event whose log line starts with the text.
+/// A hook that takes one second to handle the first event whose log line starts with the given prefix.
 struct SlowAt(&'static str, AtomicBool, Recorder);
 
 impl SlowAt {

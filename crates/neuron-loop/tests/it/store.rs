@@ -1,4 +1,5 @@
-//! Time of each write while a conversation runs, conflicts between writers, and the state after a crash.
+//! Runs that store their conversation in a session. Covers the time of each write, conflicts between writers, and the
+//! state after a crash.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -13,7 +14,8 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A storage that logs each write, and hangs before or after one of them.
+/// A storage that logs each write. `hangs` selects a write by its index, and this write never returns. If the flag is
+/// `true`, it hangs before it changes the storage, otherwise afterwards.
 #[derive(Clone, Default)]
 struct Noted {
     inner: Arc<InMemorySessionStorage>,

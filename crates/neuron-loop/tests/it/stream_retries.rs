@@ -1,4 +1,4 @@
-//! Streams that break and are retried.
+//! Response streams that break, and the repeated model calls that follow.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -43,7 +43,7 @@ async fn told(agent: &mut Chat<'_>, ctx: &ToolContext) -> Vec<String> {
     events.iter().filter_map(short).collect()
 }
 
-/// A tool call whose stream breaks twice, and the final response.
+/// Returns the replies for a model call whose stream breaks twice and then calls a tool, and for the final response.
 fn replies() -> [Reply; 4] {
     let call = || calls([json!({"text": "a"})]).with_text("Look").usage(usage(10, 1));
     [
@@ -361,7 +361,8 @@ async fn next_attempt_waits_for_the_reader_and_ends_with_it() {
     assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "again");
 }
 
-/// A durable context that streams twice, with a `Reset` in between.
+/// A durable context that repeats a failed model call once by itself. Before the repetition it sends a `Reset` event to
+/// the reader.
 struct TriesAgain(ScriptedProvider);
 
 impl DurableContext for TriesAgain {

@@ -1,4 +1,5 @@
-//! Order, single end and backpressure of a run as a stream, and streams of different shapes.
+//! A run as a stream of events. Covers the order of the events, the single last event, backpressure, and providers with
+//! unusual streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -197,8 +198,8 @@ async fn nothing_happens_before_the_first_poll() {
     assert_eq!(agent.messages(), [], "a run adds its message when it is first polled");
 }
 
-/// Regression test. Before the fix, events that a provider forwarded from another agent's stream reached the reader, so
-/// the end of that agent looked like the end of this run.
+/// Regression test. A provider may forward events from another agent's stream. Before the fix, they reached the reader,
+/// so the end of that agent looked like the end of this run.
 #[tokio::test]
 async fn provider_events_other_than_deltas_are_not_forwarded() {
     struct Odd;

@@ -102,7 +102,7 @@ impl Act {
     }
 }
 
-/// Logs when it is dropped, which shows that the future of a call was dropped.
+/// A guard inside the future of a tool call. It logs when it is dropped, which shows that the future was dropped.
 struct Watch(Log, String);
 
 impl Drop for Watch {
@@ -117,7 +117,7 @@ pub(crate) fn registry(log: &Log) -> ToolRegistry {
     registry
 }
 
-/// A response that calls `act` with each of the inputs. The ids are `c0`, `c1`, ….
+/// Returns a response that calls the tool `act` once with each of the inputs. The call ids are `c0`, `c1`, ….
 pub(crate) fn calls(inputs: impl IntoIterator<Item = Value>) -> Reply {
     let name = |(index, input)| (format!("c{index}"), "act", input);
     Reply::tool_calls(inputs.into_iter().enumerate().map(name))
@@ -127,7 +127,8 @@ pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(100, 1_000_000)
 }
 
-/// A builder with a scripted provider, the `act` tool and a log.
+/// A builder of an agent with a scripted provider and the `act` tool, together with this provider and the log of the
+/// tool.
 pub(crate) struct Setup {
     pub(crate) provider: ScriptedProvider,
     pub(crate) log: Log,
@@ -141,11 +142,11 @@ pub(crate) fn setup<R: Into<Reply>>(replies: impl IntoIterator<Item = R>) -> Set
     Setup { provider, log, builder }
 }
 
-/// A hook that logs every event and returns configured actions.
+/// A hook that logs every event as a line, and returns the configured actions.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder {
     pub(crate) log: Log,
-    /// The action for events whose line starts with the text.
+    /// The action for each event whose log line starts with the given prefix.
     pub(crate) answers: Vec<(&'static str, HookAction)>,
 }
 
@@ -260,7 +261,7 @@ pub(crate) enum Way {
 
 pub(crate) const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs in one of the three ways. The error is returned as text.
+/// Runs an agent with the message "go", in one of the three ways to run. Returns an error as text.
 pub(crate) async fn run(
     way: Way,
     agent: &mut Chat<'_>,

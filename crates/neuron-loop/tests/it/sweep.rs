@@ -1,6 +1,6 @@
-//! Drops or cancels runs, or makes a part of the agent misbehave, at every possible point. Hooks, tools and the
-//! provider wait, so that the run can be interrupted there. The runs contain a compaction, hints to the model, a paused
-//! response, and failing batches of tool calls.
+//! Interrupts a run at every possible point. The run is dropped or cancelled, or a part of the agent misbehaves. Hooks,
+//! tools and the provider return `Poll::Pending` first, so the run can be interrupted there. The runs contain a
+//! compaction, hints to the model, a paused response, and failing batches of tool calls.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::support::*;
 use crate::waiting::*;
 
-/// The only error of a run without misbehaving parts, from the failing batch of the script.
+/// The error of a run in which a tool fails as scripted, and no part of the agent misbehaves.
 const FAILED: &str = "tool error: invalid input: no";
 
 fn each_case(mut check: impl FnMut(&Case, Way, &str)) {
@@ -38,7 +38,7 @@ fn each_case(mut check: impl FnMut(&Case, Way, &str)) {
     }
 }
 
-/// Runs to the end. Returns `None` after a planned panic.
+/// Runs the agent to the end of its run. Returns `None` after a planned panic of one of its parts.
 #[track_caller]
 fn run_to_the_end(built: &mut Built, way: Way, ctx: &ToolContext) -> Option<Result<(), String>> {
     let whole = || poll_times(pin!(run(way, &mut built.agent, ctx)), TO_THE_END);

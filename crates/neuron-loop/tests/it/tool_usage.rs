@@ -22,7 +22,8 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// A tool that uses 100 tokens, waits, uses 10 more, and then ends as its arguments say.
+/// A tool that uses 100 input tokens, returns `Poll::Pending` twice, uses 10 output tokens, and then ends as its
+/// arguments say.
 struct Spend(ToolEffect);
 
 impl ToolDyn for Spend {
@@ -205,7 +206,7 @@ async fn tool_tokens_do_not_raise_the_estimate_of_the_next_response() {
     assert_eq!(budget.usage(), usage(20, 2), "tools settle theirs themselves");
 }
 
-/// A durable context that journals the result of each step and replays it.
+/// The journal of a durable context. It records the result and the token usage of each tool call for a replay.
 #[derive(Default)]
 struct Journal {
     steps: Mutex<Vec<(Result<ToolOutput, ErrorRecord>, TokenUsage)>>,
@@ -313,7 +314,7 @@ async fn tokens_of_a_discarded_early_call_count() {
     assert!(seen.contains(&(0, 0)) && seen.contains(&(100, 0)) && seen.len() > 3, "{seen:?}");
 }
 
-/// A tool that runs an agent, which waits for an approval before its second response.
+/// A tool that runs an agent. This agent pauses for an approval after its first response.
 struct Asking(ScriptedProvider);
 
 impl ToolDyn for Asking {

@@ -1,4 +1,4 @@
-//! Order, hints and failures of batches of tool calls, and skipped or malformed calls.
+//! The tool calls of one response. Covers their order, hints to the model, failures, and skipped or malformed calls.
 
 use std::time::Duration;
 
@@ -397,7 +397,7 @@ async fn panic_in_a_tool_fails_only_that_call() {
     }
 }
 
-/// Regression test. Before the fix, three invalid calls of one response used up the retries, before the model had
+/// Regression test. Before the fix, three invalid calls of one response used up the retries. The model had not yet
 /// received a result that asks it to try again.
 #[tokio::test]
 async fn tool_retries_are_counted_per_response() {
@@ -423,8 +423,8 @@ async fn tool_retries_are_counted_per_response() {
     }
 }
 
-/// Regression test. The final response of the run is the text of a cut-off or refused response, although the results of
-/// its calls, which must not run, follow it in the history.
+/// Regression test. A response is cut off or refused, so its tool calls must not run. The final response of the run is
+/// the text of that response, although the results of its calls follow in the history.
 #[tokio::test]
 async fn response_whose_calls_must_not_run_keeps_its_text() {
     let cut = calls([ToolCall::invalid_json_input("{")]).stop_reason(StopReason::MaxTokens);

@@ -42,10 +42,10 @@ fn wrong() -> Value {
     json!({"name": "Oslo", "people": "many"})
 }
 
-/// The error of the invalid output.
+/// The error of the output that [`wrong`] returns.
 const FAULT: &str = "`$.people`: invalid type: string \"many\", expected u32";
 
-/// Returns a response with an output, in the form of this mode.
+/// Returns a response with this output, as an output tool call or as text, depending on the mode.
 fn gives(mode: OutputMode, output: Value) -> Reply {
     match mode {
         OutputMode::Tool => Reply::tool_call("out", "final_output", output),
@@ -292,7 +292,7 @@ async fn arguments_that_are_not_json_are_an_invalid_output() {
     check_valid(agent.messages());
 }
 
-/// All fields are optional, so invalid JSON could be read as an empty output.
+/// The output type has only optional fields, so the loop could read invalid JSON as an empty output. It must not.
 #[tokio::test]
 async fn broken_arguments_are_not_read_as_an_empty_output() {
     #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
@@ -599,8 +599,8 @@ async fn durable_engine_receives_only_the_other_calls() {
     }
 }
 
-/// Returns an agent whose parts all wait. Its script contains two attempts at the typed output and a batch of tool
-/// calls.
+/// Returns an agent for a typed run, its hook, and its provider. Each part returns `Poll::Pending` first. The scripted
+/// responses contain an invalid and a valid output, and tool calls.
 fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'static>, Recorder, ScriptedProvider) {
     let act = |id: &str, waits: u64| (id.to_owned(), "act", json!({ "waits": waits }));
     let batch = match mode {

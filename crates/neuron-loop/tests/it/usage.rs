@@ -11,7 +11,7 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// Two calls and the final response. Only the second call reports its tokens.
+/// Returns two responses with a tool call and the final response. Only the second one reports its tokens.
 fn replies() -> [Reply; 3] {
     [
         calls([json!({"text": "a".repeat(400)})]).usage(usage(0, 0)),

@@ -1,5 +1,5 @@
-//! An agent whose provider, tools, strategy, hooks and durable context all wait. A run can therefore be interrupted
-//! between any two operations.
+//! An agent whose provider, tools, strategy, hooks and durable context return `Poll::Pending` before they answer. A run
+//! can therefore be interrupted between any two operations.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ pub(crate) enum WokenBy {
     AThread,
 }
 
-/// A future that is pending a number of times.
+/// A future that returns `Poll::Pending` the given number of times before it is ready.
 pub(crate) struct Waits(u64, WokenBy);
 
 impl Waits {
@@ -63,7 +63,7 @@ impl Future for Waits {
     }
 }
 
-/// A counter of uses of a part, which panics at the use with the index `at`.
+/// A counter of the uses of one part of the agent. The use with the index `at` panics.
 #[derive(Clone, Default)]
 struct Trap {
     at: Option<usize>,
@@ -77,7 +77,7 @@ impl Trap {
     }
 }
 
-/// A provider that waits, and rejects an invalid history.
+/// A provider that waits before each response, and rejects a request with an invalid history.
 #[derive(Clone)]
 pub(crate) struct Strict {
     script: ScriptedProvider,
@@ -90,7 +90,7 @@ impl Strict {
         Self::recording(replies).0
     }
 
-    /// Returns the provider together with its script, which records the requests.
+    /// Returns the provider together with its scripted provider, which records the requests.
     pub(crate) fn recording(replies: Vec<Reply>) -> (Self, ScriptedProvider) {
         let script = ScriptedProvider::new(replies);
         let woken_by = WokenBy::Itself;
@@ -163,7 +163,7 @@ impl ToolDyn for Waiting {
     }
 }
 
-/// A context strategy with a sliding window, which waits before it compacts.
+/// A context strategy that keeps a sliding window of messages, and waits before it compacts.
 pub(crate) struct SlowWindow(SlidingWindowStrategy, Trap);
 
 impl SlowWindow {
@@ -188,7 +188,7 @@ impl ContextStrategy for SlowWindow {
     }
 }
 
-/// The action of a hook at one event.
+/// The action of a hook at the one event that is planned for it.
 #[derive(Debug, Clone)]
 pub(crate) enum Deed {
     Answers(HookAction),
@@ -197,7 +197,7 @@ pub(crate) enum Deed {
     Cancels(CancellationToken),
 }
 
-/// A hook that logs every event, waits at each, and performs an action at one of them.
+/// A hook that logs every event, waits at each event, and performs the action `deed` at one of them.
 pub(crate) struct SlowRecorder {
     pub(crate) events: Recorder,
     pub(crate) deed: Option<(usize, Deed)>,
@@ -279,15 +279,15 @@ pub(crate) enum Place {
     Strategy,
 }
 
-/// The configuration of an agent that waits.
+/// The configuration of an agent whose parts wait.
 #[derive(Clone, Default)]
 pub(crate) struct Case {
-    /// Set if a tool of the first batch fails.
+    /// Set if a tool call of the first response fails.
     pub(crate) fails: bool,
     pub(crate) parallel: bool,
     pub(crate) durable: bool,
     pub(crate) woken_by: WokenBy,
-    /// The action of a hook, and the index of its event.
+    /// The action of a hook, and the index of the event at which it happens.
     pub(crate) deed: Option<(usize, Deed)>,
     /// The part that panics, and the index of the use at which it panics.
     pub(crate) panics: Option<(Place, usize)>,
@@ -299,8 +299,9 @@ pub(crate) struct Built {
     pub(crate) events: Recorder,
 }
 
-/// Returns the script. It has either several batches of tool calls, with a hint to the model and a paused response,
-/// long enough for a compaction, or a batch that fails. Responses for more runs follow.
+/// Returns the scripted responses. With `fails` set, the first response calls tools of which one fails. Otherwise the
+/// run has several responses with tool calls, a hint to the model, a paused response, and enough messages for a
+/// compaction. Responses for more runs follow.
 pub(crate) fn replies(fails: bool) -> Vec<Reply> {
     let mut replies = if fails {
         vec![calls([json!({"waits": 3}), json!({"waits": 1, "fail": true}), json!({"waits": 2})])]

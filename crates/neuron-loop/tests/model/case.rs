@@ -1,4 +1,4 @@
-//! The data of a case, with a script of the model's responses, a configuration and an interruption. The module
+//! The data of a test case, which has scripted responses of the model, a configuration and an interruption. The module
 //! `generator` creates cases, `parts` performs them, and `reference` computes the expected outcome.
 
 use std::time::Duration;
@@ -20,10 +20,10 @@ pub(crate) struct Case {
     /// The user messages that start the first and the second run of the case.
     pub(crate) messages: [Message; 2],
     pub(crate) interruption: Interruption,
-    /// The reactions at each pause for an approval, in order.
+    /// The reactions to the pauses for an approval, one per pause, in order.
     pub(crate) answers: Vec<Answering>,
-    /// Names of pure tools, whose calls may start before the response is complete, in a separate run. `None` skips this
-    /// run.
+    /// Names of tools that are pure in a separate run, so their calls may start before the response is complete. `None`
+    /// skips this run.
     pub(crate) early: Option<Vec<&'static str>>,
     /// The way in which the second run gets the conversation of the first.
     pub(crate) reuse: Reuse,
@@ -38,7 +38,7 @@ pub(crate) struct Case {
 pub(crate) enum Begin {
     Message(Message),
     Decisions(ApprovalDecisions),
-    /// Any other start, in the form in which a durable engine passes it.
+    /// Any other start, such as the snapshot from which a durable engine begins a new execution.
     Start(Start),
 }
 
@@ -67,33 +67,36 @@ pub(crate) struct Config {
     pub(crate) has_policy: bool,
     /// Set if the run waits for approvals. The policy then requires approvals for more calls.
     pub(crate) pauses: bool,
-    /// Number of tool calls after which a stop condition is met.
+    /// Number of tool calls after which the stop condition ends the run. `None` if there is no stop condition.
     pub(crate) stops_after: Option<usize>,
     /// The tool `look` is not offered in every n-th turn, where n is this value. `None` if it is always offered.
     pub(crate) hides_every: Option<usize>,
-    /// Set if a run that reached a limit makes one last call.
+    /// Set if a run that reached a limit makes one last model call.
     pub(crate) finalizes: bool,
-    /// Set if a cancelled run finishes its turn.
+    /// Set if a run that is cancelled still finishes its current turn.
     pub(crate) cancels_after_turn: bool,
     pub(crate) retries: usize,
-    /// Grace period after a failed call, in milliseconds. Never equal to the duration of a tool.
+    /// Time that running calls have after another call has failed, in milliseconds. Never equal to the duration of a
+    /// tool.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
-    /// The guard of each hook, which rejects texts. Empty if hooks check no texts.
+    /// The guards of the hooks, in the order of the hooks. A guard checks and rejects texts. Empty if no hook checks
+    /// texts.
     pub(crate) guards: Vec<Guard>,
     pub(crate) strategy: Strategy,
-    /// Each injector adds a text in every n-th turn.
+    /// One injector for each number n. The injector adds a text in every n-th turn.
     pub(crate) reminders: Vec<usize>,
     pub(crate) engine: Option<Engine>,
     /// Messages of an earlier conversation, with which the agent starts. They may be an invalid history.
     pub(crate) history: Vec<Message>,
-    /// Number of times that the reader of a stream waits before each event.
+    /// Number of times that the reader of a stream returns `Poll::Pending` before each event.
     pub(crate) slow_reader: usize,
     /// Set if hooks return `Poll::Pending` before they answer.
     pub(crate) slow_hooks: bool,
 }
 
-/// The texts that a hook removes when it ends a run. `holds_back` delays streamed text until the check.
+/// A check of texts by a hook. If the check fails, the run ends, and `rejects_text` and `rejects_results` select what
+/// is removed. `holds_back` delays streamed text until the check.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Guard {
     pub(crate) rejects_text: bool,
@@ -101,7 +104,7 @@ pub(crate) struct Guard {
     pub(crate) holds_back: bool,
 }
 
-/// The action of a hook at the n-th event of a kind.
+/// The action of a hook at the n-th event of a kind, counted from zero.
 #[derive(Debug, Clone)]
 pub(crate) struct Rule {
     pub(crate) event: &'static str,
@@ -115,11 +118,11 @@ pub(crate) enum Deed {
     Skip,
     Terminate,
     Fail,
-    /// Sends a message to the run.
+    /// Sends a message to the run through its handle.
     Steer,
 }
 
-/// The way in which the next run gets the conversation.
+/// The way in which the second run gets the conversation of the first.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Reuse {
     Kept,
@@ -131,7 +134,7 @@ pub(crate) enum Reuse {
     OtherAgent,
 }
 
-/// The kinds of events, which are the first words of their log lines.
+/// The kinds of hook events and guard checks. Each kind is the first word of its log lines.
 pub(crate) const EVENTS: [&str; 15] = [
     "GuardIn",
     "GuardOut",
@@ -157,7 +160,7 @@ pub(crate) struct Strategy {
     pub(crate) above: usize,
     pub(crate) how: Compaction,
     pub(crate) usage: TokenUsage,
-    /// Number of the compaction that fails, counted from zero, and the kind of failure.
+    /// Index of the compaction that fails, and the kind of failure.
     pub(crate) failure: Option<(usize, StrategyFault)>,
 }
 
@@ -213,21 +216,19 @@ impl Strategy {
     }
 }
 
-/// A durable context in memory, and its failures.
+/// The configuration of a durable context in memory, including its planned failures.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Engine {
-    /// Set if the calls of a batch run concurrently.
+    /// Set if the durable context runs the calls of a batch concurrently.
     pub(crate) joins: bool,
-    /// The number of the model call that fails in the engine itself, and its failure.
+    /// Index of the model call that fails in the durable engine, before it reaches the provider, and the failure.
     pub(crate) failing_call: Option<(usize, EngineFault)>,
-    /// The number of the batch that returns one result too few.
+    /// Index of the batch of tool calls for which the engine returns one result too few.
     pub(crate) short_batch: Option<usize>,
-    /// Index, counted from zero, of the loop's question whether to continue as new that the engine answers with yes. If
-    /// the flag is `true`, the engine then ends the execution with `DurableError::ContinueAsNew`, and otherwise the run
-    /// continues.
+    /// Index of the loop's question whether to continue as new that the engine answers with yes. If the flag is `true`,
+    /// the engine then ends the execution with `DurableError::ContinueAsNew`. Otherwise the run continues.
     pub(crate) continues: Option<(usize, bool)>,
-    /// Number of turns after which the run continues as a new execution. This happens again after each such number of
-    /// turns.
+    /// Number of turns in each execution. After this number of turns, the run continues as a new execution.
     pub(crate) every: Option<usize>,
     /// Set if decisions reach the run through a signal.
     pub(crate) signals: bool,
@@ -252,7 +253,7 @@ impl EngineFault {
     }
 }
 
-/// The reaction of the provider to a call.
+/// The reaction of the provider to one model call.
 #[derive(Debug, Clone)]
 pub(crate) enum Reply {
     Answers(Answer),
@@ -264,7 +265,7 @@ pub(crate) struct Answer {
     pub(crate) message: Message,
     pub(crate) stop_reason: StopReason,
     pub(crate) usage: TokenUsage,
-    /// Number of times that the provider waits before it answers, and before each event of a stream.
+    /// Number of times that the provider returns `Poll::Pending` before it answers, and before each event of a stream.
     pub(crate) waits: usize,
     /// Delay before the first event, in milliseconds.
     pub(crate) sleeps: u64,
@@ -383,7 +384,7 @@ impl ProviderFault {
     }
 }
 
-/// The actions of a tool, in the argument `does`.
+/// The actions of a tool. The argument `does` of a call selects one of them.
 pub(crate) const TOOL_DEEDS: [&str; 12] = [
     "ok",
     "error",
@@ -399,7 +400,7 @@ pub(crate) const TOOL_DEEDS: [&str; 12] = [
     "image",
 ];
 
-/// The arguments of a call that the tools of this test understand.
+/// The arguments of a tool call, as the tools of this test understand them.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     /// Number that identifies the call in its test case.
@@ -410,7 +411,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Parses arguments. Arguments in another form give an order without a special action.
+    /// Parses the arguments of a call. Missing or invalid fields get default values, and the default action is `ok`.
     pub(crate) fn read(input: &Value) -> Self {
         Self {
             number: input["number"].as_u64().unwrap_or(u64::MAX),
@@ -425,11 +426,11 @@ impl Order {
 pub(crate) struct Interruption {
     pub(crate) way: Way,
     pub(crate) how: How,
-    /// Selects the place of the interruption among all places that the run passes, in thousandths of their number.
-    /// `nth` selects the pass at this place in the same way.
+    /// Selects the place of the interruption among all places that the run passes. The value is a fraction in
+    /// thousandths. `nth` selects in the same way at which pass of this place the interruption happens.
     pub(crate) place: usize,
     pub(crate) nth: usize,
-    /// The part of the run that is interrupted, in thousandths of the number of parts. Pauses for approvals split a run
+    /// Selects the part of the run that is interrupted, as a fraction in thousandths. Pauses for approvals split a run
     /// into parts.
     pub(crate) part: usize,
 }
@@ -450,7 +451,7 @@ pub(crate) enum How {
     CancelBefore,
 }
 
-/// A place at which a run waits or an interruption can happen.
+/// The part of the agent, or its reader, in which a run waits or an interruption can happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Place {
     Provider,
@@ -468,7 +469,8 @@ pub(crate) struct Answering {
     /// Invalid decisions that are sent first.
     pub(crate) wrong: Option<Wrong>,
     pub(crate) route: Route,
-    /// Decisions for the pending calls in order. After the last decision, the list starts again.
+    /// Decisions for the pending calls, in their order. If there are more calls than decisions, the list is used again
+    /// from its start.
     pub(crate) decisions: Vec<Decision>,
 }
 
@@ -486,7 +488,7 @@ pub(crate) enum Route {
 pub(crate) enum Decision {
     Approve,
     Edit,
-    /// An edit that the policy denies.
+    /// An approval with edited arguments that the policy denies.
     EditToDenied,
     Deny,
     Supply,
@@ -494,7 +496,7 @@ pub(crate) enum Decision {
     Leave,
 }
 
-/// Decisions that do not match the pending calls.
+/// The way in which invalid decisions do not match the pending calls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Wrong {
     UnknownCall,
@@ -525,7 +527,7 @@ impl Answering {
     }
 }
 
-/// The tool result that a person supplies instead of an approval, so that the call does not run.
+/// Returns the tool result that a person gives instead of an approval. The call then does not run.
 fn supplied(order: &Order) -> ToolOutput {
     ToolOutput {
         structured_content: Some(json!("supplied")),
@@ -557,12 +559,12 @@ impl Wrong {
 const SEVEN: u64 = 7;
 const UNFIT: u64 = 6;
 
-/// Returns `true` if the tools accept these arguments in their check before an approval.
+/// Returns `true` if the tools accept these arguments when they check them before an approval is requested.
 pub(crate) fn fits(input: &Value) -> bool {
     Order::read(input).number % SEVEN != UNFIT
 }
 
-/// The decision of the policy on a call.
+/// The decision of the policy on a tool call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Judgement {
     Allow,
@@ -572,7 +574,7 @@ pub(crate) enum Judgement {
 }
 
 impl Judgement {
-    /// Returns the decision for a call, which depends on the number of the call. If `pauses` is set, more calls require
+    /// Returns the decision of the policy on a call with the arguments `input`. If `pauses` is set, more calls require
     /// an approval.
     pub(crate) fn of(input: &Value, pauses: bool) -> Self {
         match Order::read(input).number % ELEVEN {
@@ -588,8 +590,8 @@ impl Judgement {
 const ELEVEN: u64 = 11;
 
 impl Order {
-    /// Returns two numbers for calls whose arguments an approval edits. Tools and policy treat the first number like
-    /// the original, and the policy denies the second.
+    /// Returns two new numbers for a call whose arguments an approval edits. With the first number, the tools and the
+    /// policy decide as for the original. With the second, the policy denies the call.
     pub(crate) fn edits(&self) -> [u64; 2] {
         if self.number == u64::MAX {
             return [self.number; 2];
@@ -601,7 +603,7 @@ impl Order {
         [allowed, others.find(is_denied).expect("seven and eleven have no common divisor")]
     }
 
-    /// Returns the arguments with another number.
+    /// Returns the arguments of this call with another number. The number also selects the action.
     fn edited(&self, number: u64) -> Value {
         let deed = match number % 5 {
             0 => "fail",

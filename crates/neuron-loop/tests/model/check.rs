@@ -1,6 +1,6 @@
-//! Checks one case. The case runs awaited, streamed and stepped, and each run is compared with the reference model,
-//! which computes the expected outcome. Then the case is interrupted and checked against invariants. Then it continues
-//! and is compared with the reference model again.
+//! Checks one test case. The agent runs awaited, streamed and stepped, and each run is compared with the reference
+//! model, which computes the expected outcome. Then a run is interrupted, and invariants are checked. At last the
+//! interrupted agent continues, and is compared with the reference model again.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -22,7 +22,7 @@ use crate::world::{Journal, Plan, World};
 
 pub(crate) type Checked<T = ()> = Result<T, String>;
 
-/// Checks the case of a seed. Returns the situations that it covered, or the first fault.
+/// Checks the case that this seed generates. Returns the situations that the case covered, or the first fault.
 pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
     let case = generator::case(seed);
     let mut seen = BTreeSet::new();
@@ -50,8 +50,9 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
     Ok(seen)
 }
 
-/// Checks runs whose tools may start early, while the response is still streaming. If no event ends the run, only the
-/// time differs from a run without early tools. In all other cases, each call still runs at most once and has an end.
+/// Checks runs in which the tools `pure` may start while the response is still streaming. In a run without errors,
+/// limits and hook actions, only the order of events differs from a run without early tools. In all other runs, each
+/// call still runs at most once and its end is reported.
 async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) -> Checked {
     let mut memory = Memory::new(case);
     let begin = || Begin::Message(case.messages[0].clone());
@@ -114,8 +115,8 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Returns `true` if the expected run ends with a response or waits for an approval, without a failure or a limit. No
-/// hook may end the run or skip a call in it.
+/// Returns `true` if the expected run ends with a response or waits for an approval. During the run, no failure, limit
+/// or hook action may have occurred.
 fn is_calm(expected: &Expected) -> bool {
     let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
     let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
@@ -124,8 +125,8 @@ fn is_calm(expected: &Expected) -> bool {
         && !expected.seen.iter().any(is_trouble)
 }
 
-/// Checks that the run had the same observations as a run without early tools, apart from the order of the hooks'
-/// events.
+/// Checks that a run with early tools had the same observations as the expected run without them. Only the order of the
+/// hooks' events may differ.
 fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     for events in &journal.events {
         same_list("the events, sorted", &sorted(events), &sorted(&expected.events))?;
@@ -158,8 +159,8 @@ fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     Ok(())
 }
 
-/// Runs the case twice without an interruption. Pauses split the first run into parts. Returns the places at which each
-/// part waited, and the journal of each part.
+/// Runs both runs of the case without an interruption. Pauses split a run into parts. Returns, for each part of the
+/// first run, the places at which it waited, and its journal.
 async fn left_alone(
     case: &Case,
     way: Way,
@@ -183,7 +184,7 @@ async fn left_alone(
     Ok(first)
 }
 
-/// An agent whose runs are compared with the reference model, which computes the expected outcome.
+/// An agent, and the state of the reference model with which its runs are compared.
 struct Session<'a> {
     case: &'a Case,
     way: Way,
@@ -195,12 +196,12 @@ struct Session<'a> {
     begun: Vec<u64>,
     finished: Vec<u64>,
     keys: Vec<String>,
-    /// Number of approvals that were requested.
+    /// Number of pauses for an approval so far.
     asked: usize,
-    /// Set if only the stored state of the waiting run is known, so some comparisons with the reference model are
-    /// skipped.
+    /// Set after a dropped step, when the reference model knows only the stored state of the waiting run. A new agent
+    /// is then restored from this state.
     is_unsure: bool,
-    /// Tokens of all runs. `None` for a restored agent.
+    /// Tokens of all runs of the conversation. `None` for a restored agent, because its earlier tokens are unknown.
     total: Option<TokenUsage>,
     seen: &'a mut BTreeSet<String>,
 }
@@ -225,7 +226,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs from `begin` to the end, including all continuations after approvals.
+    /// Drives a run from `begin` to its end, including all continuations after approvals. Returns the waits and the
+    /// journal of each part of the run.
     async fn whole_run(&mut self, begin: Begin) -> Checked<Vec<(Vec<Place>, Journal)>> {
         let mut parts = Vec::new();
         let mut next = Some(begin);
@@ -247,7 +249,8 @@ impl<'a> Session<'a> {
         Ok(parts)
     }
 
-    /// Passes the conversation to the next run as a server might, and checks that nothing is lost.
+    /// Passes the conversation to the second run in the way that the case says, for example through a session. Checks
+    /// that nothing is lost.
     fn transfer(&mut self) -> Checked {
         self.seen.insert(format!("reuse: {:?}", self.case.reuse));
         let text = |error: serde_json::Error| error.to_string();
@@ -323,7 +326,7 @@ impl<'a> Session<'a> {
         Ok((waited, journal))
     }
 
-    /// Checks that the stored conversation equals the current one at the end of a run.
+    /// Checks that the conversation in the storage equals the agent's conversation at the end of a run.
     fn check_stored(&mut self) -> Checked {
         if !self.case.stores {
             return Ok(());
@@ -342,7 +345,8 @@ impl<'a> Session<'a> {
         same_list("the calls that wait", &self.agent.pending_calls(), pending)
     }
 
-    /// Checks that no tool call began twice, and no idempotency key was used twice, over all runs.
+    /// Records the calls of a run. Checks that no call began twice, and that no idempotency key was used twice in any
+    /// run so far.
     fn note(&mut self, journal: &Journal) -> Checked {
         self.begun.extend(&journal.begun);
         self.finished.extend(&journal.finished);
@@ -351,8 +355,8 @@ impl<'a> Session<'a> {
         only_once("an idempotency key", self.keys.iter())
     }
 
-    /// Decides on the pending calls, possibly with invalid decisions first or in another agent. Returns `None` if the
-    /// run does not wait, or if another run is to begin.
+    /// Decides on the pending calls as the case says, possibly after invalid decisions or in another agent. Returns the
+    /// start with the decisions. Returns `None` if no run waits, or if the waiting run is abandoned.
     async fn decided(&mut self) -> Checked<Option<Begin>> {
         let Some(waiting) = &self.memory.waiting else { return Ok(None) };
         let pending = waiting.pending.clone();
@@ -396,7 +400,7 @@ impl<'a> Session<'a> {
         Ok(Some(Begin::Decisions(answering.decisions(&pending))))
     }
 
-    /// Checks that decisions that do not match are rejected and change nothing.
+    /// Checks that the agent rejects these decisions with `error` and changes nothing.
     async fn refused(&mut self, decisions: ApprovalDecisions, error: &str) -> Checked {
         let Self { case, way, .. } = *self;
         let ctx = context();
@@ -421,7 +425,7 @@ impl<'a> Session<'a> {
         self.same_calls_wait()
     }
 
-    /// Continues the waiting run in another agent, which is restored from the run's serialised state.
+    /// Replaces the agent by a new one, which is restored from the serialised state of the waiting run.
     fn restore(&mut self) -> Checked {
         let state = self.memory.state().expect("it waits");
         let stored = serde_json::to_string(&state).map_err(|error| error.to_string())?;
@@ -532,8 +536,8 @@ async fn interrupted(
     Ok(())
 }
 
-/// Returns the number of a wait at which to interrupt the run. Each place has the same chance, however often the run
-/// waits there.
+/// Selects a wait of the run at which to interrupt it. Returns its number, counted from one, or 0 if the run never
+/// waits. Each place has the same chance, however often the run waits there.
 fn some_wait(case: &Case, waited: &[Place]) -> usize {
     let places: BTreeSet<Place> = waited.iter().copied().collect();
     let Some(place) = one_of(&places.into_iter().collect::<Vec<_>>(), case.interruption.place)
@@ -558,10 +562,10 @@ fn one_of<T: Copy>(choices: &[T], thousandths: usize) -> Option<T> {
     choices.get(thousandths * choices.len() / 1_000).copied()
 }
 
-/// An interrupted run, and the expected run without the interruption.
+/// An interrupted run, and the expected run without an interruption.
 struct Interrupted<'a> {
     how: How,
-    /// The place at which an interruption was planned.
+    /// The place at which the agent interrupts itself. `None` if the interruption comes from outside.
     place: Option<Place>,
     case: &'a Case,
     journal: Journal,
@@ -611,8 +615,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Checks that the events of a dropped run, and the lines that its reader received, are a beginning of the expected
-    /// ones.
+    /// Checks that the hook events of a dropped run are the first of the expected events. The lines that its reader
+    /// received must be the first of the expected lines.
     fn check_beginning(&self) -> Checked {
         for events in &self.journal.events {
             begins("the events", events, &self.expected.events)?;
@@ -679,7 +683,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Checks that the history is one of the expected histories. Only results of calls that did not end may differ.
+    /// Checks that the history equals the start of one of the expected histories. Only results of calls that did not
+    /// end may differ.
     fn check_history(&self) -> Checked {
         let history = self.agent.messages();
         let is_resumed = self.after.runs == self.before.runs;
@@ -707,7 +712,8 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Checks that a call has its own result if and only if it ended.
+    /// Checks the result of each call in the history. A call that ended has the result of its tool. Any other call has
+    /// a text that the loop wrote, or a result that a hook, a person or an error gave it.
     fn check_results(&self) -> Checked {
         // An engine returns the results of a batch only when all of them are there.
         if self.case.config.engine.is_some() {
@@ -733,8 +739,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Returns the state from which the reference model computes the expected next run. Returns `None` if the state is
-    /// unknown, for example after a dropped step with compactions.
+    /// Returns the state of the reference model after the interruption, from which it computes the expected next run.
+    /// Returns `None` if this state is unknown, for example after a dropped step in a case with compactions.
     fn memory(
         &self,
         world: &World,
@@ -789,8 +795,8 @@ impl Interrupted<'_> {
         !self.journal.events[0].is_empty()
     }
 
-    /// Returns the calls for which the agent waits now. Returns an error if the decisions on them are gone although no
-    /// call was run.
+    /// Returns which calls of the agent wait for an approval now. Returns an error if their decisions are lost although
+    /// no call was run.
     fn waiting(&self) -> Checked<Waits> {
         let (pending, history) = (self.agent.pending_calls(), self.agent.messages());
         let is = |memory: &Memory| {
@@ -825,8 +831,8 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Returns `true` if an interrupted run may wait for these pending calls. All of them must be calls of the last
-    /// response that have not begun.
+    /// Returns `true` if a dropped run may leave these calls pending. All of them must be calls of the last response
+    /// that have not begun.
     fn may_wait_for(&self, pending: &[PendingCall]) -> bool {
         let is_dropped = self.how == How::DropStep || !matches!(self.ended, Ended::With(_));
         let last = self.agent.messages().iter().rfind(|message| message.role == Role::Assistant);
@@ -862,19 +868,20 @@ impl Interrupted<'_> {
     }
 }
 
-/// The pending calls of an interrupted agent.
+/// The pending calls of an agent after an interruption.
 enum Waits {
     No,
-    /// The same calls as before the run.
+    /// The calls that waited before the interrupted run still wait.
     AsBefore,
     AsExpected,
-    /// Interrupted within a batch. Some calls wait, and others have not begun.
+    /// The run was interrupted within a batch. Some of its calls wait for an approval, and others have not begun.
     Interrupted,
-    /// After a dropped step, the calls of this reported state wait.
+    /// After a dropped step, the run waits for the calls of this state, which the run reported.
     For(Box<PendingApproval>),
 }
 
-/// Returns `true` if a message is as expected. A result may differ if it says that its call did not end.
+/// Returns `true` if a message equals the expected message. The result of a call may differ if it says that the call
+/// did not end.
 fn is_like(message: &Message, expected: &Message) -> bool {
     message.role == expected.role
         && message.content.len() == expected.content.len()
@@ -884,7 +891,8 @@ fn is_like(message: &Message, expected: &Message) -> bool {
         })
 }
 
-/// Returns `true` if the result is an error, which a tool may report before it does anything.
+/// Returns `true` if the result is an error. A call can get an error although its tool did not run to its end, for
+/// example if the policy denies the call.
 fn is_failure(result: &ContentBlock) -> bool {
     matches!(result, ContentBlock::ToolResult { is_error: true, .. })
 }
@@ -910,7 +918,7 @@ pub(crate) fn check_history(messages: &[Message]) -> Checked {
     Ok(())
 }
 
-/// Checks that every start event of the hooks has one end event.
+/// Checks that each start event in the log of a hook has exactly one end event.
 fn check_pairs(events: &[String]) -> Checked {
     let mut open: Vec<String> = Vec::new();
     for event in events {
@@ -987,7 +995,7 @@ pub(crate) fn same_list<T: Debug + PartialEq<U>, U: Debug>(
     }
 }
 
-/// Checks that the list `is` is a beginning of the expected list.
+/// Checks that the list `is` equals the first items of the expected list. `what` names the list in the error.
 fn begins<T: Debug + PartialEq<U>, U: Debug>(what: &str, is: &[T], expected: &[U]) -> Checked {
     for (index, item) in is.iter().enumerate() {
         let other = expected.get(index);

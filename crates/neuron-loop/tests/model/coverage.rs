@@ -1,10 +1,11 @@
-//! The situations that the cases covered. A run of the model with too little coverage fails.
+//! The situations that the test cases covered, such as a kind of error or a pause. The test fails if too few cases
+//! cover a required situation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::case::PROVIDER_FAULTS;
 
-/// The number of cases in which each situation occurred.
+/// Number of cases in which each situation occurred, by the name of the situation.
 #[derive(Debug, Default)]
 pub(crate) struct Coverage(BTreeMap<String, usize>);
 
@@ -21,7 +22,7 @@ impl Coverage {
         }
     }
 
-    /// Returns the required situations that occurred in fewer than `least` cases.
+    /// Returns the required situations that occurred in fewer than `least` cases, each with its count.
     pub(crate) fn lacking(&self, least: usize) -> Vec<String> {
         let count = |example: &String| self.0.get(example).copied().unwrap_or(0);
         let lacks = |example: &String| count(example) < least;

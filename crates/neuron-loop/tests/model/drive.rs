@@ -33,7 +33,8 @@ pub(crate) enum Stop {
     DropStep(usize),
 }
 
-/// Drives a run. Returns its end and the places at which it waited. The events of the run are in the world's journal.
+/// Drives a run to its end or to its interruption. Returns this end and the places at which the run waited. The events
+/// of the run are in the journal of `world`.
 pub(crate) async fn run(
     case: &Case,
     way: Way,
@@ -149,8 +150,8 @@ async fn steps(
     last.unwrap_or_else(|| "no end".into())
 }
 
-/// A run that is polled under observation. Each place at which the run waits is recorded, and there it may be cancelled
-/// or dropped. A planned panic ends the run, and any other panic is a fault.
+/// A future that polls a run and records each place at which the run waits. `stop` selects a wait at which the run is
+/// cancelled or dropped. A planned panic ends the run, and any other panic is a fault.
 struct Watched<'a> {
     whole: Pin<Box<dyn Future<Output = String> + 'a>>,
     waited: &'a mut Vec<Place>,
@@ -184,7 +185,7 @@ impl Future for Watched<'_> {
     }
 }
 
-/// A step that may be dropped while it waits.
+/// A future that polls a step and may drop it while it waits.
 struct Abandoned<'a, F> {
     step: Pin<Box<F>>,
     /// Number of waits of this step and all earlier steps.
@@ -208,7 +209,7 @@ impl<F: Future> Future for Abandoned<'_, F> {
     }
 }
 
-/// Returns the failure of a run as a line, and records the pending state if the run waits.
+/// Returns the error with which a run ended as a line. Records the pending calls if the run waits for an approval.
 fn ended_with(error: LoopError, world: &World) -> String {
     let line = failed_with(&error);
     if let LoopError::ApprovalRequired(pending) = error {

@@ -1,5 +1,6 @@
-//! Compares two forms of a run. In the first, a durable engine splits the run into several executions, and decisions
-//! arrive through signals. In the second, the run has one execution and is resumed by hand.
+//! Compares two forms of a run. In the first form, a durable engine splits the run into several executions, and
+//! decisions arrive through signals. In the second form, the run has one execution and ends at each pause for an
+//! approval.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use crate::drive::{self, Ended, Stop};
 use crate::parts::{self, Agent};
 use crate::world::{Journal, World};
 
-/// The first words of events that occur in each execution, and not once per run.
+/// The first words of events that occur once per execution. All other events occur once per run.
 const OF_EXECUTIONS: [&str; 4] = ["SessionStart", "RunStart", "RunEnd", "SessionEnd"];
 
 pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {
@@ -60,7 +61,7 @@ pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {
     whole.compare(&expected)
 }
 
-/// The observations of a whole run.
+/// The observations of a run over all its executions and pauses.
 struct Whole {
     journal: Journal,
     outcome: String,
@@ -124,7 +125,7 @@ fn without(lines: &[String], words: &[&str]) -> Vec<String> {
     lines.iter().filter(is_other).cloned().collect()
 }
 
-/// Runs the case in one execution. The run ends at each pause for an approval and is resumed with the decisions.
+/// Runs the case in one execution. At each pause for an approval the run ends, and it is resumed with the decisions.
 async fn by_hand(case: &Case) -> Checked<Whole> {
     let world = world(case);
     let mut agent = parts::agent(case, &world);

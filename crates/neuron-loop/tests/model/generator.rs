@@ -1,5 +1,5 @@
-//! Creates a case from a seed. A new property of cases needs one line here, one field in `case`, and its rule in
-//! `reference`.
+//! Creates a test case from a seed. For a new property of cases, add a line to this module, a field to the module
+//! `case`, and its rule to the module `reference`.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role, StopReason, TokenUsage, UsageLimits};
 use serde_json::{Value, json};
@@ -8,10 +8,10 @@ use crate::case::*;
 use crate::random::Random;
 use crate::shared_budget::Shared;
 
-/// More messages than any conversation in these tests has.
+/// A number of messages that no conversation in these tests reaches. A strategy with this threshold never compacts.
 pub(crate) const NEVER: usize = 1_000;
 
-/// Creates the case of a seed.
+/// Creates the test case for a seed.
 pub(crate) fn case(seed: u64) -> Case {
     let mut generator = Generator { random: Random::new(seed), calls: 0 };
     let mut config = generator.config();
@@ -54,7 +54,7 @@ pub(crate) fn case(seed: u64) -> Case {
 
 struct Generator {
     random: Random,
-    /// Number of calls so far, from which each call gets its own number.
+    /// Number of tool calls generated so far. Each call gets its own number from this counter.
     calls: u64,
 }
 
@@ -296,7 +296,7 @@ impl Generator {
     }
 }
 
-/// Returns a plain response with this message.
+/// Returns a scripted response with this message, one input and one output token, and no faults.
 pub(crate) fn said(message: Message) -> Answer {
     Answer {
         message,
@@ -345,7 +345,7 @@ fn limits(random: &mut Random) -> UsageLimits {
     }
 }
 
-/// Returns limits with just enough room for the calls of the first response.
+/// Returns limits that allow exactly as many tool calls as the first response with calls makes.
 fn room_for_the_first_calls(script: &[Reply]) -> UsageLimits {
     let answers = script.iter().filter_map(|reply| match reply {
         Reply::Answers(answer) => Some(answer.message.tool_uses().count()),
@@ -355,7 +355,8 @@ fn room_for_the_first_calls(script: &[Reply]) -> UsageLimits {
     UsageLimits { tool_calls_limit: calls, ..UsageLimits::default() }
 }
 
-/// Returns the limits of a budget for two agents. The first response is estimated at 1,000 tokens.
+/// Returns random limits for a budget that two agents share. Token limits are often near 1,000, the tokens that the
+/// loop reserves for a first response.
 fn budget(random: &mut Random) -> UsageLimits {
     UsageLimits {
         input_tokens_limit: random.maybe(20, |random| random.below(150)),
@@ -393,7 +394,8 @@ fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
     hooks
 }
 
-/// Makes hooks of the case guards, which check texts. Most of them reject a text, often the same text.
+/// Gives each hook of the case a guard, which checks texts. About half of the hooks also get a rule that ends the run,
+/// mostly at a check of the guard. Many of these rules are equal.
 fn guard(config: &mut Config, random: &mut Random) {
     let rule = |random: &mut Random| Rule {
         event: random.one_of(&["GuardIn", "GuardIn", "GuardOut", "PostLlm"]),
@@ -414,8 +416,8 @@ fn guard(config: &mut Config, random: &mut Random) {
     }
 }
 
-/// Makes the provider pause the first response of the case, and a guard (a hook that rejects texts) reject the end of
-/// this response.
+/// Makes the provider pause the first response of the case. A guard, which is a hook that checks texts, then rejects
+/// the end of this response.
 fn reject_after_a_pause(config: &mut Config, script: &mut [Reply]) {
     let (Some(Reply::Answers(answer)), Some(rules)) =
         (script.first_mut(), config.hooks.first_mut())

@@ -61,7 +61,7 @@ fn loop_matches_the_reference_under_any_interruption() {
     assert!(cases < CASES || lacking.is_empty(), "seen in fewer than {LEAST} cases: {lacking:#?}");
 }
 
-/// Checks cases on all processors, until the first fault.
+/// Checks cases on all processors, until one of them fails.
 fn try_all(first: u64, cases: u64) -> Coverage {
     let next = AtomicU64::new(first);
     let failed: Mutex<Option<(u64, String)>> = Mutex::new(None);
@@ -110,7 +110,7 @@ fn try_one(
     })
 }
 
-/// Creates a runtime with virtual time, which advances only when all tasks wait for it.
+/// Creates a runtime with virtual time. The time advances only when all tasks wait for a timer.
 fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_time().start_paused(true).build().expect("a runtime")
@@ -121,7 +121,7 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number: {text}")))
 }
 
-/// Planned panics are not printed.
+/// Installs a panic hook that does not print the panics that the test cases plan.
 fn quiet_planned_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

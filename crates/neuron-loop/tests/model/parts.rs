@@ -126,7 +126,7 @@ pub(crate) fn hides(every: usize, turn: usize) -> bool {
     turn % every == every - 1
 }
 
-/// A permission policy that decides by the number in the call's arguments.
+/// A permission policy that decides by the number in the arguments of a tool call.
 struct Choosy {
     pauses: bool,
 }
@@ -142,7 +142,7 @@ impl PermissionPolicy for Choosy {
     }
 }
 
-/// Returns the decisions on the pending calls. All calls are approved if nothing is planned.
+/// Returns the decisions on the pending calls that `answering` plans. If nothing is planned, all calls are approved.
 pub(crate) fn decisions(
     answering: Option<&Answering>,
     pending: &PendingApproval,
@@ -153,7 +153,7 @@ pub(crate) fn decisions(
     }
 }
 
-/// Returns the reply to the call at `index`. After the end of the script, it is a plain response.
+/// Returns the scripted reply to the model call at `index`. After the end of the script, the reply is a plain response.
 pub(crate) fn reply(script: &[Reply], index: usize) -> Reply {
     script.get(index).cloned().unwrap_or_else(|| Reply::Answers(said(Message::assistant("done"))))
 }
@@ -236,10 +236,10 @@ impl Provider for Mock {
 /// A tool that acts as its arguments say.
 struct Obedient {
     name: &'static str,
-    /// Maximum number of concurrent calls.
+    /// Maximum number of tool calls that may run concurrently. More calls are a fault.
     most: usize,
     effect: ToolEffect,
-    /// Set if the conversation is stored.
+    /// Set if the runs of the case store the conversation in a session.
     stores: bool,
     world: World,
 }
@@ -322,7 +322,7 @@ impl ToolDyn for Obedient {
 }
 
 impl Obedient {
-    /// Checks that the stored conversation says of a running call that its outcome is unknown.
+    /// Checks that the storage contains the running call, with a result that says that its outcome is unknown.
     fn check_stored(&self, order: &Order) {
         if !self.stores
             || order.number == u64::MAX
@@ -350,17 +350,18 @@ impl Obedient {
     }
 }
 
-/// Returns the line that is recorded when a tool call begins, with the call's id and turn from its context.
+/// Returns the line that a tool records when a call with this number begins. The id and the turn come from the context
+/// of the call.
 pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
     format!("call {number} has the id {id} in turn {turn:?}")
 }
 
-/// Returns the tokens that each tool call uses.
+/// Returns the tokens that each tool call reports as used.
 pub(crate) fn taken() -> TokenUsage {
     TokenUsage { input_tokens: 1, cache_read_tokens: Some(1), ..TokenUsage::default() }
 }
 
-/// A running call. Creating it checks the maximum number of concurrent calls.
+/// A guard that exists while a tool call runs. Its creation checks the maximum number of concurrent calls.
 struct Running<'a>(&'a Obedient);
 
 impl<'a> Running<'a> {
@@ -386,7 +387,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Returns the result of a call that ends by itself.
+/// Returns the result that the arguments of a call select. Not used for a call that was cancelled while it waited.
 pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     let number = order.number;
     match order.deed.as_str() {
@@ -410,13 +411,13 @@ pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// A hook that records every event and performs the actions of its rules. It is also a model layer if it has a guard,
-/// which rejects texts.
+/// A hook that records every event and performs the actions of its rules. With a guard, the hook is also a model layer
+/// that checks texts.
 #[derive(Clone)]
 struct Ruled {
     index: usize,
     rules: Vec<Rule>,
-    /// The guard of the hook. In cases with guards, every hook has one.
+    /// The guard, which checks texts. Set for every hook or for none.
     guard: Option<Guard>,
     waits: usize,
     world: World,
@@ -475,7 +476,7 @@ impl ObservabilityHook for Ruled {
 }
 
 impl Ruled {
-    /// Returns the action at an event of this kind, and the number of earlier events of the kind.
+    /// Counts an event of this kind. Returns the number of earlier events of the kind, and the action of the hook.
     async fn deed(&self, kind: &'static str) -> (usize, Option<Deed>) {
         let nth = self.world.count(|counters| {
             let count = counters.events[self.index].entry(kind).or_default();
@@ -487,7 +488,7 @@ impl Ruled {
         (nth, deed(&self.rules, kind, nth))
     }
 
-    /// Checks an input or a response. Returns the reason if it is rejected.
+    /// Performs the check that `line` describes, of an input or a response. Returns the reason if the text is rejected.
     async fn judge(&self, line: String) -> Option<String> {
         let kind = kind(&line);
         self.world.note(|journal| journal.guards.push(format!("{}: {line}", self.index)));
@@ -584,7 +585,7 @@ pub(crate) fn brief(output: &ToolOutput) -> String {
     format!("{} {}", if output.is_error { "error" } else { "ok" }, text.join("|"))
 }
 
-/// A scope that records its end.
+/// A scope around an operation. It records the outcome of the operation.
 struct Watched {
     name: String,
     world: World,
@@ -669,7 +670,7 @@ impl Injector for Every {
     }
 }
 
-/// Returns the texts of an injector in a turn.
+/// Returns the texts that an injector with the interval `every` adds in this turn.
 pub(crate) fn reminders(every: usize, turn: usize) -> Vec<String> {
     if turn.is_multiple_of(every) { vec![format!("every {every}")] } else { Vec::new() }
 }
@@ -681,12 +682,12 @@ struct InMemory {
     tools: ToolRegistry,
     answers: Vec<Answering>,
     world: World,
-    /// The earlier requests, by the key of their history.
+    /// The messages of the last request for each history key.
     histories: Mutex<HashMap<HistoryKey, Vec<Message>>>,
 }
 
 impl InMemory {
-    /// Checks that each request starts with the messages of the earlier request with the same history key.
+    /// Checks that the request starts with the messages of the previous request with the same history key.
     fn check_history(&self, request: RequestRef<'_>) {
         let Some(key) = request.history_key() else {
             return;

@@ -30,7 +30,7 @@ impl Random {
         choices[self.below(choices.len())].clone()
     }
 
-    /// Returns one of the choices. The number of a choice is its weight.
+    /// Returns one of the choices at random. The number before each choice is its weight.
     pub(crate) fn weighted<T: Clone>(&mut self, choices: &[(usize, T)]) -> T {
         let mut at = self.below(choices.iter().map(|(weight, _)| weight).sum());
         for (weight, choice) in choices {
@@ -42,7 +42,7 @@ impl Random {
         unreachable!("a number below the sum of the weights is within one of them")
     }
 
-    /// Returns a value with a probability in percent, and `None` otherwise.
+    /// Returns `value`, computed by the closure, with a probability of `chance` percent. Returns `None` otherwise.
     pub(crate) fn maybe<T>(
         &mut self,
         chance: usize,

@@ -1,7 +1,7 @@
 //! Computes the expected outcome of a run without an interruption. The rules come from the documentation and not from
-//! the engine's source. They are applied one after another, without waiting.
+//! the engine's source. They are applied one after another, without async code.
 //!
-//! Time is a number here. Only parallel tools need it, to determine which of them ends first.
+//! Time is a number of milliseconds here. Only parallel tools need it, to determine which of them ends first.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -22,14 +22,14 @@ use crate::world::Counters;
 /// Maximum number of times in a row that a response is continued after the provider paused it.
 const MAX_PAUSES: usize = 16;
 
-/// The state that an agent keeps between two runs.
+/// The state that the reference model of an agent keeps between two runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Memory {
     pub(crate) history: Vec<Message>,
     /// Number of model calls of all runs that returned a response.
     pub(crate) turns: usize,
     pub(crate) counters: Counters,
-    /// Number of messages that the hooks allowed to be sent to the model.
+    /// Number of messages, from the start of the history, that were sent to the model.
     pub(crate) passed: usize,
     pub(crate) budget: ContextBudget,
     /// Texts of the system messages that the loop added.
@@ -57,12 +57,12 @@ pub(crate) struct Waiting {
     stop_reason: StopReason,
 }
 
-/// Number of turns in a row in which the calls of a tool failed. Unknown tools count under the empty name.
+/// Counts, for each tool, the turns in a row in which its calls failed. Unknown tools count under the empty name.
 #[derive(Debug, Clone, Default)]
 struct Failing {
     turns: BTreeMap<String, usize>,
-    /// The tools that failed in this turn. `succeeded` contains the tools that succeeded in it. A turn can continue
-    /// after the run paused for an approval.
+    /// The tools that failed in the current turn. `succeeded` contains the tools that succeeded in it. The calls of one
+    /// turn may run in several groups if the run pauses for an approval.
     failed: BTreeSet<String>,
     succeeded: BTreeSet<String>,
 }
@@ -73,7 +73,7 @@ struct Failing {
 pub(crate) struct ContextBudget {
     /// Number of compactions in a row that changed nothing.
     futile: usize,
-    /// Size up to which no compaction is tried.
+    /// Size in tokens up to which no compaction is tried. `None` if the next compaction is not delayed.
     compact_above: Option<usize>,
     /// Number of runs in a row whose compactions did not reach the token budget. `missed` tells whether the current run
     /// is one of them.
@@ -107,7 +107,8 @@ impl Memory {
         }
     }
 
-    /// Returns the messages after the last response that the hooks have not allowed yet.
+    /// Returns the messages after the last response that were not sent to the model yet. Only the first `messages`
+    /// messages of the history are considered.
     fn new_messages(&self, messages: usize) -> &[Message] {
         let history = &self.history[..messages];
         let is_answer = |message: &Message| message.role == Role::Assistant;
@@ -116,7 +117,7 @@ impl Memory {
         &history[until_last.max(self.passed).min(messages)..]
     }
 
-    /// Restores the state of a new agent from the state of a waiting run.
+    /// Sets the state to that of a new agent that continues the waiting run `state`.
     pub(crate) fn restore(&mut self, state: &PendingApproval) {
         self.turns = 0;
         self.passed = 0;
@@ -126,8 +127,8 @@ impl Memory {
         self.wait_for(state);
     }
 
-    /// Records that a run waits for an approval. Everything that `state` does not contain is forgotten, as in a real
-    /// resumption.
+    /// Records that a run waits for an approval. The rest of the run is forgotten, because a resumed run has only
+    /// `state`.
     pub(crate) fn wait_for(&mut self, state: &PendingApproval) {
         let calls = match &self.history[..] {
             [.., answer, _] => calls(answer),
@@ -148,7 +149,7 @@ impl Memory {
         });
     }
 
-    /// Returns the state of the waiting run, or `None` if no run waits.
+    /// Returns the stored form of the waiting run, or `None` if no run waits.
     pub(crate) fn state(&self) -> Option<PendingApproval> {
         let waiting = self.waiting.as_ref()?;
         let mut state = PendingApproval::new("run", waiting.pending.clone());
@@ -164,38 +165,39 @@ impl Memory {
     }
 }
 
-/// The expected observations of a run.
+/// The observations that a test expects from a run.
 #[derive(Debug, Default)]
 pub(crate) struct Expected {
-    /// The outcome of the run as a durable engine receives it.
+    /// The outcome that the run reports to the durable engine. Empty without an engine.
     pub(crate) ends: Vec<String>,
     pub(crate) outcome: String,
     pub(crate) usage: TokenUsage,
-    /// The part of the usage that tools used.
+    /// The part of `usage` that tools used.
     pub(crate) tool_usage: TokenUsage,
     pub(crate) turns: usize,
     pub(crate) events: Vec<String>,
     /// The texts that the guards check. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
-    /// Lines of the ended scopes, in sorted order. Their real order is not checked, because the events already show the
-    /// order in which parallel tools end.
+    /// One line for each scope that hooks opened around an operation and that has ended, sorted. The order is not
+    /// checked, because the events already show in which order parallel tools end.
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,
     pub(crate) begun: Vec<u64>,
     pub(crate) contexts: Vec<String>,
     pub(crate) finished: Vec<u64>,
     pub(crate) lines: Vec<String>,
-    /// The history before each compaction and at the end. Between these points it only grows.
+    /// The history before each compaction and at the end of the run. Between two of these states, messages are only
+    /// added.
     pub(crate) histories: Vec<Vec<Message>>,
-    /// The number of turns and the usage, recorded each time that either changes.
+    /// The number of turns and the usage, recorded each time that one of them changes.
     pub(crate) counts: Vec<(usize, TokenUsage)>,
-    /// The compaction state at the start and after each finished compaction.
+    /// The [`ContextBudget`] at the start of the run and after each finished compaction.
     pub(crate) budgets: Vec<ContextBudget>,
-    /// The situations that the case covered.
+    /// The names of the situations that the case covered.
     pub(crate) seen: Vec<String>,
 }
 
-/// The reason for which a run ends without a response.
+/// The error with which a run ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
     kind: &'static str,
@@ -221,7 +223,7 @@ impl Failure {
         Self { kind: error.kind(), detail, text: error.to_string() }
     }
 
-    /// Returns the reason in the results of calls that were not executed.
+    /// Returns the reason that the results of calls that did not run give, if the run ends with this failure.
     fn reason(&self) -> String {
         match self.kind {
             "Tool" => "another tool call of the same answer failed".into(),
@@ -313,7 +315,7 @@ struct Run<'a> {
     pauses: usize,
     announced: bool,
     failing: Failing,
-    /// The limit that the run has reached, if one last call follows.
+    /// The limit that the run has reached, if the run makes one last model call because of it.
     limit: Option<Failure>,
     /// Set if the previous model call did not fit into the context window. A second such call in a row is not followed
     /// by a compaction.
@@ -324,7 +326,7 @@ struct Run<'a> {
     hides_look: bool,
     /// A person's decisions on the pending tool calls of the run.
     decisions: Option<ApprovalDecisions>,
-    /// The results of calls that must not run, by call id.
+    /// The results of calls that an approval decision keeps from running, by call id.
     answers: BTreeMap<String, ToolOutput>,
     /// Messages that were sent to the run and not added yet.
     sent: Vec<Message>,
@@ -332,7 +334,7 @@ struct Run<'a> {
     held: Vec<StreamEvent>,
     /// The tokens of the last response.
     paid: Option<TokenUsage>,
-    /// Set if the current group of calls had approval decisions.
+    /// Set if the calls that run now were pending and have approval decisions.
     is_decided: bool,
     /// The text of the last response.
     answer: String,
@@ -356,7 +358,7 @@ impl Run<'_> {
         }
     }
 
-    /// Continues a run that waited for an approval, with the counters that it had then.
+    /// Resumes a run that waited for an approval. Its counters continue from their values at the pause.
     fn begin_again(&mut self, decisions: ApprovalDecisions) {
         let waiting = self.memory.waiting.as_ref().expect("a run waits");
         self.turn = waiting.turn;
@@ -525,8 +527,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns `true` if one last call follows the failure. The failure must be the first limit of the run, and the
-    /// limit must not be zero.
+    /// Returns `true` if one last model call follows the failure. The failure must be the first limit that the run
+    /// reached, and the limits must allow at least one model call.
     fn lands_on(&self, failure: &Failure) -> bool {
         let requests = self.config.limits.as_ref().and_then(|limits| limits.request_limit);
         let allows_calls = self.config.max_turns != Some(0) && requests != Some(0);
@@ -535,7 +537,7 @@ impl Run<'_> {
     }
 
     /// Makes the last model call of a run that reached a limit. A system message, the notice, names the limit, and no
-    /// tool runs. If the model does not answer, the notice is removed.
+    /// tool runs. If the model call fails, the notice is removed.
     fn last_call(&mut self, limit: Failure) -> Result<StopReason, Failure> {
         self.note(format!("last call: {}", limit.kind));
         let notice = format!(
@@ -643,14 +645,14 @@ impl Run<'_> {
         messages.len() > self.config.strategy.above
     }
 
-    /// Records the compaction state after the last finished compaction.
+    /// Records the [`ContextBudget`] after a finished compaction in the expected observations.
     fn note_budget(&mut self) {
         if let Some(last) = self.seen.budgets.last_mut() {
             *last = self.memory.budget.clone();
         }
     }
 
-    /// Replaces the history by the compacted one. Returns its size.
+    /// Replaces the history by the compacted history. Returns the new size in tokens.
     fn adopt(&mut self, old: usize, compacted: Vec<Message>) -> Result<usize, Failure> {
         let new = Strategy::estimate(&compacted);
         self.note("compaction: shorter".into());
@@ -819,7 +821,7 @@ impl Run<'_> {
         (deed == Deed::Terminate).then(|| reason(index, kind, nth))
     }
 
-    /// Calls the model, and retries after transient errors.
+    /// Calls the model, and repeats the call after transient errors.
     fn tried(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
         let mut attempt = 1;
         loop {
@@ -884,7 +886,8 @@ impl Run<'_> {
         }
     }
 
-    /// Removes new user messages and the reminders after them. Tool results are replaced by a text.
+    /// Removes new user messages that a guard rejected, and the reminders after them. Tool results are kept, or
+    /// replaced by a text if the guard rejects results.
     fn reject_input(&mut self, guard: Guard, messages: usize) {
         self.memory.history.truncate(messages);
         self.seen.histories.push(self.memory.history.clone());
@@ -933,7 +936,7 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the error of a run that a guard ended, and records which calls ran before.
+    /// Returns the error of a run that a guard ended. Its reason names the number of tool calls that ran before.
     fn rejection(
         &mut self,
         side: &str,
@@ -1085,7 +1088,8 @@ impl Run<'_> {
         self.close(calls.clone(), calls, fates, &BTreeMap::new(), ran, stop_reason)
     }
 
-    /// Returns the policy's decision on a new call.
+    /// Returns the verdict on a call without an approval decision. It depends on the offered tools, the policy and the
+    /// arguments.
     fn decide(&mut self, call: &ToolCall) -> Verdict {
         let denied = |why: &str| ToolOutput::error(format!("permission denied: {why}"));
         if self.hides(call) {
@@ -1122,7 +1126,7 @@ impl Run<'_> {
         self.answers.insert(call.id.clone(), denied);
     }
 
-    /// Carries out the decisions on the pending calls.
+    /// Resumes a waiting run. Runs or answers the pending calls according to the decisions.
     fn run_decided(
         &mut self,
         decisions: &ApprovalDecisions,
@@ -1181,7 +1185,8 @@ impl Run<'_> {
         self.close(waiting.calls, calls, fates, &notes, ran, waiting.stop_reason)
     }
 
-    /// Ends the pending calls with the limit as the reason, because the run makes one last model call without them.
+    /// Ends the pending calls with a result that names the limit, because the run makes one last model call without
+    /// them.
     fn give_up_waiting(&mut self, limit: &Failure) {
         self.note("last call: instead of calls that wait".into());
         let waiting = self.memory.waiting.take().expect("a run waits");
@@ -1209,7 +1214,8 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the batch after its calls have ended. The run then continues, ends, or waits.
+    /// Ends the batch, which is the tool calls of one response, and adds the results to the history. The run then
+    /// continues, ends, or waits.
     fn close(
         &mut self,
         made: Vec<ToolCall>,
@@ -1277,7 +1283,7 @@ impl Run<'_> {
         LoopError::ApprovalRequired(Box::new(state)).into()
     }
 
-    /// Records the tools that failed and succeeded in a turn. A turn has several such groups of calls if the run paused
+    /// Records which tools failed and which succeeded in a group of calls. A turn has several groups if the run paused
     /// for an approval.
     fn note_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) {
         for (call, fate) in calls.iter().zip(fates) {
@@ -1290,7 +1296,8 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the run if the calls of a tool failed in too many turns in a row. One success resets the counter.
+    /// Counts the current turn for each tool whose calls all failed in it. Returns a failure if a tool has failed in
+    /// too many turns in a row. One successful call resets the counter of its tool.
     fn count_failing(&mut self) -> Result<(), Failure> {
         let Failing { turns, failed, succeeded } = &mut self.failing;
         turns.retain(|name, _| !succeeded.contains(name));
@@ -1314,7 +1321,8 @@ impl Run<'_> {
         TOOLS.contains(&&*call.name) && !self.hides(call)
     }
 
-    /// Adds one message with one result for each call, in the order of the calls.
+    /// Adds one message with a result for each call, in the order of the calls. `why` is the reason in the results of
+    /// calls that did not end.
     fn add_results(
         &mut self,
         calls: &[ToolCall],
@@ -1369,7 +1377,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Splits the calls into groups that may run concurrently. A group for an engine is not larger than the maximum.
+    /// Splits the calls into groups. The calls of a group may run concurrently. With a durable engine, the maximum
+    /// number of concurrent calls also limits the size of a group.
     fn groups(&self, calls: &[ToolCall], fates: &[Fate]) -> Vec<Vec<usize>> {
         let is_alone =
             |call: &ToolCall| !self.config.parallel || (call.name == "solo" && self.is_known(call));
@@ -1391,7 +1400,7 @@ impl Run<'_> {
         self.config.most_at_once.map_or(usize::MAX, |most| most.max(1))
     }
 
-    /// Decides on all calls of a group, and then runs the allowed calls, concurrently or in the durable engine.
+    /// Decides on all tool calls of a group, and then runs the allowed calls, concurrently or in the durable engine.
     fn run_group(
         &mut self,
         calls: &[ToolCall],
@@ -1460,8 +1469,8 @@ impl Run<'_> {
         Err(failure)
     }
 
-    /// Runs calls concurrently. After an error no call begins. Running calls with the action `patient`, which wait for
-    /// their cancellation, stop at once, and the other running calls may end within the grace period.
+    /// Runs calls concurrently. After an error no further call begins. Running calls with the action `patient`, which
+    /// wait for their cancellation, stop at once. Other running calls may end within the grace period.
     fn run_here(
         &mut self,
         calls: &[ToolCall],
@@ -1588,8 +1597,8 @@ impl Run<'_> {
         self.settled(done(&order))
     }
 
-    /// Converts an error of a tool into a result for the model if it is a hint to the model. All other failures are
-    /// converted too if the policy for tool errors says so.
+    /// Converts an error of a tool into a result for the model if the error is a hint to the model. If `returns_errors`
+    /// is set, all other errors are converted too.
     fn settled(&mut self, ran: Result<ToolOutput, ToolError>) -> Ran {
         match ran {
             Err(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
@@ -1621,7 +1630,7 @@ impl Run<'_> {
         }
     }
 
-    /// Decides on a call, by the actions of the hooks and then by the permission policy.
+    /// Decides on a tool call, by the actions of the hooks and then by the permission policy.
     fn ask_before(&mut self, call: &ToolCall) -> Result<Verdict, Failure> {
         let skip = self.wishes(format!("PreTool {} {} {}", call.id, call.name, call.input))?;
         if let Some(reason) = skip {
@@ -1658,7 +1667,8 @@ impl Run<'_> {
 
     // Hooks, scopes and readers.
 
-    /// Sends an event to all hooks. Terminate is stronger than skip. Of equal actions the first one counts.
+    /// Sends an event to all hooks. Returns the reason of the first hook that skips a tool call. If a hook ends the
+    /// run, returns the failure instead.
     fn wishes(&mut self, line: String) -> Result<Option<String>, Failure> {
         let kind = kind(&line);
         self.seen.events.push(line);
@@ -1707,7 +1717,7 @@ impl Run<'_> {
         );
     }
 
-    /// Shows an event of a response, or buffers it until the response is checked.
+    /// Sends a stream event of a response to the reader, or buffers it if a guard must check the response first.
     fn show(&mut self, event: StreamEvent) {
         if self.config.guards.iter().any(|guard| guard.holds_back) {
             self.seen.seen.push("held back".into());
@@ -1785,7 +1795,7 @@ fn is_patient(call: &ToolCall) -> bool {
     call.name != "lost" && Order::read(&call.input).deed == "patient"
 }
 
-/// Returns the text of a failure for the model, without the prefix of the loop's error.
+/// Returns the text of a tool's failure as the model receives it, without the prefix of `LoopError`.
 fn failure_text(failure: &Failure) -> String {
     failure.text.strip_prefix("tool error: ").unwrap_or(&failure.text).to_owned()
 }
@@ -1797,7 +1807,7 @@ fn malformed_arguments(call: &ToolCall) -> Failure {
     LoopError::Tool(ToolError::InvalidInput(text)).into()
 }
 
-/// Checks a response. A response that would make every history invalid is an error.
+/// Returns a failure if the response is malformed, so that a history with it would always be invalid.
 fn check_answer(message: &Message) -> Result<(), Failure> {
     let malformed = |fault: String| {
         let text = format!("the model's answer is malformed: {fault}; its tools do not run");
@@ -1819,7 +1829,7 @@ fn check_answer(message: &Message) -> Result<(), Failure> {
     }
 }
 
-/// Returns the text of a result if the loop wrote it itself.
+/// Returns the text of a tool result if the loop wrote it because the call did not run or did not end.
 pub(crate) fn written_by_loop(block: &ContentBlock) -> Option<&str> {
     match block {
         ContentBlock::ToolResult { content, is_error: true, .. } => match &content[..] {

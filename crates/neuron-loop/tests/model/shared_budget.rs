@@ -1,5 +1,5 @@
-//! Two agents that share a budget, sequentially or concurrently. One of them is interrupted. Reserved tokens are
-//! returned, used tokens are counted, and no limit on calls is exceeded.
+//! Two agents that share a budget, sequentially or concurrently. One of the agents is interrupted. Afterwards no tokens
+//! are reserved, all used tokens are counted, and no limit on calls is exceeded.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::drive::{self, Ended, Stop};
 use crate::parts::{self, Agent};
 use crate::world::{Journal, World};
 
-/// The budget that two agents share.
+/// The limits of a budget that two agents share. With `at_once` set, the agents run concurrently.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared {
     pub(crate) limits: neuron_types::UsageLimits,
@@ -91,7 +91,7 @@ pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<Stri
     Ok(())
 }
 
-/// The outcome of one agent.
+/// An agent after its run, with the journal and the outcome of the run.
 struct Ran {
     journal: Journal,
     agent: Agent,

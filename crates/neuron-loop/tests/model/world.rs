@@ -1,4 +1,4 @@
-//! State that the parts of an agent share, with the events so far and the planned interruption.
+//! State that the parts of an agent share. It has the log of the current run, counters, and the planned interruption.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -22,21 +22,21 @@ pub(crate) const PLANNED: &str = "a planned panic";
 /// Id of the session in which a case stores its conversation.
 const SESSION: &str = "model";
 
-/// Number of uses of each part of the agent. The reference model counts in the same way.
+/// Number of times that each part of the agent was used. The reference model counts the same uses, and both must agree.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counters {
-    /// Number of calls of the provider.
+    /// Number of model calls that the provider received.
     pub(crate) replies: usize,
     pub(crate) compactions: usize,
     /// Number of finished compactions.
     pub(crate) compacted: usize,
-    /// Number of events that each hook received, by kind.
+    /// Number of events of each kind, by hook.
     pub(crate) events: Vec<BTreeMap<&'static str, usize>>,
     pub(crate) engine_calls: usize,
     pub(crate) engine_batches: usize,
     pub(crate) engine_asked: usize,
-    /// Number of decisions that arrived through a signal. The flag is `true` if invalid decisions arrived before the
-    /// next valid one.
+    /// Number of valid decisions that arrived through a signal. The flag is `true` if invalid decisions arrived since
+    /// then.
     pub(crate) signals: (usize, bool),
 }
 
@@ -61,17 +61,17 @@ pub(crate) struct Journal {
     pub(crate) early: Vec<u64>,
     /// Names of the running tools.
     pub(crate) running: Vec<&'static str>,
-    /// Descriptions of the contexts that the begun tool calls received.
+    /// Lines that describe the contexts of the tool calls that began.
     pub(crate) contexts: Vec<String>,
     /// Idempotency keys of the calls that began.
     pub(crate) keys: Vec<String>,
     /// Lines that the reader of the stream or the caller of the steps received.
     pub(crate) lines: Vec<String>,
-    /// The pending state at the end of the run.
+    /// The pending calls with which the run ended. `None` if the run does not wait for an approval.
     pub(crate) pending: Option<PendingApproval>,
-    /// Outcomes of the run that the engine received.
+    /// Outcomes of the run that were reported to the durable engine.
     pub(crate) ends: Vec<String>,
-    /// The state from which a new execution starts.
+    /// The state that the run passed to the durable engine to continue as a new execution.
     pub(crate) state: Option<Value>,
     /// Pending approvals that the run reported to the durable engine, once for each wait.
     pub(crate) asked: Vec<PendingApproval>,
@@ -79,7 +79,7 @@ pub(crate) struct Journal {
     pub(crate) faults: Vec<String>,
     /// The place at which the run waited last.
     pub(crate) place: Option<Place>,
-    /// The place at which a step was dropped.
+    /// The place at which the run waited when a step was dropped.
     pub(crate) dropped_in: Option<Place>,
     /// Texts that the guards checked. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
@@ -89,17 +89,17 @@ pub(crate) struct Journal {
     pub(crate) when_cancelled: Option<Cancelled>,
 }
 
-/// The state of the run at its cancellation.
+/// The state of the run at the time of its cancellation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cancelled {
     pub(crate) at: Instant,
     pub(crate) place: Option<Place>,
-    /// Number of requests until the cancellation. `begun` is the number of tool calls that had begun until then.
+    /// Number of requests before the cancellation. `begun` is the number of tool calls that began before it.
     pub(crate) requests: usize,
     pub(crate) begun: usize,
 }
 
-/// The planned action at a place.
+/// The planned action of an agent's part at a place that the run passes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Plan {
     Panic,
@@ -109,7 +109,7 @@ pub(crate) enum Plan {
 #[derive(Default)]
 struct State {
     journal: Journal,
-    /// Number of messages that all hooks had allowed at the last check.
+    /// Number of messages in the last request that was sent to the model.
     passed: usize,
     counters: Counters,
     plan: Option<(Place, usize, Plan)>,
@@ -119,7 +119,7 @@ struct State {
     session: Option<SessionHandle<'static>>,
 }
 
-/// The shared state of the parts of an agent. Clones share it.
+/// The state that the parts of an agent share. Clones refer to the same state.
 #[derive(Clone, Default)]
 pub(crate) struct World(Arc<Mutex<State>>);
 
@@ -131,7 +131,7 @@ impl World {
         world
     }
 
-    /// Returns the slot into which the agent puts the handle of its run.
+    /// Returns the slot in which the agent stores the handle of its run.
     pub(crate) fn handle(&self) -> Arc<Mutex<Option<RunHandle>>> {
         self.state().handle.clone()
     }
@@ -159,7 +159,8 @@ impl World {
         }
     }
 
-    /// Starts the journal of a run.
+    /// Starts the journal of a run that `token` cancels. `plan` is an action at a place that the run passes, with the
+    /// index of the pass.
     pub(crate) fn begin(&self, token: CancellationToken, plan: Option<(Place, usize, Plan)>) {
         let mut state = self.state();
         let events = vec![Vec::new(); state.counters.events.len()];
@@ -180,17 +181,17 @@ impl World {
         self.state().counters.clone()
     }
 
-    /// Records the number of messages that are sent to the model.
+    /// Records the number of messages in a request that is sent to the model.
     pub(crate) fn sent(&self, messages: usize) {
         self.state().passed = messages;
     }
 
-    /// Returns the number of messages that the hooks allowed.
+    /// Returns the number of messages in the last request that was sent to the model.
     pub(crate) fn passed(&self) -> usize {
         self.state().passed
     }
 
-    /// Resets the number of messages that the hooks allowed, because another agent continues.
+    /// Resets the number of sent messages, because a restored agent does not know it.
     pub(crate) fn forget_passed(&self) {
         self.state().passed = 0;
     }
@@ -210,7 +211,7 @@ impl World {
         token.cancel();
     }
 
-    /// Records that a place is passed, and performs the planned action there.
+    /// Records that the run passes a place, and performs the action that is planned for this pass.
     pub(crate) fn pass(&self, place: Place) {
         let plan = {
             let mut state = self.state();
@@ -240,7 +241,8 @@ impl World {
         });
     }
 
-    /// Returns a future that is pending `times` times, and records that the run waits at this place.
+    /// Returns a future that returns `Poll::Pending` the given number of times. Records that the run waits at this
+    /// place.
     pub(crate) fn wait(&self, place: Place, times: usize) -> Wait {
         Wait { world: self.clone(), place, times }
     }
@@ -258,7 +260,7 @@ impl World {
     }
 }
 
-/// A future that is pending a number of times.
+/// A future that returns `Poll::Pending` a number of times before it is ready.
 pub(crate) struct Wait {
     world: World,
     place: Place,
