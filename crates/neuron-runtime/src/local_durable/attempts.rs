@@ -111,7 +111,7 @@ mod tests {
         Attempts::new(&ActivityOptions { retry_policy: Some(policy), ..Default::default() })
     }
 
-    /// Checks the first six delays, in seconds.
+    /// Asserts that the first six delays between attempts are `expected`, in seconds.
     #[track_caller]
     fn check(policy: RetryPolicy, expected: &[u64]) {
         let mut attempts = attempts(policy);
