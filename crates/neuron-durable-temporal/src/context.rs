@@ -364,7 +364,7 @@ fn activity_options(
         .build()
 }
 
-/// Returns the text of the first cause of an activity's error.
+/// Returns the text of the innermost cause of an activity's error.
 fn innermost(error: &ActivityExecutionError) -> String {
     let Some(mut failure) = error.failure() else {
         return error.to_string();

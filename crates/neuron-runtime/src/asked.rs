@@ -201,8 +201,8 @@ impl State {
         }
     }
 
-    /// Returns the digest of a request's messages. If the previous request had the same conversation, only the messages
-    /// after it are hashed.
+    /// Returns the digest of a request's messages. If the previous request belongs to the same conversation, only the
+    /// messages that were added since are hashed.
     fn conversation_digest(&mut self, request: RequestRef<'_>) -> Result<String, DurableError> {
         // Without a key the beginning may have changed, so all messages are hashed.
         let Some(key) = request.history_key() else {

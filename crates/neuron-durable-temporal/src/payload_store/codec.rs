@@ -17,7 +17,7 @@ use temporalio_common::protos::temporal::api::failure::v1::Failure;
 
 use super::PayloadStore;
 
-/// Payloads with more bytes than this are moved to the store, 128 KiB.
+/// Maximum size in bytes of a payload that stays in the history (128 KiB). Longer payloads are moved to the store.
 const LONG: usize = 128 * 1024;
 
 /// Time for which a worker retries a failing store. After this time the worker gives up. The model call or tool call
