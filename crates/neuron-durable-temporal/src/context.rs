@@ -299,8 +299,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
     }
 
-    /// Waits until the server has received the last model response. A custom workflow may therefore end directly after
-    /// the loop. [`AgentWorkflow`](crate::AgentWorkflow) waits in the same way after the loop.
+    /// Waits until the server has received the last model response, so that a custom workflow may end directly after
+    /// the loop. [`AgentWorkflow`](crate::AgentWorkflow) does not rely on this method and waits itself.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
             // An error of the engine must not become the result of the tool call, even if middleware converts it. It is

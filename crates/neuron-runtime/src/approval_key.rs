@@ -43,8 +43,8 @@ pub struct ApprovalKey {
 }
 
 impl ApprovalKey {
-    /// Creates a key from a secret, which should be 32 random bytes. Signatures do not expire unless
-    /// [`valid_for`](Self::valid_for) is set.
+    /// Creates a key from a secret, which should be 32 random bytes. By default signatures do not expire.
+    /// [`valid_for`](Self::valid_for) sets their lifetime.
     pub fn new(secret: impl Into<Vec<u8>>) -> Self {
         Self { secret: secret.into(), lifetime: None }
     }

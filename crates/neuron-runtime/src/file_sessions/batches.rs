@@ -55,8 +55,7 @@ pub(super) struct Closing {
     pub(super) message_count: usize,
     /// Total size in bytes of the states in all batches so far.
     pub(super) state_bytes: u64,
-    /// Checksum of all batches so far. It is not serialised with the other fields, but appended in the form of
-    /// [`CHAIN`].
+    /// Checksum of all batches so far. It is appended after the other fields, in the form of [`CHAIN`].
     #[serde(skip_serializing)]
     pub(super) chain: String,
 }

@@ -298,7 +298,7 @@ async fn timeout_applies_to_each_attempt_of_a_model_call() {
 struct Reader {
     log: Log,
     slow: Duration,
-    /// Timer of the current event. `None` if no event waits.
+    /// Timer of the event that waits to be accepted. `None` between two events.
     wait: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
 

@@ -11,7 +11,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// A temporary folder, which is deleted when it is dropped.
+/// A temporary folder, which is deleted when the value is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {

@@ -116,7 +116,7 @@ const REFUSED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[libc::SYS_kexec_load];
 
-/// System calls that change attributes of files. They fail with `EPERM` unless attribute changes are allowed.
+/// System calls that change attributes of files. They fail with `EPERM` if attribute changes are not allowed.
 const ATTRIBUTES: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,

@@ -1,5 +1,5 @@
-//! Tests of the seccomp filters. An interpreter runs the filter instructions, so the tests also cover other kernels and
-//! calls than those of this machine.
+//! Tests of the seccomp filters. An interpreter runs the filter instructions, so the tests also cover kernels and
+//! system calls that this machine does not have.
 
 use super::*;
 
