@@ -1,4 +1,4 @@
-//! A worker of an agent on Temporal is killed during a run, and the run continues after a restart.
+//! Kills a worker of an agent on Temporal during a run, and continues the run with a restarted worker.
 //!
 //! The program starts a real Temporal server, and a child process with the worker that hosts the agent. It starts a
 //! run, kills the worker with SIGKILL while tools run, and starts the worker again. Each line that begins with a

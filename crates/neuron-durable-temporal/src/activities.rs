@@ -26,15 +26,16 @@ use crate::json::Json;
 use crate::panic::message;
 use crate::{TemporalOptions, retry};
 
-/// Time that is added to the timeout of an attempt to get the server's timeout for that attempt.
+/// Time by which the server's timeout for an attempt exceeds the worker's timeout for the attempt.
 ///
-/// The worker enforces the timeout of the attempt, so the server's timeout only expires if the worker is gone.
+/// The worker enforces its timeout itself, so the server's timeout expires only if the worker is lost.
 pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 
-/// Time that a tool has to end after it was told that it is cancelled.
+/// Time that a tool has to end after its call was cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Failure type of an activity that could not start, or whose result cannot be stored. Such an activity is not retried.
+/// Type of the Temporal failure of an activity that could not start, or whose result cannot be stored. Such an activity
+/// is not retried.
 pub(crate) const BROKEN: &str = "NeuronActivity";
 
 /// The input of an activity that calls the model on any worker.
@@ -45,8 +46,8 @@ pub(crate) struct ModelRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
-    /// The request in the form that is stored in the history, together with the response. `None` if an older release
-    /// scheduled the activity.
+    /// Summary of the request, which the history stores beside the response. `None` if an older release scheduled the
+    /// activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) asked: Option<Asked>,
     /// Names of the nested agents from the outermost to the calling agent. Empty for a call of the outer agent.
@@ -56,8 +57,8 @@ pub(crate) struct ModelRequest {
 
 /// The input of a local activity that calls the model.
 ///
-/// The input does not contain the request. The request waits in this process, in a table whose key is the ticket
-/// ([`LocalCalls`](crate::local_calls::LocalCalls)).
+/// The input does not contain the request. The request stays in the memory of this process, in
+/// [`LocalCalls`](crate::local_calls::LocalCalls). `ticket` is the number under which it is stored there.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LocalModelRequest {
     pub(crate) ticket: u64,
@@ -93,8 +94,8 @@ impl AgentActivities {
         Self { agent: Some(agent), ..self }
     }
 
-    /// Returns the provider of the agent that makes a model call. Returns an error if the tools do not have the nested
-    /// agents.
+    /// Returns the provider of the agent that makes a model call. `agents` are the names of the nested agents from the
+    /// outermost to the calling agent. Returns an error if the worker's tools do not contain these agents.
     fn provider_of(&self, agents: &[String]) -> Result<BoxedProvider, DurableError> {
         let found = AgentPath::find(agents, self.tools.clone(), |_| {})?;
         let agent = found.as_deref().and_then(ToolDyn::agent);
@@ -139,8 +140,8 @@ impl AgentActivities {
 
 #[activities]
 impl AgentActivities {
-    /// Returns its input, so that the value is stored in the history as a result. The length is checked here and not in
-    /// the workflow, because the value may differ on replay.
+    /// Returns `value` unchanged, so that the history stores it as the activity's result. Returns an error if the value
+    /// exceeds the record limit. The workflow cannot check this, because on replay it may compute another value.
     #[activity(name = "neuron_record")]
     pub(crate) async fn record(
         self: Arc<Self>,
@@ -192,7 +193,7 @@ impl AgentActivities {
         self.attempt(&agents, request, &options, asked.as_ref(), &ctx).await
     }
 
-    /// Runs a tool that is not an agent, and returns the record of its result.
+    /// Runs a tool, and returns the record of its result. Tools that are agents run as child workflows instead.
     #[activity(name = "neuron_run_tool")]
     pub(crate) async fn run_tool(
         self: Arc<Self>,
@@ -248,8 +249,9 @@ impl fmt::Debug for AgentActivities {
     }
 }
 
-/// Returns the tool set that has the called tool, and the context of the call. The set belongs to the innermost agent
-/// around the call. Returns an error if the tools do not have the agents around the call.
+/// Returns the tool set of the agent that makes a call, and the context of the call. This agent may be nested in agents
+/// that run inside tool calls. `tools` are the tools of the outermost agent. Returns an error if they do not contain
+/// the nested agents.
 pub(crate) fn called(
     request: &ToolRequest,
     agent: Option<&dyn DurableAgent>,

@@ -198,7 +198,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         self.call_model(request, options).await
     }
 
-    /// Runs the call as a batch of one. The tool counts as one that must not run twice.
+    /// Runs the call as a batch of one call. The context does not know the tool's effect here, so the call must not run
+    /// twice.
     async fn execute_tool(
         &self,
         tool_name: &str,
@@ -264,8 +265,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         is_long && steps > 0 && !self.is_nested()
     }
 
-    /// Puts the state into the mailbox, from which the workflow continues as new. Returns `Ok` if the queued signals
-    /// leave no room for the state in a payload, and the run then continues in this execution.
+    /// Puts the state into the mailbox, from which the workflow continues as new. If the state and the queued signals
+    /// together do not fit into a payload, returns `Ok`, and the run continues in this execution.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
         if length > limit {
@@ -298,8 +299,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
     }
 
-    /// Waits until the server has received the last model response. A custom workflow may therefore end directly after
-    /// the loop. [`AgentWorkflow`](crate::AgentWorkflow) waits in the same way after the loop.
+    /// Waits until the server has received the last model response, so that a custom workflow may end directly after
+    /// the loop. [`AgentWorkflow`](crate::AgentWorkflow) does not rely on this method and waits itself.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
             // An error of the engine must not become the result of the tool call, even if middleware converts it. It is
@@ -339,8 +340,8 @@ impl<W> fmt::Debug for TemporalDurableContext<W> {
     }
 }
 
-/// Fails the current workflow task with the error. The server retries the task until a worker with a fitting agent
-/// takes it. The run keeps its history and starts no further step.
+/// Fails the current workflow task with the error. The server retries the task until a worker whose agent fits the
+/// history takes it. Meanwhile the run keeps its history and starts no further step.
 pub(crate) fn stall<W: HasMailbox>(ctx: &WorkflowContext<W>, error: &DurableError) -> ! {
     let text = error.to_string();
     tracing::error!(workflow = ctx.info().workflow_id(), "{text}");
@@ -363,7 +364,7 @@ fn activity_options(
         .build()
 }
 
-/// Returns the text of the first cause of an activity's error.
+/// Returns the text of the innermost cause of an activity's error.
 fn innermost(error: &ActivityExecutionError) -> String {
     let Some(mut failure) = error.failure() else {
         return error.to_string();

@@ -17,7 +17,8 @@ use tokio::task::JoinHandle;
 
 use crate::AgentWorkflow;
 
-/// Lease of an activity without a heartbeat timeout. The server's timeout of such an activity is longer.
+/// Lease of an activity without a heartbeat timeout. The lease is the time for which a confirmation by the server stays
+/// valid. The server gives up such an activity only after a longer time.
 const LONGEST_LEASE: Duration = Duration::from_secs(3600);
 
 /// Timeout of a workflow task, if the server does not return it.
@@ -60,11 +61,11 @@ impl Drop for Heartbeat {
 /// Polls `work` only while the server confirms that this worker holds the activity. The server is asked before the
 /// first poll, and after a pause of the process.
 ///
-/// A confirmation is valid for the heartbeat timeout, the lease. After a longer silence the server gives the activity
+/// A confirmation is valid for one heartbeat timeout. If the worker is silent for longer, the server gives the activity
 /// to another worker.
 ///
-/// The work of a local activity is always polled, because a local activity belongs to its workflow task. See
-/// [`check_task`].
+/// The work of a local activity is always polled, because the server does not know local activities. [`check_task`]
+/// checks their workflow task instead.
 ///
 /// # Errors
 ///
@@ -160,11 +161,11 @@ impl Claim {
         }
     }
 
-    /// Handles the response "not found" to a heartbeat. Returns `Ok` within the heartbeat timeout since the last
-    /// confirmation, because the response then means that the run has ended. The SDK cancels the activity, and the tool
+    /// Handles the response "not found" to a heartbeat. Returns `Ok` if the last confirmation is younger than the
+    /// heartbeat timeout. The response then means that the run has ended. The SDK cancels the activity, and the tool
     /// has time to end.
     ///
-    /// Returns an error after that time, because another worker may have the activity.
+    /// Returns an error if the last confirmation is older, because another worker may have the activity.
     fn not_found(&self) -> Result<(), DurableError> {
         let proven = *self.proven.lock().unwrap_or_else(PoisonError::into_inner);
         if proven.is_some_and(|proven| proven.age() < self.lease) {

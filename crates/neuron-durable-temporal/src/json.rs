@@ -62,7 +62,7 @@ impl<T: DeserializeOwned> Json<T> {
 }
 
 impl<T> Json<T> {
-    /// Changes the type parameter, for another type that parses the same JSON.
+    /// Changes the type that [`read`](Self::read) parses. The JSON stays the same.
     pub(crate) fn cast<U>(self) -> Json<U> {
         Json::from_bytes(self.bytes)
     }

@@ -14,7 +14,7 @@ pub(crate) struct LocalCall {
     /// Cache control of the request, which is not part of [`CompletionRequest`].
     pub(crate) cache: Option<CacheControl>,
     pub(crate) options: ActivityOptions,
-    /// The request in the form that is stored in the history, together with the response.
+    /// Summary of the request, which the history stores beside the response.
     pub(crate) asked: Asked,
     /// Names of the agents around the call, as in [`AgentPath`](neuron_types::AgentPath).
     pub(crate) agents: Vec<String>,

@@ -35,7 +35,7 @@ impl fmt::Debug for Signal {
     }
 }
 
-/// Upper bound, in bytes, of the JSON around the state and the signals in the input of an execution.
+/// Maximum size in bytes of an execution's input without its state and its signals.
 const FIELDS: usize = 256;
 
 /// The signals that the run has not received yet, by name. In each queue the oldest signal is first.
@@ -128,7 +128,7 @@ impl Mailbox {
         &self.waits
     }
 
-    /// Sets the current wait. An earlier missed wait for the same signal is forgotten.
+    /// Sets the current wait. If an earlier wait for the same signal was stored as missed, this entry is removed.
     pub(crate) fn begin_wait(&mut self, wait: Wait) {
         self.waits.ended.retain(|name, _| Some(name) != wait.signal.as_ref());
         self.waits.now = Some(wait);
@@ -136,8 +136,8 @@ impl Mailbox {
 
     /// Ends the current wait. `missed_at` is set if the wait ended at its deadline without its signal.
     ///
-    /// Only a missed wait for decisions is remembered, because the run ends after it. After any other wait the run
-    /// continues, and may wait for the same signal again.
+    /// Only a missed wait for decisions is stored, because the run ends after it. After any other missed wait, the run
+    /// continues and may wait for the same signal again.
     pub(crate) fn end_wait(&mut self, missed_at: Option<DateTime<Utc>>) {
         let decisions = self.waits.now.take().filter(|wait| wait.pending.is_some());
         if let (Some(name), Some(time)) = (decisions.and_then(|wait| wait.signal), missed_at) {

@@ -162,8 +162,8 @@ impl TemporalOptions {
     /// Sets the maximum size of a record in bytes. Records are the responses of the model, the arguments and results of
     /// tools, and [recorded](neuron_types::DurableContext::record) values. Default: [`DEFAULT_RECORD_LIMIT`].
     ///
-    /// A value above 1.5 MiB is reduced to 1.5 MiB, because the server accepts payloads of 2 MiB. A longer record
-    /// becomes an error that names the record, and is not retried.
+    /// A value above 1.5 MiB is reduced to 1.5 MiB, because the server accepts payloads of 2 MiB. A record above the
+    /// limit becomes an error that names the record. This error is not retried.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.record_limit = bytes.min(LARGEST_RECORD);
         self

@@ -48,8 +48,8 @@ impl OwnWakes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the current thread as the polling thread, and `outer` as the SDK's waker for all wakes except those by
-    /// this thread during the poll.
+    /// Begins a poll by the current thread. `outer` is the SDK's waker, which receives every wake except wakes by this
+    /// thread during the poll.
     fn begin(&self, outer: &Waker) {
         let polled_by = Some(thread::current().id());
         *self.lock() = State { polled_by, is_woken: false, outer: Some(outer.clone()) };

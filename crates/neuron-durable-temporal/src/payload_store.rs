@@ -52,10 +52,10 @@ pub trait PayloadStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error of the store. A worker retries for five minutes, with pauses of up to five seconds, and keeps the
-    /// response or result in memory meanwhile. After that, the call fails and its model call or tool call is made
-    /// again. An implementation should therefore wait for a busy store instead of returning an error. A client does not
-    /// retry.
+    /// Any error of the store. A worker repeats this method for five minutes, with pauses of up to five seconds.
+    /// Meanwhile it keeps the model's response or the tool's result in memory. After five minutes the worker discards
+    /// it, and the model call or tool call is made again. An implementation should therefore wait for a busy store
+    /// instead of returning an error. A client does not retry.
     fn put<'a>(
         &'a self,
         key: &'a str,
@@ -66,6 +66,7 @@ pub trait PayloadStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error of the store. A worker retries as for [`put`](Self::put). After that, the server retries the task.
+    /// Any error of the store. A worker repeats this method for five minutes, as for [`put`](Self::put). After that,
+    /// the server retries the workflow task or the activity.
     fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>>;
 }

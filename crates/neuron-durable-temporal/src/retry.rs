@@ -1,4 +1,5 @@
-//! Retries of activities. The server has a retry policy, and the activity decides about each attempt.
+//! Retries of activities. The server applies a retry policy, and the activity decides after each failed attempt if it
+//! may be retried.
 
 use std::time::Duration;
 
@@ -84,8 +85,8 @@ pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
         .build()
 }
 
-/// Creates the failure of an activity that this worker may have lost. If the server has not given the activity to
-/// another worker, the server starts another attempt, provided that the activity may run twice.
+/// Creates the failure with which an activity ends after this worker may have lost it. If no other worker has the
+/// activity, and it may run twice, the server starts another attempt.
 pub(crate) fn lost_activity(error: &DurableError) -> ApplicationFailure {
     tracing::debug!(%error, "an activity ends: this worker may have lost it");
     ApplicationFailure::builder(std::io::Error::other(error.to_string()))

@@ -27,7 +27,7 @@ use crate::panic::message;
 use crate::workflow::failed;
 use crate::{HasMailbox, Mailbox, TemporalDurableContext, TemporalOptions};
 
-/// The input of the child workflow, if the run is pinned to a version.
+/// Input of the child workflow of an agent, in a run that is pinned to a version of the outermost agent.
 #[derive(Serialize)]
 pub(crate) struct PinnedCall<'a> {
     #[serde(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct PinnedCall<'a> {
     pub(crate) pin: Pin,
 }
 
-/// The version in the input of the child workflow, beside the fields of the call.
+/// The agent version in the input of a child workflow. It is serialised beside the fields of the [`ToolRequest`].
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Pin {
     /// Version of the agent to which the run is pinned. Empty if the run is not pinned.

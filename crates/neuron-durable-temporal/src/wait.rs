@@ -22,7 +22,8 @@ pub(crate) fn summary(signal: &str) -> Option<String> {
 pub(crate) struct Waits {
     /// The current wait. `None` if the run does not wait.
     pub(crate) now: Option<Wait>,
-    /// Names of the signals whose last wait for decisions ended without a decision, each with the end of that wait.
+    /// Names of the signals whose last wait for decisions ended at its deadline without a decision, with the time of
+    /// that end.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ended: BTreeMap<String, DateTime<Utc>>,
 }

@@ -57,7 +57,7 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// The responses of the model.
+/// Returns the scripted responses of the example's model.
 fn script() -> [Reply; 4] {
     let call = |id, city| (id, "get_weather", json!({ "city": city }));
     [

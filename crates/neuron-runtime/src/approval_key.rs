@@ -1,4 +1,4 @@
-//! HMAC signatures on pending calls, which wait for an approval.
+//! HMAC signatures on tool calls that wait for an approval.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,11 +9,11 @@ use neuron_types::{ApprovalError, ApprovalSignature, ApprovalSigner, PendingCall
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// A key that signs the pending calls of an agent, which wait for an approval.
+/// A key that signs an agent's pending calls, which are tool calls that wait for an approval.
 ///
-/// A pending state that leaves the process may be changed before it returns. Somebody may edit the arguments, insert a
-/// call of another run, or replay a call that was approved a year ago. With a key, the agent accepts decisions only for
-/// the calls that it signed itself.
+/// A program may store pending calls outside of its process until a person decides. Meanwhile somebody may edit the
+/// arguments, insert a call of another run, or insert a call that was approved a year ago. With a key, the agent
+/// accepts decisions only for calls that were signed with the same key.
 ///
 /// The signature is an HMAC-SHA-256. It covers the run's id, the call's id, the tool's name, the arguments, the schema
 /// of the tool's arguments, the question for the approver, and the time at which the signature expires. It does not
@@ -43,14 +43,15 @@ pub struct ApprovalKey {
 }
 
 impl ApprovalKey {
-    /// Creates a key from a secret, which should be 32 random bytes. Signatures do not expire unless
-    /// [`valid_for`](Self::valid_for) is set.
+    /// Creates a key from a secret, which should be 32 random bytes. By default signatures do not expire.
+    /// [`valid_for`](Self::valid_for) sets their lifetime.
     pub fn new(secret: impl Into<Vec<u8>>) -> Self {
         Self { secret: secret.into(), lifetime: None }
     }
 
-    /// Makes signatures expire after `lifetime`. The clock is that of the durable engine, or the system's clock if the
-    /// run has no engine. `wasm32-unknown-unknown` has no system clock.
+    /// Makes signatures expire after `lifetime`. The time is read from the durable engine's clock, or from the system's
+    /// clock if the run has no engine. `wasm32-unknown-unknown` has no system clock, so use this method there only with
+    /// an engine.
     #[must_use]
     pub fn valid_for(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
@@ -138,7 +139,8 @@ impl fmt::Debug for ApprovalKey {
     }
 }
 
-/// Returns the value with the keys of its objects sorted, because storages may reorder them.
+/// Returns a JSON value with the keys of its objects sorted. A storage may reorder the keys, which must not change the
+/// signature.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),

@@ -24,13 +24,13 @@ pub struct Asked {
     pub settings: String,
     /// The request's settings as JSON texts, by field name. A field of a tool has the name `tools.TOOL.FIELD`. Texts of
     /// more than 4096 bytes are cut, and `extra` is stored as a digest. Empty if an earlier call in the journal has the
-    /// same settings, or if the record had no room for them.
+    /// same settings, or if the journal entry would otherwise be too long.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
 }
 
 impl Asked {
-    /// Returns a copy with empty [`fields`](Asked::fields), to shorten a record.
+    /// Returns a copy with empty [`fields`](Asked::fields), to shorten the journal entry.
     pub(crate) fn without_fields(&self) -> Self {
         Self { fields: BTreeMap::new(), ..self.clone() }
     }
@@ -70,12 +70,12 @@ struct State {
     conversation: Option<Conversation>,
     /// The fields of all settings in the journal, by the digest of the settings.
     known: BTreeMap<String, BTreeMap<String, String>>,
-    /// Digests of the old settings (in the journal) and the new settings (of the agent) in the last warning. A warning
-    /// with equal digests is not logged again.
+    /// Digests of the settings in the last warning, first of the journal's request and then of the agent's request. The
+    /// next warning with the same two digests is not logged.
     warned: Option<(String, String)>,
 }
 
-/// Hash of the messages of one conversation that were hashed so far.
+/// Unfinished hash of a conversation, to which the next call adds its new messages.
 struct Conversation {
     key: HistoryKey,
     messages: usize,
@@ -83,7 +83,7 @@ struct Conversation {
 }
 
 impl RequestLog {
-    /// Creates the log of a run that starts at the beginning of its journal.
+    /// Creates an empty log for a run that starts at the beginning of its journal.
     #[must_use]
     pub fn new(changed_agent: ChangedAgent) -> Self {
         Self { changed_agent, state: Mutex::default() }
@@ -119,7 +119,7 @@ impl RequestLog {
     }
 
     /// Compares a request with the recorded request in its place in the journal, and [keeps](Self::keep) the recorded
-    /// request. `key` is the name of the step in errors.
+    /// request. Errors call the journal entry by the name `key`.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl RequestLog {
     }
 
     /// Compares a request with a recorded [digest](crate::llm_digest). Journals of older releases contain the digest
-    /// instead of an [`Asked`].
+    /// instead of an [`Asked`]. Errors call the journal entry by the name `key`.
     ///
     /// # Errors
     ///
@@ -201,8 +201,8 @@ impl State {
         }
     }
 
-    /// Returns the digest of a request's messages. If the previous request had the same conversation, only the messages
-    /// after it are hashed.
+    /// Returns the digest of a request's messages. If the previous request belongs to the same conversation, only the
+    /// messages that were added since are hashed.
     fn conversation_digest(&mut self, request: RequestRef<'_>) -> Result<String, DurableError> {
         // Without a key the beginning may have changed, so all messages are hashed.
         let Some(key) = request.history_key() else {

@@ -5,11 +5,10 @@ use neuron_types::{
     ToolOutput, ToolSet,
 };
 
-/// Runs one tool call with [`DurableContext::execute_tools`]. Implementations of [`DurableContext::execute_tool`] can
-/// call it.
+/// Runs one tool call with [`DurableContext::execute_tools`]. Use it to implement [`DurableContext::execute_tool`].
 ///
-/// The call gets the [`ToolEffect`](neuron_types::ToolEffect) that its tool in `tools` declares. Without such a tool it
-/// gets the default.
+/// The call gets the [`ToolEffect`](neuron_types::ToolEffect) that its tool in `tools` declares. If `tools` does not
+/// contain the tool, the call counts as [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce).
 ///
 /// # Errors
 ///

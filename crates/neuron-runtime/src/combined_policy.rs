@@ -44,7 +44,7 @@ impl CombinedPolicy {
         Self::default()
     }
 
-    /// Adds a policy that must allow each call too.
+    /// Adds a policy. A call runs only if this policy and all other policies allow it.
     #[must_use]
     pub fn with(mut self, policy: impl PermissionPolicy + 'static) -> Self {
         self.policies.push(Arc::new(policy));

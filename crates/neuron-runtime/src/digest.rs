@@ -28,11 +28,11 @@ pub fn tool_digest(call: &ToolCall) -> Result<String, DurableError> {
 /// Maximum length in bytes of an effect key that is recorded unchanged. A longer key is replaced by its digest.
 const LONGEST_KEY: usize = 100;
 
-/// Separator between the digest and the effect key of a recorded call.
+/// Separator between the digest and the effect key in the text that [`recorded_digest`] returns.
 const EFFECT_KEY: &str = "/effect_key=";
 
 /// Returns the [digest](tool_digest) of a call, followed by its [effect key](neuron_types::Tool::effect_key) if it has
-/// one. Engines record this text.
+/// one. Durable engines store this text in the journal.
 ///
 /// # Errors
 ///
@@ -45,8 +45,8 @@ pub fn recorded_digest(invocation: &ToolInvocation) -> Result<String, DurableErr
     })
 }
 
-/// Returns the effect key of a call as it is recorded. A long key is replaced by its digest. Returns `None` if the call
-/// has no key.
+/// Returns the effect key of a call as the journal stores it. A key of more than [`LONGEST_KEY`] bytes is replaced by
+/// its digest. Returns `None` if the call has no key.
 pub(crate) fn recorded_key(invocation: &ToolInvocation) -> Result<Option<String>, DurableError> {
     match &invocation.effect_key {
         Some(key) if key.len() > LONGEST_KEY => of(key).map(Some),
@@ -62,8 +62,8 @@ pub(crate) fn named_key(tool: &str, key: Option<&str>) -> String {
     }
 }
 
-/// Compares a tool call with the recorded tool name and [digest](recorded_digest) in its place in the journal. `key` is
-/// the name of the step in errors.
+/// Compares a tool call with the recorded tool name and [digest](recorded_digest) in its place in the journal. Errors
+/// call the journal entry by the name `key`.
 ///
 /// # Errors
 ///

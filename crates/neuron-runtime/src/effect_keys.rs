@@ -1,4 +1,4 @@
-//! Prevents a second run of a tool call with the same effect key ([`EffectKeys`]).
+//! Skips a tool call if an earlier call with the same effect key has already run ([`EffectKeys`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -31,7 +31,8 @@ pub struct EffectKeys(Mutex<Known>);
 struct Known {
     /// Result of each effect, by tool name and effect key. `None` if the outcome of the effect is unknown.
     results: BTreeMap<(String, String), Option<ToolOutput>>,
-    /// Names of the tools that have results from an earlier execution of the run, in which the run continued as new.
+    /// Names of the tools whose results come from before the current execution, which began when the run resumed or
+    /// continued as new.
     earlier: BTreeSet<String>,
 }
 
@@ -41,14 +42,14 @@ enum Source {
     Runs,
     /// An earlier call had the effect. The call does not run and returns this result.
     Known(ToolOutput),
-    /// Another call of the batch has the same key. The call does not run and returns the result of this index among the
-    /// running calls.
+    /// An earlier call of the batch has the same key. The call does not run and returns the result of that call. The
+    /// value is the index of that call among the calls of the batch that run.
     Same(usize),
 }
 
 impl EffectKeys {
-    /// Replaces the stored effects with those in the state from which a run starts. Call it when a run begins, resumes
-    /// or continues as new.
+    /// Replaces the stored effects with the effects in the state from which a run starts. Call it when a run begins,
+    /// resumes or continues as new.
     pub fn restart(&self, start: &Start) {
         self.replace(match start {
             Start::Snapshot(snapshot) => &snapshot.effects,
@@ -89,14 +90,16 @@ impl EffectKeys {
         stored.collect()
     }
 
-    /// Compares the effect keys of a batch with the journal, for tools whose effects come from an earlier execution.
-    /// Engines must call it before [`run`](Self::run). A call with a known effect does not run, so it has no step in
-    /// the journal that a replay could compare. Its key is therefore stored with [`DurableContext::record`].
+    /// Compares the effect keys of a batch with the journal. Engines must call it before [`run`](Self::run).
+    ///
+    /// A call whose effect is known does not run. So it has no journal entry of its own that a replay could compare.
+    /// Its key is therefore stored with [`DurableContext::record`]. Only calls of tools with effects from before the
+    /// current execution are compared.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if a key differs from the journal, with the first such key. Errors of
-    /// [`DurableContext::record`] are passed on.
+    /// [`DurableError::NonDeterminism`] if a key differs from the journal. The error names the first changed key.
+    /// Errors of [`DurableContext::record`] are passed on.
     ///
     /// # Cancel safety
     ///
@@ -128,13 +131,13 @@ impl EffectKeys {
         })
     }
 
-    /// Runs the calls of a batch whose effect has not happened yet, by passing them to `run`. The other calls return
-    /// the result of the call that had the effect, or a short text if that result is long. If the earlier result is an
-    /// error, the call runs again.
+    /// Passes the calls of a batch whose effect has not happened yet to `run`, which runs them. Each other call returns
+    /// the result of the call that had the effect, or a short text if that result is long. If an earlier batch's call
+    /// with the key failed without an effect, the call runs.
     ///
     /// The outcome of an earlier call is unknown after a panic, a timeout, a result that was too long for its record,
-    /// or the end of the process. A later call with its key then does not run if its tool must not run twice
-    /// ([`ToolEffect::AtMostOnce`]).
+    /// or the end of the process. In this case a later call with the same key does not run if its tool must not run
+    /// twice ([`ToolEffect::AtMostOnce`]).
     ///
     /// # Cancel safety
     ///
@@ -189,8 +192,8 @@ impl EffectKeys {
         copies.into_iter().map(of).collect()
     }
 
-    /// Finds the result of a call's effect among the earlier calls of the batch (`before`) and the stored results.
-    /// Returns `None` if the call must run.
+    /// Finds an earlier call with the same effect key, among the calls of the batch that run (`before`) and the stored
+    /// results. Returns `None` if the call must run.
     fn known(
         &self,
         key: &(String, String),
@@ -208,7 +211,8 @@ impl EffectKeys {
         }
     }
 
-    /// Stores the outcome of a call. The error of a call that had no effect is not stored, so that a later call runs.
+    /// Stores the outcome of a call. If the call failed without an effect, nothing is stored, so that a later call with
+    /// the key runs.
     fn note(&self, key: (String, String), result: &Result<ToolOutput, DurableError>) {
         let known = match result {
             Ok(output) if !output.is_error => Some(brief(output)),
@@ -231,8 +235,8 @@ fn is_uncertain(tool: &str, output: &ToolOutput) -> bool {
     [outcome_unknown(tool), panic_output(tool)].iter().any(|known| known.content == output.content)
 }
 
-/// Returns a result in the form that later calls receive. A long result is replaced by a short text, because the state
-/// of every new execution contains it.
+/// Returns a result in the form that later calls receive. A long result is replaced by a short text, because all stored
+/// results are copied into the state of each new execution.
 fn brief(output: &ToolOutput) -> ToolOutput {
     let bytes = serde_json::to_vec(output).map_or(usize::MAX, |json| json.len());
     match bytes <= LONGEST_OUTPUT {

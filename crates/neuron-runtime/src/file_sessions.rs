@@ -159,7 +159,8 @@ impl FileSessionStorage {
         blocking(move |_| work(&directory)).await
     }
 
-    /// Takes the session's lock with `open`, and then runs work that writes its file on a blocking thread.
+    /// Takes the session's lock with `open`, and then runs `work` on a blocking thread. `work` may write the session's
+    /// file.
     async fn write<T: Send + 'static>(
         &self,
         id: &str,

@@ -146,8 +146,8 @@ pub trait OutputGuardrail: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// Object-safe form of [`InputGuardrail`], implemented for every input guardrail. Its methods have other names than
-/// those of [`InputGuardrail`], so a call of `check` is never ambiguous.
+/// Object-safe form of [`InputGuardrail`], implemented for every input guardrail. The method names of the two traits
+/// differ, so a call of `check` is never ambiguous.
 pub trait ErasedInputGuardrail: WasmCompatSend + WasmCompatSync {
     /// Calls [`InputGuardrail::check`] and boxes its future.
     fn check_input_dyn<'a>(&'a self, input: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
@@ -182,8 +182,8 @@ impl fmt::Debug for dyn ErasedInputGuardrail {
     }
 }
 
-/// Object-safe form of [`OutputGuardrail`], implemented for every output guardrail. Its methods have other names than
-/// those of [`OutputGuardrail`], so a call of `check` is never ambiguous.
+/// Object-safe form of [`OutputGuardrail`], implemented for every output guardrail. The method names of the two traits
+/// differ, so a call of `check` is never ambiguous.
 pub trait ErasedOutputGuardrail: WasmCompatSend + WasmCompatSync {
     /// Calls [`OutputGuardrail::check`] and boxes its future.
     fn check_output_dyn<'a>(&'a self, output: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;

@@ -16,8 +16,8 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 /// # Checked texts
 ///
 /// - Before a model call, the input guardrails check the user's text since the last response, as one text. It includes
-///   all strings of a `ContentBlock::Raw` without a standard block inside. Text that has passed is not checked again.
-///   [Results of tools](Self::check_tool_results) are checked only if this is enabled.
+///   all strings of a vendor-specific block (`ContentBlock::Raw`) that contains no standard block. Text that has passed
+///   is not checked again. Tool results are checked only if [`check_tool_results`](Self::check_tool_results) is set.
 /// - After a model call, the output guardrails check the text of the response. The output of a typed run is checked as
 ///   JSON, even if the model returns it as a tool call. Arguments of other tools and the model's reasoning are not
 ///   checked. If JSON contains escaped characters (`\u0040`, `\n`), an unescaped copy is appended to the text. A
@@ -28,9 +28,10 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 /// # Results
 ///
 /// - A tripwire, which is the rejection of a text, ends the run with `LoopError::HookTerminated`. The error names the
-///   guardrail. Rejected input is removed from the conversation, with the reminders after it. A rejected response is
-///   not added to the conversation. Its tool calls do not run, except those that were started early. Messages of
-///   earlier turns remain, and the error says so. The agent can continue with another message.
+///   guardrail. Rejected input is removed from the conversation, with the reminders that the agent added after it. A
+///   rejected response is not added to the conversation. Its tool calls do not run, except calls that began while the
+///   response was still streaming. Messages of earlier turns remain, and the error says so. The agent can continue with
+///   another message.
 /// - A warning is logged with `tracing::warn!`, and the run continues.
 /// - A panic of a guardrail is a tripwire.
 ///
@@ -117,9 +118,9 @@ impl GuardrailHook {
         self
     }
 
-    /// Makes the input guardrails also check tool results before the model receives them, including resources and
-    /// links. The results and the user's input are checked as one text. After a tripwire a notice replaces each of the
-    /// latest results. By default results are not checked.
+    /// Makes the input guardrails also check tool results, including their resources and links, before the model
+    /// receives them. The results and the user's input are checked as one text. After a tripwire each of these results
+    /// is replaced by a placeholder text. By default results are not checked.
     #[must_use]
     pub fn check_tool_results(mut self) -> Self {
         self.checks_tool_results = true;
@@ -203,7 +204,7 @@ impl GuardrailHook {
 }
 
 /// Logs all warnings of the guardrails. Returns the reason of the first rejection, or `None` if no guardrail rejected
-/// the text. `side` is `input` or `output`, for the texts.
+/// the text. `side` is `input` or `output`, and is part of the reason and the log lines.
 fn rejection(side: &str, findings: &Findings) -> Option<String> {
     for (guardrail, reason) in findings.warnings() {
         // The event has no parent span, because span exporters export all events within a span, and the reason may

@@ -35,8 +35,8 @@ pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> Strin
     joined(lines)
 }
 
-/// Returns the text of a response, after the text of earlier responses in the same turn. The output of a typed run is
-/// included as JSON. Returns an empty text if the response itself has no text.
+/// Returns the text of a response, preceded by the text of earlier responses in the same turn. The output of a typed
+/// run is included as JSON. Returns an empty text if the response itself has no text.
 ///
 /// JSON may escape characters (`\u0040`, `\n`), and a reader of the parsed JSON gets the characters themselves. If the
 /// text contains JSON with escapes, an unescaped copy is appended, so that guardrails also check the parsed form.

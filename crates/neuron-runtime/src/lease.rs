@@ -66,8 +66,9 @@ where
 /// Minimum length of a lease. Shorter leases are raised to it.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Calls `prove`, which proves to the engine that this process holds the run, until one call succeeds within one lease.
-/// Returns the moment at which this call began, because the engine may count the lease from then on.
+/// Calls `prove`, which asks the engine to confirm that this process holds the run. Repeats the call until it succeeds
+/// within the time `lease`. Returns the moment at which the successful call began, because the engine may count the
+/// lease from then on.
 async fn proven<F>(lease: Duration, prove: &impl Fn() -> F) -> Result<Moment, DurableError>
 where
     F: Future<Output = Result<(), DurableError>>,

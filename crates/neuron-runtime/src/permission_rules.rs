@@ -34,9 +34,9 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 /// # Undecidable conditions
 ///
 /// Some conditions cannot be decided. Examples are a missing argument, an argument of another type, a path with `..`,
-/// or a tool without the annotation. A rule that allows does then not match, and a rule that denies or asks does match.
-/// There is one exception. If the tool's schema lists all arguments and the argument is not among them, no rule about
-/// the argument matches.
+/// or a tool without the annotation that the rule requires. A rule that allows does then not match, and a rule that
+/// denies or asks does match. There is one exception. If the tool's schema lists all arguments, a rule about an
+/// argument that is not listed never matches.
 ///
 /// # Limits of patterns
 ///
@@ -147,7 +147,7 @@ impl PermissionRules {
 
     /// Sets the directory to which relative paths of tools refer. It is needed to compare a relative path with an
     /// absolute pattern, and an absolute path with a relative pattern. Without it, such a comparison is undecidable if
-    /// any directory would make the path match.
+    /// the path would match with some directory.
     ///
     /// # Errors
     ///

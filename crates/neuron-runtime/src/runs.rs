@@ -37,9 +37,9 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
     /// # Errors
     ///
     /// [`RunsError::Ended`] if the run would never receive the signal, because the run ended or its wait for decisions
-    /// passed its deadline. An engine whose runs stop without a process, such as SQLite's, also returns this error
-    /// after the deadline of any other wait, until a process drives the run again. [`RunsError::NotFound`] if no run
-    /// has this id. [`RunsError::Engine`] if the engine failed.
+    /// passed its deadline. Runs of some engines, such as SQLite's, stop while no process drives them. Such an engine
+    /// also returns this error if the deadline of any other wait has passed and no process has driven the run since.
+    /// [`RunsError::NotFound`] if no run has this id. [`RunsError::Engine`] if the engine failed.
     fn signal(
         &self,
         id: &str,
@@ -120,9 +120,10 @@ pub struct RunSummary {
     pub reason: Option<String>,
     /// Version of the agent that the run requires. `None` if the run is not bound to a version.
     pub agent_version: Option<String>,
-    /// Number of steps in all executions of the run. `None` if the engine does not count them.
+    /// Number of steps, such as model calls, in all executions of the run. `None` if the engine does not count them.
     pub steps: Option<usize>,
-    /// Number of times that the run continued as new. `None` if the engine does not count them.
+    /// Number of times that the run continued as a new execution with a new journal. `None` if the engine does not
+    /// count them.
     pub execution: Option<usize>,
     /// Tokens used by the run. `None` if the run did not end with a result, or the engine does not store them.
     pub usage: Option<TokenUsage>,

@@ -160,7 +160,7 @@ impl StepRecord<CompletionResponse> {
 
     /// Serialises the record as JSON of at most `limit` bytes. If the JSON is too long, the [fields](Asked::fields) of
     /// the request are removed. If it is still too long, or nested too deeply, the response is replaced by an error
-    /// that says so. The record then still exists, so the call is not made and paid for again.
+    /// that says so. The journal entry then still exists, so the call is not made and paid for again.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ use crate::json::Json;
 use crate::local_calls::LocalCall;
 use crate::{HasMailbox, ModelCalls, retry};
 
-/// Timeout for all attempts of a local activity together, with the pauses. If it is not set, the SDK ends a local
-/// activity after 100 seconds.
+/// Timeout for all attempts of a local activity together, with the pauses between them. One year is practically no
+/// limit. Without a timeout, the SDK ends a local activity after 100 seconds.
 const ALL_ATTEMPTS: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The record of a model call as JSON.
@@ -53,8 +53,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         record.into_llm()
     }
 
-    /// Calls the model in a local activity of this worker. `id` is the id of the activity, and `asked` is the form of
-    /// the request that is stored in the history.
+    /// Calls the model in a local activity of this worker. `id` is the id of the activity. `asked` is the summary of
+    /// the request, which the history stores.
     async fn call_here(
         &self,
         request: RequestRef<'_>,
@@ -91,8 +91,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         answered.map_err(|error| failed(&error, limit))
     }
 
-    /// Calls the model in an activity that any worker of the queue can run. `id` is the id of the activity, and `asked`
-    /// is the form of the request that is stored in the history.
+    /// Calls the model in an activity that any worker of the queue can run. `id` is the id of the activity. `asked` is
+    /// the summary of the request, which the history stores.
     async fn call_anywhere(
         &self,
         request: RequestRef<'_>,
@@ -125,7 +125,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 }
 
-/// Converts the error of an activity that returned no record. `limit` is the timeout of one attempt.
+/// Converts the error of a model call's activity that returned no response. `limit` is the timeout of one attempt.
 fn failed(error: &ActivityExecutionError, limit: Duration) -> DurableError {
     match error {
         ActivityExecutionError::Cancelled(_) => DurableError::Cancelled,

@@ -18,8 +18,8 @@ use crate::outcome::cut;
 use crate::sub_agent::{Pin, PinnedCall, SubAgentWorkflow};
 use crate::{HasMailbox, retry};
 
-/// Maximum size, in bytes, of the arguments of the calls that are started together, 512 KiB. The server accepts
-/// messages of up to 4 MiB, including all overhead. A larger batch is run in parts, one part after another.
+/// Maximum total size in bytes of the calls that are started together (512 KiB). A larger batch is run in parts, one
+/// part after another. The server accepts messages of up to 4 MiB, including all overhead.
 const MOST_AT_ONCE: usize = 1 << 19;
 
 /// Maximum length of a workflow's id in bytes.
@@ -34,8 +34,8 @@ struct Call {
     meter: UsageMeter,
     /// Id of the activity.
     id: String,
-    /// Size of the call and its resumed state, in bytes. The working directory and the environment are not counted,
-    /// because they differ between workers. The commands of a run must depend only on its history.
+    /// Size in bytes of the call, with the approval with which it resumes. The working directory and the environment
+    /// are not counted. They differ between workers, but a run's commands must depend only on its history.
     length: usize,
     /// The input of the activity, or the error that prevents the call.
     request: Result<Json<ToolRequest>, DurableError>,
@@ -70,7 +70,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         results
     }
 
-    /// Prepares a call. `batch` and `position` are the numbers from which the id of its activity is made.
+    /// Prepares a call. The id of its activity contains `batch`, the number of the batch in this execution, and
+    /// `position`, the call's index in the batch.
     fn prepare(
         &self,
         invocation: &ToolInvocation,
@@ -127,7 +128,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         Json::new(&PinnedCall { request, pin }).map(Json::cast)
     }
 
-    /// Runs calls concurrently. Returns the results in call order.
+    /// Runs all calls of a part of a batch concurrently. Returns the results in call order.
     async fn run_part(
         &self,
         calls: Vec<Call>,
@@ -238,7 +239,7 @@ fn child_id(parent: &str, call: &str) -> String {
     id
 }
 
-/// Returns `true` if the activity failed because its input or its result cannot be converted.
+/// Returns `true` if an activity failed because its input could not be read or its result could not be stored.
 fn is_broken(error: &ActivityExecutionError) -> bool {
     match error {
         ActivityExecutionError::Serialization(_) => true,

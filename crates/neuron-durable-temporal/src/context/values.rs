@@ -1,4 +1,4 @@
-//! Records values from outside of the run as results of local activities.
+//! Records values that a replay cannot compute again, as results of local activities.
 
 use neuron_types::DurableError;
 use send_wrapper::SendWrapper;

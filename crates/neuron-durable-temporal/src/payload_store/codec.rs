@@ -17,11 +17,11 @@ use temporalio_common::protos::temporal::api::failure::v1::Failure;
 
 use super::PayloadStore;
 
-/// Payloads with more bytes than this are moved to the store, 128 KiB.
+/// Maximum size in bytes of a payload that stays in the history (128 KiB). Longer payloads are moved to the store.
 const LONG: usize = 128 * 1024;
 
-/// Time for which a worker retries a failing store. After this time the worker gives up, and the model call or tool
-/// call whose result was to be stored is made again.
+/// Time for which a worker retries a failing store. After this time the worker gives up. The model call or tool call
+/// whose result could not be stored is then made again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Pause before the first retry. Each further pause is twice as long.
@@ -58,7 +58,7 @@ pub(crate) fn converter(
     DataConverter::new(payload_converter, Failures(inner.clone()), Stored { inner, store })
 }
 
-/// Passes the conversion of failures to the inner data converter.
+/// Converts failures with the failure converter of the inner data converter.
 struct Failures(DataConverter);
 
 impl FailureConverter for Failures {

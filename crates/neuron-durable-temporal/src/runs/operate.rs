@@ -29,8 +29,8 @@ pub(super) const TYPE: &str = "neuron_agent";
 /// Maximum time for the answer of a worker to a single query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time limits for the queries to workers when runs are listed. The first is for one query, the second for all queries
-/// together.
+/// Time limits for the queries to workers when runs are listed. The first limit is for a single query, and the second
+/// for all queries together.
 const PATIENCE_IN_LIST: (Duration, Duration) = (Duration::from_secs(1), PATIENCE);
 
 /// Number of runs that are read concurrently for a list.
@@ -169,12 +169,12 @@ pub(super) fn of_status(id: &str, status: RpcStatus) -> RunsError {
     }
 }
 
-/// Returns the summary of a run that the server cannot read. The server reports a damaged record like an unavailable
-/// service.
+/// Returns the summary of a run whose data the server cannot read. `status` is the server's error. For damaged data the
+/// server uses the same codes as for an unavailable service.
 ///
 /// # Errors
 ///
-/// Returns the error if other runs cannot be read either, for example because the connection is lost.
+/// Returns [`RunsError::Engine`] if `status` has another cause, for example a lost connection or a missing permission.
 fn damaged(
     id: String,
     created_at: Option<DateTime<Utc>>,

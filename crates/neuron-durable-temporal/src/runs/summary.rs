@@ -75,7 +75,7 @@ impl AgentRuns {
         Ok(summary)
     }
 
-    /// Sets the status, the reason and the wait of a run that has not ended.
+    /// Sets the status, the reason and the wait in the summary of a run that has not ended.
     async fn summarise_running(
         &self,
         summary: &mut RunSummary,
@@ -108,7 +108,8 @@ impl AgentRuns {
         Ok(())
     }
 
-    /// Returns the reason why an execution is stalled in this workflow task. Returns `None` if it is not stalled.
+    /// Returns the reason why an execution is stalled. `task` is its pending workflow task. Returns `None` if the
+    /// execution is not stalled.
     async fn stalled(
         &self,
         execution: WorkflowExecution,
@@ -209,7 +210,7 @@ fn rpc_status(error: WorkflowInteractionError) -> RpcStatus {
     }
 }
 
-/// Returns the wait for decisions that a failed run gave up. Returns `None` if the run failed for another reason.
+/// Returns the wait for decisions at whose deadline a run failed. Returns `None` if the run failed for another reason.
 fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     if !failure.needs_decisions() {
         return None;

@@ -1,4 +1,4 @@
-//! Tests that the server receives the results of local calls before another failure can lose them.
+//! Tests that the server receives the results of local model calls before a later failure of the worker can lose them.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -49,7 +49,8 @@ fn summarises(start: Start, durability: Durability<'_>) -> Running<'_> {
     })
 }
 
-/// Returns a model that logs each call to a file, and calls `before_the_answer` before its last response.
+/// Returns the model of the agent `summarises`. It logs each call to `file`, and calls `before_the_answer` before its
+/// last response.
 fn noting(file: PathBuf, before_the_answer: fn()) -> Model {
     Model::new(move |request| {
         let note = |kind: &str| {

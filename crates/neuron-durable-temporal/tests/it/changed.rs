@@ -1,14 +1,15 @@
-//! Tests of changed code, with a server, and with committed histories without a server.
+//! Tests of runs whose agent code changed. Some use a server, and some replay committed histories without a server.
 //!
-//! `tests/histories` has the histories that `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal` saved.
-//! They are of the public crash scenario, with local model calls and with activities, and of a run that continued as
-//! new.
+//! `tests/histories` contains the histories, which `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal`
+//! wrote. They are of the crash scenario of `neuron-conformance-durable`, with local model calls or with activities,
+//! and of a run that continued as new.
 //!
-//! The records of histories whose names begin with `asked` contain the requests to the model. The other histories are
-//! of the first release, which stored digests of the requests in the ids of activities. They cannot be written again.
+//! Histories whose names begin with `asked` contain summaries of the requests to the model. The other histories were
+//! written by the first release, which stored digests of the requests in the ids of activities. They cannot be written
+//! again.
 //!
-//! A release must be able to continue the runs of the release before it. Write the histories again only if that is not
-//! required.
+//! A release must be able to continue the runs of the previous release. New histories no longer test this, so write
+//! them again only after an intended incompatible change.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     std::fs::read(&file).unwrap()
 }
 
-/// Runs the crash scenario of the public test suite on a server, and returns the history of the run.
+/// Runs the crash scenario of the durable conformance suite on a server, and returns the history of the run.
 async fn run_scenario(name: &str, options: TemporalOptions) -> Vec<u8> {
     let bench = TestContext::new(name, &options).await.expect("a server, to write histories");
     let directory = tempfile::tempdir().unwrap();

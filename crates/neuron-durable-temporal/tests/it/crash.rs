@@ -1,4 +1,4 @@
-//! Crash tests of the public suite, which kill workers on a Temporal server.
+//! Crash tests of the durable conformance suite, which kill workers of a Temporal server.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -16,8 +16,8 @@ use temporalio_client::Client;
 
 use crate::host::{TestContext, connect, options};
 
-/// A client of the engine. Each run has a task queue of its own, with the name of its log. So a worker of one test
-/// takes no run of another test.
+/// The client of a Temporal server, as an engine for the conformance suite. Each run has its own task queue, which is
+/// named after the log file of its effects. So a worker of one test takes no run of another test.
 pub(crate) struct Engine {
     pub(crate) client: Client,
 }
@@ -29,7 +29,7 @@ impl Engine {
     }
 }
 
-/// Returns the task queue of a log.
+/// Returns the name of the task queue for the runs that write to `log`.
 pub(crate) fn queue(log: &EffectLog) -> String {
     let name = log.path().file_name().unwrap_or(log.path().as_os_str());
     Path::new(name).display().to_string()
@@ -69,7 +69,7 @@ pub(crate) fn failure(error: TemporalError) -> RunFailure {
     failure
 }
 
-/// Hosts a scenario until the process is killed.
+/// Runs a worker for the agent of a scenario until the process is killed.
 async fn serve(address: String, scenario: Scenario, log: EffectLog) -> Infallible {
     let client = connect(&address).await;
     let (provider, tools) = (scenario.provider(&log), scenario.tools(&log));
@@ -95,8 +95,8 @@ async fn killed_workers_resume_runs_of_nested_agents() {
     check_killed_workers("crash::killed_workers_resume_runs_of_nested_agents", plan, 6).await;
 }
 
-/// Runs the crash tests of `plan`, which kill workers that host the agent. Checks that at least `kills` workers were
-/// killed.
+/// Runs the crash tests of `plan`, which kill processes with workers. `test` is the path of the calling test. Checks
+/// that at least `kills` workers were killed.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
     let place = async || {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap();

@@ -20,7 +20,7 @@ use neuron_types::{
 use serde_json::{Value, json};
 use temporalio_client::Client;
 
-/// Connects to the server.
+/// Connects a client to the Temporal server at this address.
 pub(crate) async fn connect(address: &str) -> Client {
     neuron_durable_temporal::connect(&format!("http://{address}"), "default").await.unwrap()
 }
@@ -60,7 +60,7 @@ impl TestContext {
         Self { address, queue, runs }
     }
 
-    /// Starts a worker for an agent.
+    /// Starts a worker for an agent on a separate thread.
     pub(crate) fn serve(
         &self,
         model: Model,
@@ -81,7 +81,7 @@ impl TestContext {
         self.serve_built(model, tools, agent, options, |builder| builder)
     }
 
-    /// Starts a worker with additional settings.
+    /// Starts a worker for an agent on a separate thread. `build` changes the settings of the worker.
     pub(crate) fn serve_built(
         &self,
         model: impl Provider + 'static,
@@ -132,7 +132,7 @@ impl Drop for Serving {
     }
 }
 
-/// A model whose responses are returned by a function.
+/// A model that calls a function for each request and responds with its result.
 #[derive(Clone)]
 pub(crate) struct Model(Arc<Answers>);
 
@@ -200,7 +200,7 @@ type Work = dyn Fn(Value, ToolContext) -> WasmBoxedFuture<'static, Result<ToolOu
     + Send
     + Sync;
 
-/// A tool that calls a function.
+/// A tool that calls a function for each tool call and returns its result.
 pub(crate) struct Does {
     name: &'static str,
     effect: ToolEffect,
@@ -245,7 +245,7 @@ impl ToolDyn for Does {
         self.effect
     }
 
-    /// Returns the argument `key`.
+    /// Returns the argument `key` as JSON, or `None` if it is missing.
     fn effect_key(&self, input: &Value) -> Option<String> {
         Some(input.get("key")?.to_string())
     }
@@ -259,7 +259,7 @@ impl ToolDyn for Does {
     }
 }
 
-/// The agent of a test.
+/// A durable agent for tests, with configurable tools, loop settings and permission policy.
 #[derive(Clone)]
 pub(crate) struct Agent {
     pub(crate) tools: fn() -> ToolRegistry,
@@ -312,7 +312,7 @@ impl DurableAgent for Agent {
     }
 }
 
-/// Returns a context that does not depend on the machine.
+/// Returns a tool context that does not depend on the machine, so that committed histories fit everywhere.
 pub(crate) fn context() -> ToolContext {
     let long = "l".repeat(2000);
     let environment = [("REGION", "north"), ("TOKEN", "secret"), ("LONG", &long)];

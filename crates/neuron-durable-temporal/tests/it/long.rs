@@ -100,7 +100,7 @@ async fn two_hundred_turns_with_large_messages_succeed_with_a_store() {
     assert!((3_000_000..8_000_000).contains(&stored), "{stored}");
 }
 
-/// A store whose first `put` and `get` operations fail.
+/// A payload store whose first `put` and `get` operations fail.
 struct Flaky {
     files: FilePayloadStore,
     failures: AtomicUsize,
@@ -296,7 +296,7 @@ fn policy(attempts: u32) -> RetryPolicy {
     }
 }
 
-/// Returns a model whose first `times` calls fail, and the counter of its calls.
+/// Returns a model whose first `times` calls fail with `error`, and a counter of its calls.
 fn failing(times: usize, error: fn() -> ProviderError) -> (Model, Arc<AtomicUsize>) {
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();

@@ -60,7 +60,7 @@ impl Drop for Dropped {
     }
 }
 
-/// Returns tools whose first calls never end.
+/// Returns the tools `settle`, which may run twice, and `wire`, which must not. The first call of each tool never ends.
 fn tools() -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for (number, (name, effect)) in

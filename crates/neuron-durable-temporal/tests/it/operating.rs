@@ -28,7 +28,7 @@ use crate::host::{
     Agent, Does, Model, TestContext, answer, call, connect, options, said, text, turns,
 };
 
-/// Inspects a run until its summary satisfies a predicate, and returns the summary.
+/// Inspects a run repeatedly until its summary satisfies `is_it`, and returns the summary. Panics after 20 seconds.
 pub(crate) async fn inspected(
     bench: &TestContext,
     id: &str,
@@ -53,7 +53,7 @@ fn declared() -> ToolRegistry {
     wires(&Wired::default())
 }
 
-/// Records the arguments and the idempotency key of each tool call.
+/// List of all tool calls, each with its arguments and its idempotency key.
 type Wired = Arc<Mutex<Vec<(Value, String)>>>;
 
 fn wires(wired: &Wired) -> ToolRegistry {
@@ -68,7 +68,8 @@ fn wires(wired: &Wired) -> ToolRegistry {
     tools
 }
 
-/// Returns an agent that needs an approval for `wire` within this time.
+/// Returns an agent that needs an approval for calls of the tool `wire`. The run fails if no approval arrives within
+/// `timeout`.
 fn asks(timeout: Duration) -> Agent {
     let mut agent = Agent::new(declared);
     agent.policy = Some(|tool, _| match tool {
@@ -226,7 +227,8 @@ async fn decisions_are_refused_after_a_deadline_without_a_worker() {
     assert!(wired.lock().unwrap().is_empty());
 }
 
-/// Returns a model that calls `wire`, and `settle` with the same key before and after it.
+/// Returns a model that calls the tools `settle`, `wire` and `settle` again. Both calls of `settle` have the same
+/// effect key, so the second call does not run.
 fn plans() -> Model {
     Model::script(vec![
         vec![call("s", "settle", json!({"key": 17}))],
@@ -286,7 +288,7 @@ async fn late_decisions_are_refused_and_revive_the_run_once() {
     assert!(wired[1].1.starts_with(&pending.run_id), "{wired:?}");
 }
 
-/// An agent that needs an approval, and waits for a signal when it continues with the decisions.
+/// An agent that needs an approval for `wire`. After the decisions it waits for the signal `other` and runs no tool.
 struct AsksAndWaits;
 
 impl DurableAgent for AsksAndWaits {
@@ -365,7 +367,7 @@ async fn stale_revival_of_a_run_that_failed_again_starts_nothing() {
     assert_eq!(amounts, [0, 1]);
 }
 
-/// A store that blocks `put` until permits are added.
+/// A payload store whose `put` waits until the test adds a permit to `may_go_on`.
 struct Gate {
     files: FilePayloadStore,
     reached: Arc<Semaphore>,

@@ -16,7 +16,8 @@ use serde_json::json;
 
 use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
 
-/// The operation at which a worker is stopped. The worker waits there until the file `go on` exists.
+/// The operation in which a worker waits, so that the test can stop its process. The worker waits until the file `go
+/// on` exists.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Place {
     Model,
@@ -25,12 +26,12 @@ enum Place {
     BeforeTool,
 }
 
-/// A worker that logs the start of each operation.
+/// Settings of a worker whose model and tool log the start of each operation to a file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Site {
     name: String,
     folder: PathBuf,
-    /// The operation at which the worker waits and is stopped. `None` if the worker never waits.
+    /// The operation in which the worker waits and is stopped. `None` if the worker never waits.
     place: Option<Place>,
 }
 
@@ -47,7 +48,8 @@ impl Site {
         log.lines().filter(|line| line.starts_with(run)).map(str::to_owned).collect()
     }
 
-    /// Returns `true` if the worker has to wait at this place, and then also reports the place to the parent process.
+    /// Returns `true` if the worker must wait in this operation. In this case it first reports the operation to the
+    /// parent process.
     fn reaches(&self, place: Place) -> bool {
         let waits = self.place == Some(place) && !self.may_go_on();
         if waits {
@@ -134,8 +136,8 @@ fn signal(name: &str, process: &str) {
     assert!(sent.unwrap().success());
 }
 
-/// Stops a worker at the operation `place`, lets another worker end the run, and resumes the first worker. Returns the
-/// operations that each worker started, and the response. Returns `None` if no server is available.
+/// Stops a worker in the operation `place`, lets a second worker end the run, and resumes the first worker. Returns the
+/// operations that the first and the second worker started, and the response. Returns `None` if no server is available.
 async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<String>, String)> {
     if let Some(task) = child_process::task() {
         let (address, queue, site): (String, String, Site) = serde_json::from_str(&task).unwrap();

@@ -54,7 +54,7 @@ impl Subscriber for Reports {
     fn exit(&self, _: &Id) {}
 }
 
-/// An agent that receives signals until a signal marks the end.
+/// An agent that receives signals until a signal with the value `true` arrives.
 fn takes(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentResult, LoopError>> {
     Box::pin(async move {
         let mut is_last = false;
@@ -66,7 +66,7 @@ fn takes(_: Start, context: Durability<'_>) -> WasmBoxedFuture<'_, Result<AgentR
     })
 }
 
-/// Replays a run with this many steps, and returns the log records.
+/// Creates a run with `steps` steps, replays its history, and returns the log records of the replay.
 async fn replayed(bench: &TestContext, steps: usize) -> Vec<String> {
     let run = bench.runs.start(format!("{}-{steps}", bench.queue), "go").await.unwrap();
     for step in 1..=steps {

@@ -1,4 +1,4 @@
-//! Runs the public conformance suite on a real server. Killed processes are in the module `crash`.
+//! Runs the durable conformance suite on a real server. The module `crash` contains the tests that kill processes.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,8 @@ impl Temporal {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hosts the run with the code of this scenario.
+    /// Starts a worker for the run with the agent of this scenario, unless such a worker is already running. Returns a
+    /// handle to the run.
     async fn host(&self, run_id: &str, scenario: &Scenario, log: &EffectLog) -> AgentRun {
         let before = self.hosts().remove(run_id);
         let host = match before {
@@ -53,7 +54,7 @@ impl Temporal {
         run
     }
 
-    /// Returns the run as soon as its host has been started.
+    /// Waits until a worker for the run has been started, and returns a handle to the run.
     async fn run_of(&self, run_id: &str) -> AgentRun {
         loop {
             if let Some(host) = self.hosts().get(run_id) {
@@ -103,8 +104,8 @@ impl DurableEngine for Temporal {
         Some(tokio::task::spawn_blocking(replay).await.unwrap().map_err(failure))
     }
 
-    /// Replays the history of the run with the changed code. A worker with other code leaves the run as it is and
-    /// returns no failure.
+    /// Replays the history of the run with the changed code, and returns the failure. A real worker with the changed
+    /// code would only stall the run, and the run would return no failure.
     async fn change_code(
         &self,
         run_id: &str,
@@ -134,7 +135,8 @@ impl DurableEngine for Temporal {
         u64::try_from(history.len()).ok()
     }
 
-    /// Returns `false`, because each tool runs in an activity and not inside its scope in the agent's process.
+    /// Returns `false`, because each tool runs in an activity. The scopes with which hooks surround a call exist only
+    /// in the workflow.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }

@@ -32,7 +32,7 @@ fn echo() -> ToolRegistry {
     tools
 }
 
-/// Returns a model that calls a tool four times, and names its worker in the responses.
+/// Returns a model that calls a tool four times, and names the worker in its last response.
 fn model(worker: &str) -> Model {
     let worker = worker.to_owned();
     Model::new(move |request| {
@@ -188,7 +188,7 @@ async fn nested_agents_of_a_pinned_run_are_pinned_too() {
     agent.terminate(Default::default()).await.unwrap();
 }
 
-/// Starts a worker of a deployment version, and makes the version current.
+/// Starts a worker with the version `build_id` of a Worker Deployment, and makes this version the current version.
 async fn deploy(bench: &TestContext, client: &Client, build_id: &'static str) -> Serving {
     let mut agent = Agent::new(echo);
     agent.config.approval_signal =

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::Asked;
 use crate::digest;
 
-/// Maximum length of a stored field in bytes. Longer fields are cut.
+/// Maximum length in bytes of a request's field in the journal. Longer fields are cut.
 const LONGEST_FIELD: usize = 4096;
 
-/// Number of characters of a changed field that an error shows (`SHOWN`). At most `SHOWN_BEFORE` of them precede the
-/// first difference between the old and the new text.
+/// Maximum number of characters of a changed field that an error shows. At most `SHOWN_BEFORE` of these characters
+/// precede the first difference between the old and the new text.
 const SHOWN: usize = 120;
 const SHOWN_BEFORE: usize = 30;
 
@@ -22,8 +22,8 @@ const FIELDS_SHOWN: usize = 8;
 
 type Fields = BTreeMap<String, String>;
 
-/// Returns the settings of a request as JSON texts, by field name. The messages are left out, and each field of a tool
-/// has its own entry.
+/// Returns the settings of a request as JSON texts, by field name. The messages are left out. Each field of a tool has
+/// its own entry, such as `tools.search.description`.
 pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     let json = |error: serde_json::Error| DurableError::Other(error.into());
     let Value::Object(values) = serde_json::to_value(settings).map_err(json)? else {
@@ -54,8 +54,8 @@ pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     Ok(fields)
 }
 
-/// Returns a field's text for the journal. A text of more than [`LONGEST_FIELD`] bytes is cut, and the digest of the
-/// whole text is added.
+/// Returns the text of a request's field as the journal stores it. A text of more than [`LONGEST_FIELD`] bytes is cut,
+/// and the digest of the whole text is added.
 fn kept(text: &str) -> Result<String, DurableError> {
     if text.len() <= LONGEST_FIELD {
         return Ok(text.to_owned());
@@ -65,9 +65,9 @@ fn kept(text: &str) -> Result<String, DurableError> {
 }
 
 /// Describes the differences between a recorded model request (`old`) and a new one, as two texts for an error. The
-/// first text describes the old request, and the second text the new one. They become the fields `expected` and `got`
-/// of the error. In each argument, the second value contains the fields of the settings, or `None` if only their digest
-/// is known.
+/// first text describes the old request, and the second text the new request. They become the fields `expected` and
+/// `got` of [`DurableError::NonDeterminism`]. Each argument is a request's summary with the fields of its settings. The
+/// fields are `None` if only the digest of the settings is known.
 pub(super) fn texts(
     old: (&Asked, Option<&Fields>),
     new: (&Asked, Option<&Fields>),
@@ -108,8 +108,8 @@ pub(super) fn texts(
     (expected.join(", "), got.join(", "))
 }
 
-/// Returns an excerpt of a field around its first difference from `other`. `value` is `None` if the request does not
-/// have the field.
+/// Returns an excerpt of the field `name` around its first difference from the same field of the other request. `value`
+/// or `other` is `None` if that request does not have the field.
 fn shown(name: &str, value: Option<&String>, other: Option<&String>) -> String {
     let Some(value) = value else {
         return format!("no {name}");

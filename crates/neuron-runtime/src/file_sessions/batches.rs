@@ -55,7 +55,7 @@ pub(super) struct Closing {
     pub(super) message_count: usize,
     /// Total size in bytes of the states in all batches so far.
     pub(super) state_bytes: u64,
-    /// Checksum of all batches so far. `CHAIN` writes it.
+    /// Checksum of all batches so far. It is appended after the other fields, in the form of [`CHAIN`].
     #[serde(skip_serializing)]
     pub(super) chain: String,
 }
@@ -190,7 +190,7 @@ pub(super) fn read(
     }
 }
 
-/// The two lines of a batch. Only `content` includes its line feed.
+/// The two lines of a batch. `content` ends with its line feed, and `closing` does not include the byte after its line.
 struct Batch<'b> {
     content: &'b [u8],
     closing: &'b [u8],

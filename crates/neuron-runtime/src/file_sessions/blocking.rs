@@ -6,7 +6,8 @@ use std::sync::{Arc, Weak};
 use neuron_types::StorageError;
 use tokio::runtime::Handle;
 
-/// A weak reference to a value of the caller, by which the work detects that the caller's future was dropped.
+/// Lets blocking work detect that the future of its caller was dropped. The future owns the value behind the weak
+/// reference.
 pub(super) struct Caller(Weak<()>);
 
 impl Caller {

@@ -8,13 +8,13 @@ use sha2::{Digest, Sha256};
 /// Number of hexadecimal digits of a SHA-256 checksum.
 const DIGITS: usize = 64;
 
-/// The form of a text that ends with a checksum, which is the fixed text before and after the digits.
+/// Form of a text with a checksum. It consists of the fixed texts before and after the digits.
 pub(super) struct ChecksumLine {
     before: &'static str,
     after: &'static str,
 }
 
-/// Form of the line with the checksum of a document's first fields, which precede its messages. With this checksum the
+/// Form of the line `head_checksum`, which covers the fields before a document's messages. With this checksum the
 /// fields can be verified without the messages.
 pub(super) const HEAD: ChecksumLine =
     ChecksumLine { before: "  \"head_checksum\": \"", after: "\",\n" };

@@ -17,7 +17,7 @@ use super::path_error::naming;
 /// with a full stop.
 const HIDDEN: &str = ".neuron";
 
-/// A directory of session files. Clones share the queues of its writers.
+/// A directory of session files. Clones share the queues in which writers wait.
 #[derive(Debug, Clone)]
 pub(super) struct Directory {
     path: Arc<Path>,

@@ -45,8 +45,8 @@ pub(super) const VERSION: u64 = 3;
 /// Newest version of the file format that has no checksums.
 const WITHOUT_CHECKSUM: u64 = 1;
 
-/// First line of the messages. No other line is equal to it, because each line of a message starts with at least four
-/// spaces.
+/// Line that opens the list of messages in a document. No other line is equal to it, because the line of a message
+/// starts with at least four spaces.
 pub(super) const MESSAGES: &str = "  \"messages\": [\n";
 /// Line that closes the list of messages in a document.
 const MESSAGES_END: &str = "  ],\n";
@@ -54,7 +54,7 @@ const MESSAGES_END: &str = "  ],\n";
 /// Last bytes of a file of version 1.
 const END_1: &str = "  ]\n}\n";
 
-/// Number of bytes at the end of a file that [`is_end`] needs.
+/// Number of bytes at the end of a file that [`is_end`] must receive.
 pub(super) const END_LENGTH: usize = MESSAGES_END.len() + WHOLE.len() + 1;
 
 #[derive(Deserialize)]

@@ -16,7 +16,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, oneshot};
 
 use super::path_error::naming;
 
-/// Number of lock files. Sessions share them, so that no lock file must be removed when a session is deleted.
+/// Number of lock files. Sessions share these files, so the deletion of a session deletes no lock file.
 const LOCKS: usize = 64;
 
 /// The queues of the writers in this process, one for each lock file.

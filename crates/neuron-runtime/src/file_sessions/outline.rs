@@ -16,7 +16,7 @@ use super::document::{
 use super::files::open;
 use super::path_error::naming;
 
-/// Maximum number of bytes before the messages. A file with more bytes there is read completely.
+/// Maximum number of bytes before the messages of a file. A file with a longer beginning is read completely.
 const LONGEST_BEGINNING: u64 = 1 << 20;
 
 /// Number of bytes at the end of a file that are read.

@@ -1,4 +1,5 @@
-//! Counts the attempts of an activity, with their timeouts and the delays between them.
+//! Counts the attempts of an activity, which is a model call or a tool call. Limits their time and computes the delays
+//! between them.
 
 use std::future::Future;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use neuron_types::{ActivityOptions, RetryPolicy};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 
-/// The attempts of one activity, which apply its retry policy.
+/// Counts the attempts of one activity, and computes the delays between them from its retry policy.
 pub(super) struct Attempts {
     policy: Option<RetryPolicy>,
     /// Number of attempts of the activity that were started, including the first.
@@ -48,8 +49,8 @@ impl Attempts {
     }
 }
 
-/// Returns the delay after `interval`, which is its product with the coefficient. Returns `None` if the product does
-/// not fit a [`Duration`]. A coefficient that is below one or not a number counts as one.
+/// Returns the delay that follows the delay `interval`. It is the product of `interval` and `coefficient`, or `None` if
+/// the product does not fit a [`Duration`]. A coefficient that is below one or not a number counts as one.
 fn grown(interval: Duration, coefficient: f64) -> Option<Duration> {
     let seconds = interval.as_secs_f64() * coefficient.max(1.0);
     Duration::try_from_secs_f64(seconds).ok()
@@ -111,7 +112,7 @@ mod tests {
         Attempts::new(&ActivityOptions { retry_policy: Some(policy), ..Default::default() })
     }
 
-    /// Checks the first six delays, in seconds.
+    /// Asserts that the first six delays between attempts are `expected`, in seconds.
     #[track_caller]
     fn check(policy: RetryPolicy, expected: &[u64]) {
         let mut attempts = attempts(policy);

@@ -27,7 +27,7 @@ struct Shared {
 }
 
 impl LocalSignals {
-    /// Sends a signal to the waiter for `name`, or stores it for the next one.
+    /// Sends a signal with this name. The signal is stored until the context receives it.
     ///
     /// # Errors
     ///
@@ -45,8 +45,8 @@ impl LocalSignals {
         Ok(())
     }
 
-    /// Waits for the oldest signal of a name. Returns `None` at the timeout, and an error if it would wait outside of a
-    /// tokio runtime.
+    /// Waits for the oldest signal of a name. Returns `None` at the timeout. Returns an error if no signal is stored
+    /// and there is no tokio runtime, whose clock ends the wait.
     pub(super) async fn receive(
         &self,
         name: &str,

@@ -1,11 +1,12 @@
 //! The result of checking a condition of a permission rule.
 
-/// The result of checking a condition. It is [`Unknown`](Self::Unknown) if the condition is undecidable.
+/// Result of checking a condition of a rule. It is [`Unknown`](Self::Unknown) if the condition cannot be decided, for
+/// example because the argument is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
     Yes,
     No,
-    /// The condition is undecidable, for this reason.
+    /// The condition cannot be decided. The text is the reason.
     Unknown(String),
 }
 

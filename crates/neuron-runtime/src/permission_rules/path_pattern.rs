@@ -1,5 +1,5 @@
-//! Patterns for paths. Paths are compared as text, and a path that is not plain is undecidable. Otherwise a spelling
-//! that the pattern does not cover could pass a deny rule.
+//! Patterns for paths. Paths are compared as text. A path that is not plain, such as a path with `..`, is undecidable.
+//! Otherwise another spelling of a denied path could pass a deny rule.
 
 use neuron_types::PermissionRuleError;
 

@@ -30,8 +30,8 @@ fn text(decision: PermissionDecision) -> String {
     }
 }
 
-/// Asserts that comparing a value with a pattern gives `expected`, which is `yes`, `no` or `unknown`. The result shows
-/// in the decisions of a rule that allows and a rule that denies.
+/// Asserts that comparing a value with a pattern gives `expected`, which is `yes`, `no` or `unknown`. The result is
+/// derived from the decisions of an allow rule and a deny rule with this pattern.
 #[track_caller]
 fn check(pattern: &ArgumentPattern, value: Value, expected: &str) {
     let input = json!({ "it": value });
@@ -326,8 +326,8 @@ fn allow_needs_all_values_of_a_list_and_deny_needs_one() {
     }
 }
 
-/// Asserts that a call is denied if and only if `is_denied` is set. The only rule denies calls whose `argument` matches
-/// a text, and all other calls are allowed.
+/// Asserts that a call with the arguments `input` is denied if and only if `is_denied` is set. The only rule denies
+/// calls whose argument `argument` is `x`. `schema` is the tool's schema, if it is known.
 #[track_caller]
 fn check_missing(argument: &str, input: Value, schema: Option<Value>, is_denied: bool) {
     let rule = PermissionRule::deny("*").when(argument, ArgumentPattern::text("x"));

@@ -173,7 +173,7 @@ pub enum Confinement {
 #[non_exhaustive]
 pub enum ProcessCounting {
     /// The kernel counts in a control group for each program. No process can start above the limit. The kernel also
-    /// limits the memory there, including files in memory and pipes.
+    /// limits the memory of the group, including files in memory and pipes.
     Cgroup,
     /// The kernel counts all processes of the user (`RLIMIT_NPROC`). No process can start above twice the limit, and
     /// this process checks the exact number periodically.
@@ -247,8 +247,8 @@ impl ProcessSandboxBuilder {
 
     /// Lets programs read and run files below a path.
     ///
-    /// If programs may also write below the path, they can run files that they wrote. These files are confined like the
-    /// programs.
+    /// If programs may also write below the path, they can run files that they wrote. These files run with the same
+    /// confinement.
     pub fn execute(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.execute.push(path.into());
         self
@@ -332,14 +332,14 @@ impl ProcessSandboxBuilder {
     }
 
     /// Accepts a process limit that is only [watched](ProcessCounting::Watched) if the kernel cannot enforce it. An
-    /// example is root without a cgroup. By default [`build`](Self::build) returns an error there.
+    /// example is root without a cgroup. By default [`build`](Self::build) returns an error in this case.
     pub fn watched_process_limit(mut self) -> Self {
         self.0.accepts_watching = true;
         self
     }
 
     /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Landlock must be
-    /// enabled there too. By default such kernels are rejected.
+    /// enabled in such a kernel too. By default older kernels are rejected.
     pub fn accept_older_kernel(mut self) -> Self {
         self.0.accepts_older_kernel = true;
         self

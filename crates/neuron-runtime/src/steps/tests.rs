@@ -273,7 +273,7 @@ fn into_value_returns_the_value_and_rejects_an_error() {
     assert!(text.contains("has the error Cancelled"), "{text}");
 }
 
-/// Journals contain digests. A release that changes them cannot continue the runs of the release before.
+/// Journals contain digests. A release that changes the digests cannot continue the runs of the previous release.
 #[test]
 fn digests_do_not_change_between_releases() {
     let request = CompletionRequest {

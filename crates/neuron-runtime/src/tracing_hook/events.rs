@@ -8,7 +8,8 @@ use neuron_types::{
 use super::{TracingHook, errors};
 
 /// Records an event of the run as a tracing event and, unless the hook is `events_only`, as a span that is closed
-/// immediately. Both have the given fields, and the run id, the agent and the replay flag of the scope.
+/// immediately. Both have the given fields. They also have the run id, the agent and the replay flag of the
+/// `HookScope`.
 macro_rules! tell {
     ($hook:expr, $level:ident, $name:literal, $scope:expr, { $($fields:tt)* }) => {{
         let scope: &HookScope<'_> = $scope;
@@ -202,8 +203,8 @@ impl TracingHook {
         }
     }
 
-    /// Returns the text of an error. If it may quote the conversation, the text is cut to the hook's limit, or `None`
-    /// if texts are not recorded.
+    /// Returns the text of an error. A text that may quote the conversation is cut to the hook's limit. Returns `None`
+    /// for such a text if texts are not recorded.
     pub(super) fn error_text(&self, error: &LoopError) -> Option<String> {
         match error.may_quote_conversation() {
             true => self.text(|| error.to_string()),
@@ -217,7 +218,7 @@ pub(super) fn told(text: &str) -> Option<&str> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Returns the text of all blocks of a message, one a line. A block without text is described in a few words.
+/// Returns the texts of all blocks of a message, one block per line. A block without text is described in a few words.
 fn message_text(message: &Message) -> String {
     message.content.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }

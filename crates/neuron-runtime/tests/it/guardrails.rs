@@ -23,8 +23,8 @@ use tracing::Level;
 use crate::support::*;
 use crate::tracing_records::Records;
 
-/// A guardrail that logs its input and judges it by its words. `bad` trips, `odd` warns, `panic` panics, `slow`
-/// takes a minute, and `hang` never ends.
+/// A guardrail that logs each text and judges it by its words. A text with `bad` is rejected, and a text with `odd`
+/// causes a warning. `panic` makes the check panic, `slow` makes it take a minute, and `hang` makes it never end.
 #[derive(Clone)]
 struct Words {
     name: &'static str,
@@ -234,7 +234,7 @@ fn default_name_is_the_type_without_its_path() {
 
 struct Setup {
     provider: ScriptedProvider,
-    /// Log of the guardrails and the tools.
+    /// Log to which the guardrails and the tools write.
     log: Log,
     builder: AgentBuilder,
 }
@@ -265,7 +265,7 @@ enum Way {
 
 const WAYS: [Way; 3] = [Way::Run, Way::Stream, Way::Step];
 
-/// Runs the agent. An error is returned as its text.
+/// Runs the agent with the user message `text`, in the given way. An error is returned as its text.
 async fn run(way: Way, agent: &mut Chat, text: &str) -> Result<RunResult, String> {
     let ctx = ToolContext::default();
     let run = agent.run(text, &ctx);
@@ -663,7 +663,7 @@ async fn cancelled_run_ends_after_the_running_guardrail() {
     }
 }
 
-/// A message whose check was dropped must be checked in the next run.
+/// A run is dropped while a guardrail checks its message. The next run must check this message again.
 #[tokio::test]
 async fn message_of_a_dropped_check_is_checked_again() {
     let Setup { provider, log, builder } = setup([Reply::text("fine")]);

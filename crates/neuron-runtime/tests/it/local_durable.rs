@@ -35,7 +35,7 @@ impl ObservabilityHook for Events {
     }
 }
 
-/// A policy that requires an approval for the tool `ask`.
+/// A permission policy that requires an approval for the tool `ask`.
 struct Asks;
 
 impl PermissionPolicy for Asks {
@@ -102,7 +102,7 @@ async fn check_same(script: impl Fn() -> Vec<Reply>) {
     }
 }
 
-/// A tool that accepts only numbers. Its middleware could accept any value.
+/// A tool with the name `ask` that accepts only a number as its arguments, and logs each call.
 struct Transfer(Log);
 
 impl neuron_types::ToolDyn for Transfer {
@@ -131,8 +131,8 @@ impl neuron_types::ToolDyn for Transfer {
     }
 }
 
-/// The agent's own tool validates first, because the tools of the context may differ. No approval is requested for an
-/// invalid call.
+/// The agent checks the arguments with its own tool before it requests an approval or calls the context. So a
+/// middleware of the context's tools cannot make invalid arguments valid.
 #[tokio::test]
 async fn invalid_call_does_not_reach_the_context() {
     let replies = [Reply::tool_call("c", "ask", json!("seven")), Reply::text("done")];
@@ -293,12 +293,12 @@ async fn timeout_applies_to_each_attempt_of_a_model_call() {
     assert_eq!(error.to_string(), "provider error: timeout after 10s");
 }
 
-/// A delta sink that records all events. Before each event it waits for the time `slow`.
+/// A delta sink that logs all events. It waits for the duration `slow` before it accepts an event.
 #[derive(Default)]
 struct Reader {
     log: Log,
     slow: Duration,
-    /// The wait for the current event.
+    /// Timer of the event that waits to be accepted. `None` between two events.
     wait: Mutex<Option<Pin<Box<tokio::time::Sleep>>>>,
 }
 
@@ -391,7 +391,8 @@ async fn stream_error_marked_final_is_not_retried() {
     assert_eq!(provider.calls(), 1);
 }
 
-/// Runs the tool once through the context. Returns its result, the number of attempts, and the seconds that passed.
+/// Makes one call of the tool `act` through a `LocalDurableContext`. Returns the result, the number of attempts, and
+/// the seconds that passed.
 async fn run_act(
     effect: ToolEffect,
     input: Value,

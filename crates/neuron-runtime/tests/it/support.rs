@@ -26,9 +26,9 @@ impl Log {
     }
 }
 
-/// A tool that acts on its arguments and logs each call. It waits `delay` milliseconds. Then it fails (`fail`,
-/// until it has run `fail_times` times), asks the model to retry (`retry`), hangs (`hang`), panics (`panic`), or
-/// returns `text`.
+/// A tool that logs each call and does what the call's arguments say. It waits `delay` milliseconds. Then it fails
+/// (`fail`, only in its first `fail_times` calls if set), asks the model to retry (`retry`), hangs (`hang`), panics
+/// (`panic`), or returns `text`.
 #[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) name: &'static str,

@@ -212,7 +212,8 @@ async fn log_lines_of_parallel_tools_are_inside_the_span_of_their_call() {
 
 const SECRETS: [&str; 5] = ["PROMPT-1", "ARGUMENT-2", "RESULT-3", "ANSWER-4", "FAILURE-5"];
 
-/// Performs runs with a secret in every text. The first run succeeds, and a tool ends the second run.
+/// Runs an agent twice with a secret in every text, and reports errors with secrets to a hook. The first run succeeds,
+/// and a tool's error ends the second run. Returns all recorded events and spans as text.
 async fn secret_runs(hook: TracingHook) -> String {
     let (records, _guard) = Records::start();
     let input = |fail: bool| match fail {
@@ -460,7 +461,7 @@ async fn nested_run_records_its_agent_and_outer_call() {
     assert_eq!(records.event("neuron.run.dropped").fields["agent"], "researcher");
 }
 
-/// A buffer for the output of a formatter.
+/// A buffer for the lines that a `tracing_subscriber` formatter writes.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Vec<u8>>>);
 
@@ -474,7 +475,7 @@ impl std::io::Write for Output {
     }
 }
 
-/// Returns the log lines of a run with this filter.
+/// Runs an agent, and returns the log lines that pass the filter. `filter` has the syntax of `RUST_LOG`.
 async fn log(filter: &str) -> Vec<String> {
     let output = Output::default();
     let writer = output.clone();

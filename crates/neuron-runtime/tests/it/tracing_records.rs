@@ -1,4 +1,4 @@
-//! A subscriber that stores all spans and events.
+//! A `tracing` subscriber for tests, which stores all spans and events.
 
 use std::collections::BTreeMap;
 use std::fmt;

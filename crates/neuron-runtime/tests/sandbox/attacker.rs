@@ -1,4 +1,5 @@
-//! The attacking program, which is this test binary, run again in the sandbox.
+//! The attacker, a program that attacks the sandbox from inside. The tests run their own test binary again as this
+//! program.
 
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -11,8 +12,8 @@ use rustix::fs::{AtFlags, CWD, Gid, MemfdFlags, Mode, Timespec, Timestamps, Uid,
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-/// Runs the attack that an environment variable names, and does nothing without this variable. It is not a test of its
-/// own.
+/// Runs the attack that the environment variable `ATTACK` names, and prints its outcome. Other tests start it in a
+/// sandbox. Without the variable it does nothing.
 #[test]
 fn attacker() {
     let Ok(order) = env::var("ATTACK") else {
@@ -203,7 +204,7 @@ fn socket(family: &str, kind: &str) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Writes to every page of so many bytes, and keeps the memory for the time `held`.
+/// Allocates `bytes` bytes of memory, writes to every page, and keeps the memory for the duration `held`.
 fn touch_memory(bytes: usize, held: Duration) -> io::Result<String> {
     let mut all = Vec::new();
     for _ in 0..bytes / 65536 {

@@ -1,5 +1,5 @@
-//! Tests that no process remains after a call. Each process keeps a named pipe open. The reader of the pipe sees its
-//! end after the last of these processes has ended.
+//! Tests that no process remains after a call. Each process of the called program keeps a named pipe open. The test
+//! reads the pipe, whose end comes after the last of these processes has ended.
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Folder, build, builder, run, run_in, shell, text};
 
-/// Starts processes that keep the pipe open. They run in the background, as orphans, ignoring signals, stopped, and
-/// with redirected output.
+/// Shell script that starts several kinds of processes. Each process keeps the named pipe `pipe` open. Some run in the
+/// background or as orphans, some ignore signals, some are stopped, and some have redirected output.
 const MANY: &str = "exec 5>pipe; echo held >&5
 sleep 1000 &
 (sleep 1000 & sleep 1000 &)
@@ -52,7 +52,7 @@ async fn assert_closed(mut pipe: Receiver) {
     assert_eq!(closed.await.expect("a process is left").unwrap(), 0);
 }
 
-/// Maximum wait, which is reached only by a failing test.
+/// Maximum time to wait for the start or the end of processes. Only a failing test waits so long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,7 +121,7 @@ async fn no_process_remains_after_a_dropped_call() {
     assert_closed(pipe).await;
 }
 
-/// Drops a call at different points of its start.
+/// Drops the future of a call after different times, while the sandbox starts the program.
 #[tokio::test(flavor = "multi_thread")]
 async fn call_can_be_dropped_during_its_start() {
     let folder = Folder::new();
@@ -198,8 +198,8 @@ async fn process_that_ignores_signals_ends_after_this_process_dies() {
     }
 }
 
-/// The first process of a container adopts all orphans. It must wait for them, because otherwise they would count
-/// against the limit for ever.
+/// If this process is the first process of a container, it becomes the parent of all orphans. It must wait for them.
+/// Otherwise ended orphans would count against the process limit for ever.
 #[tokio::test]
 async fn adopted_orphans_are_waited_for() {
     let folder = Folder::new();

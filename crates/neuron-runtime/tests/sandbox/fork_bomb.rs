@@ -1,5 +1,5 @@
-//! Tests with a program that only forks, for each counting mechanism. Each test runs in a control group with a higher
-//! limit, so that a faulty sandbox cannot exhaust the machine.
+//! Tests that limit a program that only forks, with each mechanism that counts processes. Each test runs in a control
+//! group with a higher limit, so that a faulty sandbox cannot exhaust the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,10 +14,11 @@ use crate::support::{Folder, build, builder, not_checked, run};
 /// Number of processes that the sandbox allows.
 const LIMIT: u64 = 100;
 
-/// Number of processes that the test's control group allows.
+/// Maximum number of processes in the control group around the test. It protects the machine if the sandbox fails.
 const SAFE: u64 = 3000;
 
-/// Number of processes and threads of this test binary and of the group's leader.
+/// Number of processes and threads that exist beside the forking program. They belong to the test binary and to the
+/// shell that leads the program's process group.
 const AROUND: u64 = 40;
 
 /// Maximum time from the start to the end of the program.
@@ -26,8 +27,8 @@ const LONGEST: Duration = Duration::from_secs(20);
 /// C source of a program that only forks.
 const BOMB: &str = "#include <unistd.h>\nint main(void) { for (;;) fork(); }\n";
 
-/// Runs the forking program in a sandbox, in a child process that the tests start. An environment variable names the
-/// expected counting mechanism. Without this variable it does nothing.
+/// Runs the forking program in a sandbox. Other tests start this test in a child process. The environment variable
+/// `FORK_BOMB_COUNTING` names the expected counting mechanism. Without this variable the test does nothing.
 #[tokio::test]
 async fn within() {
     let Ok(expected) = env::var("FORK_BOMB_COUNTING") else { return };
@@ -87,8 +88,9 @@ impl Fence {
         })
     }
 
-    /// Runs this test binary again in the control group, and checks that at most `most` processes existed at a time.
-    /// `wrapper` is a command that runs another command.
+    /// Runs the test `within` in the control group, and checks that at most `most` processes existed at the same time.
+    /// `counting` is the expected counting mechanism. `wrapper` is a command that runs the test binary, for example as
+    /// another user.
     fn run(&self, wrapper: &str, counting: ProcessCounting, most: u64) {
         let script = format!(
             "echo $$ > {procs} && exec {wrapper} \"$0\" --exact fork_bomb::within --nocapture",

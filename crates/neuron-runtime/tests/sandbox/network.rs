@@ -8,7 +8,8 @@ use neuron_runtime::ProcessSandbox;
 
 use crate::support::{Folder, assert_refused, attempt, build, builder};
 
-/// Starts local servers and asserts that the attacker cannot reach them.
+/// Asserts that a program in the sandbox cannot reach servers with Unix sockets, and cannot open sockets of other
+/// families than IP.
 async fn assert_no_local_socket(sandbox: &ProcessSandbox, folder: &Folder) {
     let path = folder.path().join("stream");
     let _stream = UnixListener::bind(&path).unwrap();

@@ -64,7 +64,7 @@ async fn program_has_no_capabilities_and_cannot_raise_limits() {
     assert!(output.contains("not permitted"), "{output}");
 }
 
-/// Attacks that need raw system calls, which a Python script makes.
+/// Raw system calls with which a program could attack are blocked. A Python script makes these calls.
 #[tokio::test]
 async fn raw_system_calls_are_blocked() {
     let python = "/usr/bin/python3";

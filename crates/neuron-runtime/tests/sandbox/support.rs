@@ -1,4 +1,4 @@
-//! Helpers for the sandbox tests. They create folders and sandboxes, and run commands and the attacker.
+//! Helpers for the sandbox tests. They create folders and sandboxes, and run commands and attacks in a sandbox.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// A temporary folder, which is deleted when it is dropped.
+/// A temporary folder, which is deleted when the value is dropped.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -40,15 +40,16 @@ impl Drop for Folder {
     }
 }
 
-/// Reports that a test cannot run on this machine, and why. Panics with `CI=true`.
+/// Prints that `what` cannot be tested on this machine, with the reason. Panics if the environment variable `CI` is
+/// `true`.
 pub(crate) fn not_checked(what: &str, reason: &str) {
     println!("not checked: {what} ({reason})");
     let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     assert!(!ci, "with CI=true {what} must be checked: {reason}");
 }
 
-/// Builds a sandbox. Returns `None` if this machine cannot build it. With `CI=true` it panics instead of returning
-/// `None`.
+/// Builds a sandbox. Returns `None` if this machine cannot build it. Panics instead if the environment variable `CI` is
+/// `true`.
 pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     match builder.build() {
         Ok(sandbox) => Some(sandbox),
@@ -59,14 +60,15 @@ pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     }
 }
 
-/// Creates the builder of a test's sandbox. The attacker may run and work in the folder. A test that needs a full
-/// confinement must check [`confinement`](ProcessSandbox::confinement).
+/// Creates the builder of a test's sandbox. Programs run in `folder`, and this test binary may run as the attacker.
+/// Older kernels are accepted, so a test of a restriction that they lack must check
+/// [`confinement`](ProcessSandbox::confinement).
 pub(crate) fn builder(folder: &Folder) -> ProcessSandboxBuilder {
     let attacker = std::env::current_exe().unwrap();
     ProcessSandbox::builder(folder.path()).execute(attacker).accept_older_kernel()
 }
 
-/// A tool that runs the command of a test.
+/// A tool that runs the command that its function returns.
 pub(crate) struct Runs<F>(pub(crate) F);
 
 impl<F> CommandTool for Runs<F>
@@ -92,7 +94,6 @@ where
         (self.0)()
     }
 
-    /// Returns the raw output as JSON for the test, in addition to the text for the model.
     fn output(&self, output: CommandOutput) -> Result<ToolOutput, ToolError> {
         Ok(output.to_tool_output())
     }
@@ -124,14 +125,14 @@ pub(crate) fn text(result: Result<ToolOutput, SandboxError>) -> String {
     result.unwrap().content[0].to_string()
 }
 
-/// Returns the command that runs an attack.
+/// Returns the command that runs the attack `what` in this test binary. The attack receives `args`.
 pub(crate) fn attack(what: &str, args: &[&str]) -> ToolCommand {
     ToolCommand::new(std::env::current_exe().unwrap())
         .args(["attacker::attacker", "--exact", "--nocapture", "--test-threads=1"])
         .env("ATTACK", [&[what], args].concat().join("\n"))
 }
 
-/// Runs an attack and returns its report, `did …` or `refused …`.
+/// Runs the attack `what` in the sandbox. Returns `did …` if the attack succeeded, and `refused …` if it was blocked.
 pub(crate) async fn attempt(sandbox: &ProcessSandbox, what: &str, args: &[&str]) -> String {
     let output = text(run(sandbox, attack(what, args)).await);
     let said = output.lines().find_map(|line| line.split_once("ATTACK: "));

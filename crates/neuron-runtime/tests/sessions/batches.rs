@@ -52,7 +52,7 @@ async fn check_corrupt(
     assert_eq!(fs::read(&file).unwrap(), bytes, "{what}");
 }
 
-/// Returns the start of each batch in a file, and the end of the file.
+/// Returns the position of each batch in a file, and the length of the file, in bytes.
 fn starts(bytes: &[u8]) -> Vec<usize> {
     let opening = b"{\"messages\":[";
     let mut starts: Vec<usize> =

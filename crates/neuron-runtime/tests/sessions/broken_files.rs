@@ -17,8 +17,8 @@ fn session(id: &str) -> Session {
     session
 }
 
-/// Checks that every method except `list` returns an error that names the file, and does not change the file. `list`
-/// must report the same error as damage.
+/// Checks that every method of the storage except `list` returns an error that names the file and satisfies `is_right`.
+/// No method may change the file. `list` must report the same error as the session's damage.
 async fn refused(
     storage: &FileSessionStorage,
     file: &Path,
@@ -33,8 +33,8 @@ async fn refused(
     check(&before, file, errors, is_right);
 }
 
-/// Checks that the methods that read the whole file return an error and do not change the file. The damage is in the
-/// middle of the file.
+/// Checks that methods return an error and do not change a file that is damaged in the middle. Methods that read only
+/// the beginning and the end of the file are not called.
 async fn refused_when_read(storage: &FileSessionStorage, file: &Path) {
     let before = std::fs::read(file).unwrap();
     let errors = written(storage).await;
@@ -308,7 +308,7 @@ async fn files_with_other_names_are_ignored() {
     }
 }
 
-/// The name of a session's file is a directory.
+/// A directory in place of a session's file is an error, and does not affect other sessions.
 #[tokio::test]
 async fn directory_instead_of_a_file_is_an_error() {
     let temporary = Temporary::new();

@@ -1,4 +1,4 @@
-//! Tests of sessions in files, with the conformance suite, the format of a file, and executors.
+//! Tests of sessions in files. They cover the conformance suite, the file format, and different executors.
 
 use std::path::PathBuf;
 

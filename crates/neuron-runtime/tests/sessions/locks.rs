@@ -38,7 +38,7 @@ async fn waits(write: &mut (impl Future<Output = Result<(), StorageError>> + Unp
     }
 }
 
-/// Waits for work that should end soon. The timeout only ends a test that hangs.
+/// Waits for work that ends soon. A timeout ends the test if it hangs.
 async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), work).await.expect("it hangs")
 }

@@ -1,4 +1,4 @@
-//! Tests of the session storages, with the conformance suite for every storage and tests for files only.
+//! Tests of the session storages. The conformance suite runs for every storage, and further tests only for files.
 
 mod batches;
 mod broken_files;
@@ -11,7 +11,7 @@ mod processes;
 mod temporary;
 mod trials;
 
-/// Defines a test for each part of the conformance suite. Each test creates a new storage.
+/// Defines a test for each part of the conformance suite of session storages. Each test creates a new storage.
 macro_rules! conforms {
     ($new:expr) => {
         use $crate::conforms;

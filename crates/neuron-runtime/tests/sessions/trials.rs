@@ -1,4 +1,4 @@
-//! Tests with randomly changed, cut and deleted files.
+//! Tests in which the files of sessions are randomly changed, cut and deleted.
 
 use neuron_conformance::random::from_env;
 use neuron_conformance::session::damage::check_damage;

@@ -15,15 +15,16 @@ use super::{Limits, setup_failed};
 /// First characters of the names of all control groups that this module creates.
 const PREFIX: &str = "neuron-sandbox-";
 
-/// Minimum age of a control group that is removed because its process does not exist any more. Killed processes leave
-/// such groups. A process in another PID namespace also seems not to exist, but its new group contains a program before
-/// it reaches this age.
+/// Minimum age at which an empty control group is removed if the process that created it does not exist any more. A
+/// killed process leaves such groups. A process in another PID namespace also seems not to exist. Its new group
+/// contains a program before the group reaches this age, so the kernel keeps the group.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// Maximum wait for killed processes to leave a control group, which can only then be removed.
+/// Maximum wait for killed processes to leave a control group. A group that contains a process cannot be removed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The directories in which control groups can be created. Under cgroup version 2, both fields have the same path.
+/// Directories in which control groups can be created, one for each controller. In cgroup version 2, both fields have
+/// the same path.
 #[derive(Debug, Clone)]
 pub(super) struct Hierarchy {
     pids: PathBuf,
@@ -96,8 +97,8 @@ impl Cgroup {
         self.directories().try_for_each(|directory| write(&directory.join("cgroup.procs"), pid))
     }
 
-    /// Returns the limit at which the kernel refused or killed a process of the group. Returns `None` if there was no
-    /// such event.
+    /// Returns the limit for which the kernel refused to start a process of the group, or killed a process. Returns
+    /// `None` if there was no such event.
     pub(super) fn exceeded(&self, limits: &Limits) -> Option<SandboxLimit> {
         let refused = count(&self.pids.join("pids.events"), "max");
         if refused > 0 {
@@ -138,8 +139,8 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the directories whose child groups have a controller. `mounts` and `own` are the contents of
-/// `/proc/self/mountinfo` and `/proc/self/cgroup`. The directory nearest to this process comes first.
+/// Returns the directories whose child groups have the controller `controller`, such as `pids`. `mounts` and `own` are
+/// the contents of `/proc/self/mountinfo` and `/proc/self/cgroup`. The directory nearest to this process comes first.
 fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in mounts.lines() {
@@ -182,8 +183,8 @@ fn is_version_2(directory: &Path) -> bool {
     directory.join("cgroup.subtree_control").exists()
 }
 
-/// Returns the path of this process's group in a hierarchy, from a line such as `8:cpu,pids:/user.slice`. Returns
-/// `None` if the hierarchy is not listed.
+/// Returns the path of this process's control group in the hierarchy of a controller. `own` has lines such as
+/// `8:cpu,pids:/user.slice`. `name` is the controller, or empty for version 2. Returns `None` if no line fits.
 fn own_place<'a>(own: &'a str, name: &str) -> Option<&'a str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -192,8 +193,8 @@ fn own_place<'a>(own: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// Returns `true` if this process can create a control group in a directory and move a process there. It creates and
-/// removes a group to find out.
+/// Creates a control group in a directory, moves a process there, and removes the group. Returns `true` if this
+/// succeeds.
 fn can_hold_programs(directory: &Path) -> bool {
     remove_left_behind(directory);
     let Ok(child) = new_directory(directory) else { return false };

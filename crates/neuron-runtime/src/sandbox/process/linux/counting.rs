@@ -28,8 +28,8 @@ impl Counting {
     /// # Errors
     ///
     /// [`SandboxError::SetupFailed`] if the kernel cannot limit the number of processes and `accepts_watching` is
-    /// `false`. `accepts_watching` is `true` if the user accepts a limit that this process only checks from time to
-    /// time.
+    /// `false`. `accepts_watching` is `true` if the user accepts a limit that only this process enforces, with periodic
+    /// checks.
     pub(super) fn find(accepts_watching: bool) -> Result<Self, SandboxError> {
         // A control group is preferred, because its limit is exact.
         if let Some(hierarchy) = Hierarchy::find() {
@@ -63,7 +63,8 @@ impl Counting {
         }
     }
 
-    /// Applies the process limit to a program whose launcher, a shell that becomes the program, still waits.
+    /// Applies the process limit to a program before it starts. At this time the launcher, a shell that later becomes
+    /// the program, waits for its input.
     pub(super) fn hold(
         &self,
         launcher: &Launcher,
@@ -97,8 +98,8 @@ fn is_limited_user() -> bool {
     }
 }
 
-/// Returns a user's id outside of its user namespace. Returns `None` if the id is not mapped. Each line of `map`
-/// contains the first id inside, the first id outside, and the number of ids.
+/// Returns a user's id outside of its user namespace. Returns `None` if the id is not mapped. `map` is the content of
+/// `/proc/self/uid_map`. Each line contains the first id inside, the first id outside, and the number of ids.
 fn outside(map: &str, user: u32) -> Option<u32> {
     map.lines().find_map(|line| {
         let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());

@@ -5,8 +5,8 @@
 //! processes would then cost nothing.
 //!
 //! Young processes are therefore also sampled. If a process is running at a check, the whole time since the last check
-//! counts as its time. A process that runs for a part of the time is found running in the same part of the checks, so
-//! the sum over many processes is right.
+//! counts as its time. A process that runs for half of the time is found running in half of the checks, so the sum over
+//! many processes is right.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,7 +16,8 @@ use rustix::process::Pid;
 
 use super::members::Process;
 
-/// Number of checks in which a process is sampled. Afterwards the kernel's value is precise enough.
+/// Number of checks in which a new process is sampled. Afterwards the processor time that the kernel reports is precise
+/// enough.
 const SAMPLES: u32 = 4;
 /// Maximum time that one sample can count, in case this process was stopped between two checks.
 const LONGEST_SAMPLE: Duration = Duration::from_millis(100);
@@ -27,8 +28,8 @@ pub(super) struct CpuTimes {
     living: HashMap<(Pid, u64), Seen>,
     /// Total time of processes that have ended.
     gone: Duration,
-    /// Total time of orphans, whose parents ended before them, and of their children. The kernel gave the orphans to
-    /// this process, which waited for them.
+    /// Total time of orphans and their children. The parent of an orphan ended first, so the kernel made this process
+    /// the parent, and this process waited for the orphan.
     adopted: Duration,
     /// Time of the last call of [`look`](Self::look).
     last_look: Instant,

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags, StatVfs};
 
 use super::{Settings, setup_failed};
 
-/// Maximum number of bytes that stay free by default on each file system.
+/// Maximum of the default reserve in bytes. The reserve is the space that must stay free on a file system.
 const LARGEST_RESERVE: u64 = 256 << 20;
 
 /// Open paths on the file systems to which programs may write.
@@ -24,8 +24,8 @@ impl Disks {
         settings.write.iter().map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Returns the reserve in bytes of the first file system with less free space than its reserve. Returns `None` if
-    /// all have enough space. `reserve` is the configured reserve, or `None` for the default.
+    /// Finds a file system with less free space than its reserve, and returns this reserve in bytes. Returns `None` if
+    /// all file systems have enough free space. `reserve` is the configured reserve, or `None` for the default.
     pub(super) fn short_of(&self, reserve: Option<u64>) -> Option<u64> {
         // A file system that returns an error, for example of a server that is gone, cannot be written either. It is
         // skipped.

@@ -116,7 +116,7 @@ const REFUSED_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[c_long] = &[libc::SYS_kexec_load];
 
-/// System calls that change attributes of files. They fail with `EPERM` unless attribute changes are allowed.
+/// System calls that change attributes of files. They fail with `EPERM` if attribute changes are not allowed.
 const ATTRIBUTES: &[c_long] = &[
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -165,7 +165,7 @@ const ABSENT: &[c_long] = &[
 /// `openat2` are behind a pointer, which a filter cannot read.
 const ABSENT_ON_OLDER: &[c_long] = &[libc::SYS_openat2];
 
-/// A type of `ioctl` requests, which is the second byte of a request number, and the allowed requests of this type.
+/// A type of `ioctl` requests with the allowed requests of this type. Bits 8 to 15 of a request number are its type.
 type Requests = (u64, &'static [u64]);
 /// The `ioctl` types of btrfs and bcachefs, each with its allowed `ioctl` numbers. All other numbers of these types are
 /// denied, because some of them create, move and remove directories, and Landlock does not restrict `ioctl`.

@@ -46,9 +46,9 @@ eval "$text" 2>&-
 exec "$@"
 "#;
 
-/// Path of the default shell. Some shells can close only descriptors with one digit.
+/// Path of the default shell. On some systems this shell can close only descriptors with one digit.
 const SHELL: &str = "/bin/sh";
-/// Path of a shell that can close descriptors with two digits.
+/// Path of the shell that is used if descriptors with two digits must be closed.
 const LARGER_SHELL: &str = "/bin/bash";
 
 /// Maximum number of open files of each process in the sandbox.
@@ -190,8 +190,8 @@ fn descriptors(folder: &str) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Returns `true` if a child process would inherit a descriptor with two digits from this process. Files that are
-/// opened later are detected after the shell has started.
+/// Returns `true` if a child process would now inherit a descriptor of more than one digit from this process.
+/// [`Launcher::close_files`] detects descriptors that are opened later.
 fn has_large_descriptor() -> bool {
     let is_inherited = |number: &u32| {
         let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"));

@@ -157,8 +157,8 @@ fn threads(folder: &str) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the part of an interval in which a thread had a processor. The thread's total times of running and of
-/// waiting for a processor give the proportion.
+/// Estimates how long a thread had a processor in an interval. The proportion is computed from the total times that the
+/// thread ran and waited for a processor.
 fn busy(folder: &Path, interval: Duration) -> io::Result<Duration> {
     let times = read(folder.join("schedstat"))?.unwrap_or_default();
     // The first two numbers are the times of running and of waiting, in nanoseconds.

@@ -91,7 +91,7 @@ impl Program {
 }
 
 /// Builds the environment of a program from three sources. Variables of the command override inherited variables, and
-/// inherited variables override those of the sandbox.
+/// inherited variables override variables that the sandbox sets.
 fn environment(
     command: &ToolCommand,
     settings: &Settings,

@@ -189,7 +189,7 @@ fn try_to_fork(inner: &Inner) -> Result<(), SandboxError> {
     }
 }
 
-/// The reason why the run of a program is ended.
+/// Reason to end a program and kill its remaining processes.
 enum End {
     Exited,
     Exceeded(SandboxLimit),
@@ -266,8 +266,8 @@ impl Pipes {
         }
     }
 
-    /// Waits until a pipe or one of `others` is ready, or until the time `until`. Returns whether each of `others` is
-    /// ready.
+    /// Waits until a pipe or a descriptor in `others` is ready, at most until `until`. Returns `true` for each
+    /// descriptor in `others` that is ready.
     fn wait(
         &self,
         others: [std::os::fd::BorrowedFd<'_>; 2],

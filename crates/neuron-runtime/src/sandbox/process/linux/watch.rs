@@ -29,7 +29,7 @@ pub(super) struct Watch<'a> {
     /// Id of the newest process on the machine at the last check. `None` before the first check, and if it cannot be
     /// read.
     newest: Option<u64>,
-    /// The program's first process. [`run`](super::run) waits for it, so it must not be waited for here.
+    /// The program's first process. Only [`run`](super::run) may wait for its end, because it reads the exit status.
     first: Pid,
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the seccomp filters. An interpreter runs the filter instructions, so the tests also cover other kernels and
-//! calls than those of this machine.
+//! Tests of the seccomp filters. An interpreter runs the filter instructions, so the tests also cover kernels and
+//! system calls that this machine does not have.
 
 use super::*;
 
@@ -29,7 +29,8 @@ fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
     }
 }
 
-/// Checks the combined result of both filters for a system call of this architecture.
+/// Asserts that the two filters together return `expected` for a system call of this architecture. Like the kernel, it
+/// applies the stricter of the two results.
 #[track_caller]
 fn check(filters: &Filters, number: c_long, args: &[u64], expected: u32) {
     let mut memory = [0; 16];
