@@ -25,7 +25,7 @@ use crate::register::Register;
 /// Maximum duration of a wait. Restate adds the duration to the current time, and the sum must not overflow.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Maximum number of steps of a replay that is not logged.
+/// Number of steps up to which a replay is not logged. A longer replay is logged when it reaches new work.
 const LONG_REPLAY: usize = 100;
 
 /// The first record of an invocation.
@@ -45,8 +45,8 @@ enum Opening {
     },
 }
 
-/// The steps and the clock of an invocation. Also records if the invocation replays, was cancelled, or differs from its
-/// journal.
+/// The steps and the clock of an invocation. Also records that the invocation replays, was cancelled, or differs from
+/// its journal.
 pub(crate) struct Journal<'a, 'ctx> {
     ctx: &'a Context<'ctx>,
     clock: Clock,
@@ -55,10 +55,11 @@ pub(crate) struct Journal<'a, 'ctx> {
     fate: Fate,
     /// Number of journal entries so far.
     steps: AtomicUsize,
-    /// Number of time records so far, for the names of their steps.
+    /// Number of steps so far that stored the current time. This number is part of the name of the next step of this
+    /// kind.
     stamps: AtomicUsize,
     pin: Pin,
-    /// Entry of the run in the register. `None` in the invocation of a tool.
+    /// Entry of the run in the register, the Restate object that lists the runs. `None` in the invocation of a tool.
     register: Option<Register>,
     /// `true` if an older release began the journal.
     is_old: AtomicBool,
@@ -229,7 +230,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.stamp().await
     }
 
-    /// Returns the end of a wait that begins at the clock's time. Returns `None` if the end is later than any date.
+    /// Returns the end of a wait that begins now, by the journal's clock. Returns `None` if a [`DateTime`] cannot
+    /// represent the end.
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<DateTime<Utc>> {
         self.now().checked_add_signed(TimeDelta::from_std(longest(timeout)).ok()?)
     }
@@ -271,7 +273,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.fate.check()
     }
 
-    /// Returns `compared` unchanged, and records an error that means that the run does not fit its journal.
+    /// Returns `compared` unchanged. If it is an error that means that the run does not fit its journal, also records
+    /// this error.
     ///
     /// Such an error also occurs if the journal cannot be read, for example because a newer release wrote a record.
     pub(crate) fn compared<T>(&self, compared: Result<T, DurableError>) -> Result<T, DurableError> {

@@ -46,7 +46,7 @@ pub(crate) const ENDED: &str = "ended";
 /// invocations.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
-/// Kind of the error with which a run ends if nobody decided on its calls in time.
+/// Kind of the error with which a run ends if nobody approved or denied its pending tool calls in time.
 pub(crate) const APPROVAL_REQUIRED: &str = "ApprovalRequired";
 
 /// A wait of a run, as the register stores it.
@@ -55,7 +55,8 @@ pub(crate) struct Waiting {
     /// Name of the signal that ends the wait. `None` if only the deadline ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<String>,
-    /// The calls to decide on, without conversations. `None` if the wait is not for decisions.
+    /// The tool calls that a person must approve or deny, without the conversation. `None` if the run waits for
+    /// something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<PendingApproval>,
     /// Start of the wait. `None` if an older release wrote the entry.
@@ -67,8 +68,8 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Creates a wait for decisions on these calls, which arrive as the signal `signal`. `since` and `deadline` are
-    /// `None`.
+    /// Creates a wait for decisions about the tool calls in `pending`. The decisions arrive as the signal `signal`. The
+    /// fields `since` and `deadline` are `None`.
     pub(crate) fn approval(signal: &str, pending: &PendingApproval) -> Self {
         Self { pending: Some(pending.without_messages()), ..Self::signal(signal) }
     }

@@ -80,7 +80,8 @@ impl<E: RequestExecutor> AgentRuns<E> {
 
     /// Reads the outcome of a run. Returns `None` if there is no outcome.
     ///
-    /// If `needs_outcome` is `false`, it also returns `None` if the register already has all data for a list of runs.
+    /// If `needs_outcome` is `false`, the caller only lists runs. The outcome is then not read, and is `None`, if the
+    /// register already has all data for the list.
     async fn outcome(
         &self,
         run: &Run,
