@@ -222,7 +222,8 @@ fn call_with_unknown_fields_is_sanitized_like_other_calls() {
     assert_eq!(sent(vec![block])["tool_calls"][0]["function"]["arguments"], "{}");
 }
 
-/// Each field comes from a vendor's documentation or from a recorded response.
+/// Unknown fields of a message must be sent back if requests may contain them, and no others. The tested fields come
+/// from vendors' documentation and from recorded responses.
 ///
 /// - `reasoning_details`: OpenRouter's "Reasoning tokens". Snowflake and MiniMax send the field too.
 /// - `extra_content`: a recorded response of Gemini.
@@ -268,7 +269,8 @@ fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     }
 }
 
-/// The raw block with the unknown fields has a `type` too, which must not conflict with the server's field `type`.
+/// A message with a field `type` must be parsed. The raw block that keeps the unknown fields of a message also has a
+/// field `type`, and the two fields must not conflict.
 #[test]
 fn message_with_its_own_type_is_parsed() {
     let message = json!({"type": "text", "content": "a", "extra_content": {"a": 1}});

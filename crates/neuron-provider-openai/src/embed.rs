@@ -36,7 +36,7 @@ pub(crate) fn write(
     })
 }
 
-/// Parses a response that must contain one vector for each of the `count` texts in the request. The secret is removed
+/// Parses a response that must contain one vector for each of the `count` texts in the request. The API key is removed
 /// from errors that quote the body.
 ///
 /// # Errors

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A response of Chat Completions has a message, and a response of the Responses API has items.
+/// A parsed response must have the content blocks of its API. Chat Completions gives blocks that every provider can
+/// read, and the Responses API gives raw blocks with its items.
 #[tokio::test]
 async fn response_has_the_blocks_of_its_api() {
     for api in APIS {
@@ -42,7 +43,8 @@ fn answer_calls(request: &mut CompletionRequest) {
     request.messages.push(Message { role: Role::User, content });
 }
 
-/// Runs a conversation until the model makes no more calls. Every other response is streamed.
+/// Runs a conversation until the model makes no more tool calls, and returns the last response. Panics if this takes
+/// more than `turns` responses. Every other response is streamed.
 async fn converse(
     provider: &impl Provider,
     request: &mut CompletionRequest,
