@@ -225,8 +225,8 @@ fn every_stop_reason_is_mapped() {
     assert_eq!(stop_reason(None, &calls(with_more)), StopReason::ToolUse);
 }
 
-/// The usage contains all counts of the API's reference. A stream sends some of them at its beginning, and all but two
-/// of them at its end.
+/// The token counts of a streamed response must equal the counts of the same response as a whole. The tested usage has
+/// every count in the API's reference. A stream sends some counts at its beginning, and all but two at its end.
 #[test]
 fn streamed_usage_equals_whole_usage() {
     let pass = json!({
