@@ -54,7 +54,8 @@ pub(crate) fn from_answer(error: &Value) -> ProviderError {
     within("the answer", error)
 }
 
-/// Converts an error that arrived after a successful status. `place` names the place of the error in its text.
+/// Converts an error that arrived after a successful status. `place` says where the error arrived, for example `the
+/// answer`, and becomes a part of the error's text.
 fn within(place: &str, error: &Value) -> ProviderError {
     let error = read(error);
     match error.within(place, None, ProviderError::StreamError) {

@@ -607,7 +607,7 @@ fn non_object_options_in_extra_are_rejected() {
 /// The generated parts of one turn of a conversation.
 ///
 /// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
-/// A call consists of the numbers of its arguments and its result.
+/// A call consists of two indices, which select its arguments and its result from lists in [`history`].
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
 /// Generates a turn that may follow any other turn.
@@ -636,7 +636,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a conversation, and the numbers of leading messages that are a valid conversation by themselves.
+/// Generates a conversation. Also returns each number of leading messages that form a valid conversation by themselves.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];

@@ -131,7 +131,8 @@ fn null_in_tool_calls_is_dropped() {
     check(json!({"tool_calls": [null]}), &[]);
 }
 
-/// In OpenAI's streams the index of a call is next to its id, and some proxies send the same format.
+/// A call with a field `index` next to its `id` must not count as a call with unknown fields. OpenAI's streams have
+/// this format, and some proxies send it too.
 #[test]
 fn index_beside_id_is_a_known_field() {
     let mut json = wire_call("c1", json!({}));
