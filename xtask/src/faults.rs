@@ -96,7 +96,7 @@ struct Fault<'a> {
     replace: String,
 }
 
-/// Parses the list of faults. The first lines of the file describe its format.
+/// Parses `list`, the content of the file `faults.txt`. The first lines of this file describe its format.
 fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
     let blocks = list.split("\n== ").skip(1);
     let faults = blocks.map(|block| {

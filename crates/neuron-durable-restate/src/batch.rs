@@ -39,7 +39,7 @@ struct PlannedCall {
     is_agent: bool,
 }
 
-/// The parameters of a batch, except its calls.
+/// The parameters of a batch of tool calls, except the calls themselves.
 pub(crate) struct Batch<'s> {
     /// Name of the step that stores the plan, for example `tools/0`.
     pub(crate) key: String,

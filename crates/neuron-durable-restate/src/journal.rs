@@ -98,7 +98,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(journal)
     }
 
-    /// Writes or replays the first record.
+    /// Writes the first record of the journal, or reads it from the journal on replay.
     async fn read_opening(&self, pinned: Option<String>) -> Result<(), DurableError> {
         let opening = async {
             let agent_version = pinned.or_else(|| self.pin.own());

@@ -59,7 +59,7 @@ impl WireFunction {
     }
 }
 
-/// The fields of a tool call. While a response is streamed, only the fields that have arrived so far.
+/// The fields of a tool call. While the response is streamed, they contain only the data that was received so far.
 #[derive(Debug, Default)]
 pub(crate) struct CallFields {
     pub(crate) id: String,

@@ -155,8 +155,8 @@ fn call_without_name_is_kept_but_does_not_run() {
     assert_eq!(sent(vec![text("hi"), kept]), json!({"role": "assistant", "content": "hi"}));
 }
 
-/// Gemini 3 rejects the next request with status 400 if a tool call in it lacks its thought signature. Google documents
-/// this in "OpenAI compatibility" and "Thought signatures".
+/// The unknown fields of a tool call must be sent back. Gemini 3 rejects a request with status 400 if an earlier tool
+/// call lacks its thought signature. Google documents this in "OpenAI compatibility" and "Thought signatures".
 #[test]
 fn unknown_fields_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CsoB+/="}});

@@ -109,7 +109,8 @@ struct WireUsage {
     total_tokens: Option<usize>,
 }
 
-/// A vector in either of the API's encodings. Some servers send another encoding than the requested one.
+/// A vector, encoded as a list of numbers or as a Base64 text. Some servers send another encoding than the requested
+/// one.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireVector {

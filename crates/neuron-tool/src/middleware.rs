@@ -186,7 +186,7 @@ impl<'a> Next<'a> {
         &self.target.definition
     }
 
-    /// Returns the effect of running the same call twice, as declared by the tool.
+    /// Returns the effect that the tool declares. The effect tells if the same call may run more than once.
     #[must_use]
     pub fn effect(&self) -> ToolEffect {
         self.target.tool.effect()

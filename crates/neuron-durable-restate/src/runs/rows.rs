@@ -239,7 +239,7 @@ impl Row {
     }
 }
 
-/// Converts a wait of the register.
+/// Converts a wait that the register stores into the form that a run summary shows.
 fn waits_for(waiting: Waiting) -> WaitsFor {
     let Waiting { signal, pending, since, deadline } = waiting;
     let event = match (signal, pending) {

@@ -215,7 +215,7 @@ struct Rows<T> {
     rows: Vec<T>,
 }
 
-/// A value in the state of a virtual object.
+/// A row of the query for the register's state, which has one value of one run.
 #[derive(Deserialize)]
 struct StateRow {
     service_key: String,
@@ -224,7 +224,7 @@ struct StateRow {
     value_utf8: Option<String>,
 }
 
-/// An event in the journal of an invocation.
+/// A row of the query for events, which has one event of one invocation.
 #[derive(Deserialize)]
 struct EventRow {
     id: String,

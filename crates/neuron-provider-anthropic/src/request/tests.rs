@@ -33,7 +33,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how a message with this role and these blocks is serialised.
+/// Checks that a message with this role and these blocks is serialised as the JSON `expected`.
 #[track_caller]
 fn check_blocks(role: Role, content: Vec<ContentBlock>, expected: Value) {
     let message = Message { role, content };

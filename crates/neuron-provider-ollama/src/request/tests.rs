@@ -32,13 +32,13 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how `messages` are serialised.
+/// Checks that `messages` are serialised as the JSON `expected`.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     check(talk(messages).view(), json!({"messages": expected}));
 }
 
-/// Checks how a message with this role and these blocks is serialised.
+/// Checks that a message with this role and these blocks is serialised as the JSON `expected`.
 #[track_caller]
 fn check_message(role: Role, content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![Message { role, content }], json!([expected]));

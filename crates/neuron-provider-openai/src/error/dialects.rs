@@ -269,8 +269,8 @@ fn context_overflow_is_recognised_in_plain_text() {
     assert_eq!(rejected(400, text).kind(), "ContextWindowExceeded");
 }
 
-/// Tests errors whose messages resemble messages about an exceeded context window. These errors need another class,
-/// because a shorter conversation would not help, or because a retry would help.
+/// Errors whose messages only resemble messages about an exceeded context window must get another class. A shorter
+/// conversation would not help, or a retry would help.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";

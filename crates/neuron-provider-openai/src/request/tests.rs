@@ -30,14 +30,14 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how `messages` are serialised.
+/// Checks that `messages` are serialised as the JSON `expected`.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     let json = json_with(talk(messages).view(), Settings::default());
     assert_eq!(json["messages"], expected);
 }
 
-/// Checks how an assistant message with the blocks `content` is serialised.
+/// Checks that an assistant message with the blocks `content` is serialised as the JSON `expected`.
 #[track_caller]
 fn check_answer(content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![message(Role::Assistant, content)], json!([expected]));

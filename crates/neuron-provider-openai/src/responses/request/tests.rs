@@ -34,7 +34,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how `messages` are serialised.
+/// Checks that `messages` are serialised as the JSON `expected`.
 #[track_caller]
 fn check_input(messages: Vec<Message>, expected: Value) {
     assert_eq!(json_with(talk(messages).view(), Settings::default())["input"], expected);
