@@ -22,24 +22,24 @@ use crate::payload::{Stored, Written};
 pub(crate) const PENDING: &str = "pending";
 /// Name of the handler that stores the signal, approval or time for which a run waits now.
 pub(crate) const SHOW: &str = "show";
-/// Handler that removes the current wait of a run, because the wait has ended.
+/// Name of the handler that removes the stored wait of a run, because the wait has ended.
 pub(crate) const HIDE: &str = "hide";
 /// Name of the handler that stores the version of the agent to which a run is pinned.
 pub(crate) const PIN: &str = "pin";
 /// Name of the handler that stores the time and the result or error of a run that has ended.
 pub(crate) const END: &str = "end";
-/// Handler that removes the entry of a run.
+/// Name of the handler that removes the entry of a run from the register.
 pub(crate) const FORGET: &str = "forget";
-/// Handler that returns the reason why a run does not accept a signal.
+/// Name of the handler that returns the reason why a run does not accept a signal.
 pub(crate) const REFUSAL: &str = "refusal";
 
 // The keys of the object's state.
 
-/// Key of the value that describes the current wait of the run, a [`Waiting`].
+/// Key of the current wait in a run's entry in the register. The value is a [`Waiting`].
 pub(crate) const WAIT: &str = "pending";
-/// Key of the version of the agent to which the run is pinned.
+/// Key of the version of the agent to which a run is pinned, in the run's entry in the register.
 pub(crate) const VERSION: &str = "agent_version";
-/// Key of the value that describes the end of the run, an [`Ended`].
+/// Key of the end of a run, in the run's entry in the register. The value is an [`Ended`].
 pub(crate) const ENDED: &str = "ended";
 
 /// Time for which an entry is kept after the end of its run, one day. It equals Restate's default for ended

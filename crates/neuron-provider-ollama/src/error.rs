@@ -221,8 +221,8 @@ mod tests {
         );
     }
 
-    /// The server's error quotes the output of the model. Regression test. Words in this output decided the class of
-    /// the error.
+    /// The class of an error must not depend on model output that the error quotes. Regression test. Words in this
+    /// output decided the class.
     #[test]
     fn quoted_model_output_does_not_affect_error_class() {
         let message = "error parsing tool call: raw='{\"q\":\"model not found, out of memory\"', err=unexpected end of JSON input";
@@ -268,7 +268,8 @@ mod tests {
         }
     }
 
-    /// The same request always fails with these errors, although their status suggests a retry.
+    /// An error with which the same request always fails must become an invalid request, even if its status suggests a
+    /// retry.
     #[test]
     fn permanent_error_with_server_status_is_invalid_request() {
         for message in [

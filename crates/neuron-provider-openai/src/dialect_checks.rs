@@ -350,8 +350,9 @@ fn streamed_reasoning_details_are_merged_by_index() {
     assert_eq!(sent(vec![kept]), expected);
 }
 
-/// Older versions of LiteLLM stream each fragment as a block, and the signature as a separate block, which could not be
-/// sent back (litellm#29428). Newer versions stream whole blocks.
+/// Streamed `thinking_blocks` must be joined to whole blocks, each of which ends with its signature. Older versions of
+/// LiteLLM stream every fragment and the signature as separate blocks, which could not be sent back (litellm#29428).
+/// Newer versions stream whole blocks.
 #[test]
 fn streamed_thinking_blocks_end_with_their_signature() {
     let blocks = |blocks: Value| json!({"thinking_blocks": blocks});
@@ -374,7 +375,8 @@ fn streamed_thinking_blocks_end_with_their_signature() {
     check(odd.clone(), &[odd], std::slice::from_ref(&kept));
 }
 
-/// llama.cpp responds with status 500 to arguments that are not JSON, and its chat templates require an object.
+/// Invalid arguments of a tool call must be sent back as a JSON object. llama.cpp responds with status 500 to arguments
+/// that are not JSON, and its chat templates require an object.
 #[test]
 fn arguments_are_sent_back_as_json_object() {
     for (input, expected) in [
@@ -390,7 +392,8 @@ fn arguments_are_sent_back_as_json_object() {
     }
 }
 
-/// Gemini omits the message of a response that consists of thoughts only (agentgateway#1464).
+/// A response without a message must be accepted. Gemini omits the message of a response that consists of thoughts only
+/// (agentgateway#1464).
 #[test]
 fn response_without_message_is_accepted() {
     for message in [json!({}), json!({"message": null})] {
@@ -409,8 +412,9 @@ fn response_without_message_is_accepted() {
     }
 }
 
-/// Snowflake sends ids for neither responses nor calls (recorded responses). Some of its models are Anthropic's, and
-/// Anthropic rejects a conversation with duplicate call ids.
+/// The ids that this crate generates for calls must be unique within a conversation. Snowflake sends ids for neither
+/// responses nor calls, as recorded responses show. Some of its models are Anthropic's, and Anthropic rejects duplicate
+/// call ids.
 #[test]
 fn generated_ids_are_unique() {
     let nameless = |created: usize, calls: Value| json!({"id": "", "created": created, "choices": [{"index": 0, "message": {"tool_calls": calls}, "finish_reason": ""}]});
@@ -438,7 +442,8 @@ fn generated_ids_are_unique() {
     assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
 }
 
-/// Each chunk of Perplexity contains a `delta` and also a `message` with the whole text so far (recorded streams).
+/// A `message` next to a `delta` must be ignored. In recorded streams of Perplexity, each chunk has a `delta` and also
+/// a `message` with the whole text so far.
 #[test]
 fn message_beside_deltas_is_ignored() {
     let chunk = |delta: &str, message: &str, reason: Value| {
@@ -514,8 +519,8 @@ fn arguments_in_two_fields_are_accepted() {
     check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
 }
 
-/// Mistral's calls have no index. In later fragments of Mistral and DashScope, the id or the name is `""` (recorded
-/// streams).
+/// A later fragment of a call must not change the name or the position of the call. In recorded streams, Mistral's
+/// calls have no index. In later fragments of Mistral and DashScope, the id or the name is `""`.
 #[test]
 fn later_fragments_do_not_rename_or_move_a_call() {
     let expected = [call("x", "look", json!({"a": 1})), call("y", "find", json!({}))];

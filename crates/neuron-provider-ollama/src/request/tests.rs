@@ -464,8 +464,8 @@ fn tool_choice_none_removes_tools_in_extra() {
     assert_eq!(json["tools"].as_array().unwrap().len(), 2);
 }
 
-/// The schema of a property may have the short form `true`. Regression test. The server could not parse the short form
-/// and rejected every request with such a property.
+/// The schema `true` of a property must be sent as an object. Regression test. The server could not parse the short
+/// form `true`, and rejected every request with such a property.
 #[test]
 fn boolean_schema_becomes_an_object() {
     let schema = json!({
@@ -556,8 +556,8 @@ fn request_options_override_client_options() {
     check(request.view(), json!({"options": {"seed": 7}}));
 }
 
-/// The server ignores top-level fields that are not in `ChatRequest` of Ollama's `api/types.go`. Regression test. A
-/// top-level `seed` had no effect.
+/// Fields of `extra` that are not top-level fields of a chat request must become options. The server ignores unknown
+/// top-level fields (`ChatRequest` in Ollama's `api/types.go`). Regression test. A top-level `seed` had no effect.
 #[test]
 fn unknown_top_level_fields_in_extra_become_options() {
     let with = |extra: Value| CompletionRequest { extra: Some(extra), ..Default::default() };

@@ -213,8 +213,8 @@ fn whole_response_is_parsed() {
     assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
 }
 
-/// `prompt_eval_count` includes the cached tokens, and older servers do not count them separately. Source: `Metrics` in
-/// Ollama's `api/types.go`.
+/// The number of input tokens must include the cached tokens, as `prompt_eval_count` does. Older servers do not count
+/// cached tokens separately. Source: `Metrics` in Ollama's `api/types.go`.
 #[test]
 fn input_tokens_include_cached_tokens() {
     let usage = |counts: &str| {
@@ -282,7 +282,8 @@ fn truncated_response_is_an_error() {
     }
 }
 
-/// Ollama documents the format in <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+/// Log probabilities must become metadata of the response. Ollama documents their format in
+/// <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 #[test]
 fn log_probabilities_become_metadata() {
     use bytes::Bytes;

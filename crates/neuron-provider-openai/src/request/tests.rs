@@ -486,7 +486,7 @@ fn calls_without_reasoning_are_sent_with_a_space() {
     }
 }
 
-/// Mistral rejects call ids of other vendors with status 400.
+/// Call ids of other vendors must be replaced by short ids for Mistral, which rejects them with status 400.
 #[test]
 fn call_ids_are_shortened_for_dialects_that_require_it() {
     let long = "toolu_01A09q90qw90lq917835lq9";

@@ -212,7 +212,8 @@ async fn base_url_of_compatible_client_is_not_extended() {
     assert_eq!(server.requests()[0].path, "/llm/chat/completions");
 }
 
-/// A call of a Gemini model has a signature, which Gemini requires in the next request and Groq rejects.
+/// The signature in a call of a Gemini model must be sent back to Gemini, which requires it, but not to Groq, which
+/// rejects it.
 #[tokio::test]
 async fn vendor_fields_are_not_sent_to_another_vendor() {
     let call = json!({
