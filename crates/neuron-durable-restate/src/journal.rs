@@ -61,7 +61,7 @@ pub(crate) struct Journal<'a, 'ctx> {
     pin: Pin,
     /// Entry of the run in the register, the Restate object that lists the runs. `None` in the invocation of a tool.
     register: Option<Register>,
-    /// `true` if an older release began the journal.
+    /// `true` if an older release of this crate began the journal.
     is_old: AtomicBool,
 }
 
@@ -151,7 +151,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         &self.pin
     }
 
-    /// Returns `true` if an older release began the journal.
+    /// Returns `true` if an older release of this crate began the journal.
     pub(crate) fn is_old(&self) -> bool {
         self.is_old.load(SeqCst)
     }
@@ -222,7 +222,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(())
     }
 
-    /// Waits for `duration`, and then sets the clock.
+    /// Waits for `duration`, and then sets the journal's clock to the end of the wait.
     pub(crate) async fn sleep(&self, duration: Duration) -> Result<(), DurableError> {
         self.check()?;
         self.count(1);

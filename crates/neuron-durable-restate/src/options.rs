@@ -130,7 +130,7 @@ impl RestateOptions {
         Self { agent_version: Some(version.into()), ..self }
     }
 
-    /// Sets the time that an invocation waits before Restate suspends it.
+    /// Sets the time that an invocation waits for a signal or a sleep before Restate suspends it.
     #[must_use]
     pub fn with_aside_after(self, wait: Duration) -> Self {
         Self { aside_after: Some(wait), ..self }
