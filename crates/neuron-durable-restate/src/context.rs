@@ -279,9 +279,9 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.effects.run(batch, run).await
     }
 
-    /// Waits for the decisions about the calls in `pending`, which are sent as a signal. Returns `None` if no decisions
-    /// arrived before the timeout. During the wait, the handler `pending` returns these calls without the conversation.
-    /// It belongs to the register, the Restate object that lists the runs.
+    /// Waits for a signal with the decisions about the calls in `pending`. Returns `None` if no decisions arrived
+    /// before the timeout. During the wait, the handler `pending` of the register returns these calls without the
+    /// conversation. The register is the Restate object that lists the runs.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,

@@ -435,7 +435,7 @@ impl ToolRegistry {
     /// # Errors
     ///
     /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool that only starts a program cannot run
-    /// without a sandbox. Any tool cannot run if the sandbox refuses it.
+    /// without a sandbox. No tool can run in a sandbox that refuses the tool.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }

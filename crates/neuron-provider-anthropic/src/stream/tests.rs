@@ -824,8 +824,8 @@ fn fallback() -> Value {
     })
 }
 
-/// The response must name the model that continued it after the first model declined. The event `message_start` names
-/// the first model, if it declined during the stream.
+/// A response that a second model continued must name the second model. The event `message_start` names the first model
+/// if this model declined during the stream.
 #[test]
 fn response_after_fallback_names_the_second_model() {
     let served = json!([
