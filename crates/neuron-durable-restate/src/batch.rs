@@ -34,7 +34,7 @@ struct PlannedCall {
     digest: String,
     /// The request without the arguments of the call. A replay takes the arguments from the run.
     request: ToolRequest,
-    /// `true` if the called tool is an agent. Plans of older releases do not have the field.
+    /// `true` if the called tool is an agent. Plans that older releases of this crate stored do not have the field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_agent: bool,
 }

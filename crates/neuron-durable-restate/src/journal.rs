@@ -32,8 +32,8 @@ const LONG_REPLAY: usize = 100;
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Opening {
-    /// First record of a journal that an older release began. The record contains only the time, in milliseconds since
-    /// 1970.
+    /// First record of a journal that an older release of this crate began. The record contains only the time at which
+    /// the invocation began, in milliseconds since 1970.
     Time(i64),
     /// First record of a journal that the current release began.
     Versioned {
@@ -136,8 +136,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
 
     /// Returns the entry of the run in the register, the Restate object that lists the runs.
     ///
-    /// Returns `None` in the invocation of a tool. Also returns `None` if an older release began the journal, because
-    /// the messages to the register would differ on replay.
+    /// Returns `None` in the invocation of a tool. Also returns `None` if an older release of this crate began the
+    /// journal, because the messages to the register would differ on replay.
     pub(crate) fn register(&self) -> Option<&Register> {
         self.register.as_ref().filter(|_| !self.is_old())
     }
@@ -276,7 +276,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// Returns `compared` unchanged. If it is an error that means that the run does not fit its journal, also records
     /// this error.
     ///
-    /// Such an error also occurs if the journal cannot be read, for example because a newer release wrote a record.
+    /// Such an error also occurs if the journal cannot be read, for example because a newer release of this crate wrote
+    /// a record.
     pub(crate) fn compared<T>(&self, compared: Result<T, DurableError>) -> Result<T, DurableError> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared

@@ -35,7 +35,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
 
     /// Stores a wait in the register, the Restate object that lists the runs. Returns `true` if the wait was stored.
     ///
-    /// Returns `false` if an older release, which did not store such waits, began the journal.
+    /// Returns `false` if an older release of this crate, which did not store such waits, began the journal.
     async fn show(&self, mut waiting: Waiting, timeout: Duration) -> Result<bool, DurableError> {
         let journal = &self.journal;
         match (journal.register(), &mut waiting.pending) {
