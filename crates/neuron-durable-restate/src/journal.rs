@@ -159,8 +159,9 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// Runs `work` as a step, unless the journal has its result. Returns the stored JSON. An error of `work` is stored
     /// as the failure of the step.
     ///
-    /// A closure that is passed to Restate must live as long as Restate's context. So the closure has only the ends of
-    /// two channels. `work` is polled beside the closure and may borrow. On replay `work` is never polled.
+    /// A closure that is passed to Restate must live as long as Restate's context, so it cannot borrow. The closure
+    /// therefore has only the ends of two channels. `work` is polled beside the closure and may borrow. On replay
+    /// `work` is never polled.
     pub(crate) async fn step(
         &self,
         name: &str,

@@ -304,8 +304,8 @@ fn repeated_message_signature_is_kept_once() {
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// OpenRouter documents the fragments of `reasoning_details` in "Reasoning tokens". The fragments of a block have the
-/// same `index`, and the complete list must be sent back unchanged.
+/// Streamed fragments of `reasoning_details` with the same `index` must be merged to one block. The complete list must
+/// be sent back unchanged, as OpenRouter documents in "Reasoning tokens".
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
