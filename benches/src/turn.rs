@@ -71,7 +71,7 @@ pub struct ToolCaller<'c> {
 }
 
 impl ToolCaller<'_> {
-    /// Returns the response to a conversation, and records the call.
+    /// Returns the response to a conversation, and records the call in `clock`.
     #[must_use]
     pub fn answer(&self, messages: &[Message]) -> CompletionResponse {
         self.clock.tick();

@@ -22,13 +22,14 @@ pub(crate) fn builds(package: &Package) -> Result<bool, String> {
     Ok(!too_new()?.contains(&package.name))
 }
 
-/// Returns the names of the packages that require a newer compiler. The first call also prints each name.
+/// Returns the names of the packages that require a newer compiler than this machine's. The first call also prints each
+/// name.
 fn too_new() -> Result<&'static [String], String> {
     static TOO_NEW: OnceLock<Result<Vec<String>, String>> = OnceLock::new();
     TOO_NEW.get_or_init(find).as_deref().map_err(Clone::clone)
 }
 
-/// Finds and reports the packages that require a newer compiler.
+/// Finds and reports the packages that require a newer compiler than this machine's.
 fn find() -> Result<Vec<String>, String> {
     let compiler = version(process::rustc())?;
     let mut found = Vec::new();

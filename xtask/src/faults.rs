@@ -26,8 +26,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// test `model` without a fault. A longer run counts as an endless loop.
 const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
 
-/// Maximum number of faults that a sample contains for changed code. It is also the step for all other faults, of which
-/// the sample contains every 16th.
+/// Maximum number of faults in a sample that concern changed code. Of all other faults, the sample contains every 16th.
 const SAMPLE: usize = 16;
 
 const LOOP: &str = "crates/neuron-loop/src/";
@@ -97,7 +96,7 @@ struct Fault<'a> {
     replace: String,
 }
 
-/// Parses the list of faults. The first lines of the file describe its format.
+/// Parses `list`, the content of the file `faults.txt`. The first lines of this file describe its format.
 fn parse(list: &str) -> Result<Vec<Fault<'_>>, String> {
     let blocks = list.split("\n== ").skip(1);
     let faults = blocks.map(|block| {

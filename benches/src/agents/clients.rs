@@ -129,7 +129,7 @@ impl Clients {
         };
     }
 
-    /// Sends one additional request. The server sends its responses only after this request has arrived.
+    /// Sends one additional request. The server responds to the clients only after this request has arrived.
     ///
     /// # Errors
     ///

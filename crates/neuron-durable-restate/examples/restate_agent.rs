@@ -1,8 +1,8 @@
-//! A service of an agent on Restate is killed during a run, and the run continues after a restart.
+//! Kills a service that hosts an agent on Restate during a run. The run continues after a restart.
 //!
-//! The program starts a real Restate server, and a child process with the service that hosts the agent. It calls the
-//! agent, kills the service with SIGKILL while tools run, and starts the service again. Each line that begins with a
-//! process id reports a real effect of that process. The program ends by itself after a few seconds.
+//! The program starts a real Restate server, and a child process with the service that hosts the agent. The program
+//! then calls the agent, kills the service with SIGKILL while tools run, and starts the service again. Each line that
+//! begins with a process id reports a real effect of that process. The program ends by itself after a few seconds.
 //!
 //! ```text
 //! cargo run -p neuron-durable-restate --example restate_agent
@@ -25,7 +25,7 @@ use travel::{Begun, Hosted, Model, agent, end_with_the_watcher, tools};
 
 type Result<T, E = Box<dyn Error>> = std::result::Result<T, E>;
 
-/// Environment variable with the port. If set, this program runs as the service.
+/// Environment variable with the port of the service. If the variable is set, this program runs as the service.
 const SERVICE: &str = "RESTATE_AGENT_PORT";
 
 #[tokio::main]

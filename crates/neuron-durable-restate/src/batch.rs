@@ -34,12 +34,12 @@ struct PlannedCall {
     digest: String,
     /// The request without the arguments of the call. A replay takes the arguments from the run.
     request: ToolRequest,
-    /// `true` if the called tool is an agent. Plans of older releases do not have the field.
+    /// `true` if the called tool is an agent. Plans that older releases of this crate stored do not have the field.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_agent: bool,
 }
 
-/// The parameters of a batch, except its calls.
+/// The parameters of a batch of tool calls, except the calls themselves.
 pub(crate) struct Batch<'s> {
     /// Name of the step that stores the plan, for example `tools/0`.
     pub(crate) key: String,

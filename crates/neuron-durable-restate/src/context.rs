@@ -39,7 +39,7 @@ use crate::running::RunningTools;
 /// Await each of its futures to the end. A future may be dropped early only if the invocation ends too.
 pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) journal: Journal<'a, 'ctx>,
-    /// Calls the model, with retries and timeouts.
+    /// Local context that makes the model calls, with their retries and timeouts.
     local: LocalDurableContext<P>,
     /// The declarations of the tools. The calls themselves run in invocations of the service.
     tools: Arc<dyn ToolSet>,
@@ -60,7 +60,8 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     batches: AtomicUsize,
 }
 
-/// The reason for an invocation. It begins a run, continues a run, or runs an agent inside a tool call.
+/// The reason for which Restate invokes the service. The invocation begins a run, continues a run, or runs an agent
+/// inside a tool call.
 pub(crate) enum Beginning {
     /// Begins a run.
     Run,
@@ -231,7 +232,8 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         }
     }
 
-    /// Returns the end of the latest step. Restate has no clock with the same time on replay.
+    /// Returns the time at which the latest step ended, because Restate has no clock that shows the same time on
+    /// replay.
     fn now(&self) -> DateTime<Utc> {
         self.journal.now()
     }
@@ -277,8 +279,9 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.effects.run(batch, run).await
     }
 
-    /// Waits for the decisions, which are sent as a signal. Returns `None` if no decisions arrived before the timeout.
-    /// During the wait, the handler `pending` of the register returns the pending calls without the conversation.
+    /// Waits for a signal with the decisions about the calls in `pending`. Returns `None` if no decisions arrived
+    /// before the timeout. During the wait, the handler `pending` of the register returns these calls without the
+    /// conversation. The register is the Restate object that lists the runs.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -318,13 +321,13 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
 
     /// Returns `true` if all steps of this attempt so far were read from the journal.
     ///
-    /// After a wait that was already over, it still returns `true` until the next step is executed.
+    /// The value stays `true` after a wait that had already ended, until the next step is executed.
     fn is_replaying(&self) -> bool {
         self.journal.is_replaying()
     }
 
-    /// Returns the id of the run's first invocation. Returns `None` for an agent inside a tool call, because the
-    /// idempotency keys of its own calls are based on the key of that tool call.
+    /// Returns the id of the run's first invocation. Returns `None` for an agent that runs inside a tool call. The
+    /// idempotency keys of such an agent's calls are based on the key of that tool call, and not on a run id.
     fn run_id(&self) -> Option<&str> {
         (!self.is_nested).then_some(&self.run_id)
     }

@@ -1,4 +1,5 @@
-//! Definitions of the agent's service and of the register's object, with their handlers.
+//! Definitions of the agent's service and of the register, with their handlers. The register is the Restate object that
+//! lists the runs.
 //!
 //! The SDK's macros need a name that is known at compile time. Here the user chooses the name, so the definitions are
 //! built at run time.
@@ -45,8 +46,8 @@ pub(crate) fn service<P: Provider + 'static>(host: Arc<Host<P>>) -> Option<Servi
     Some(service_definition(Agent(host), described).options(options))
 }
 
-/// Returns the definition of the object that is the register of runs. Returns `None` if Restate does not accept the
-/// name.
+/// Returns the definition of the register, the Restate object that lists the runs. Returns `None` if Restate does not
+/// accept the name.
 pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
     let described = described(discovery::ServiceType::VirtualObject, &register::name(&host.name))?;
     let shared =
@@ -79,8 +80,9 @@ pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
     Some(service_definition(RegisteredRuns, described).options(options))
 }
 
-/// Returns the service options with the timeouts. After the inactivity timeout, Restate asks a silent invocation to
-/// suspend itself, which a running step does not notice. After the abort timeout, Restate aborts the invocation.
+/// Returns the service options with the inactivity timeout and the abort timeout. After the inactivity timeout, Restate
+/// asks a silent invocation to suspend itself. An invocation that executes a step ignores this request, and Restate
+/// aborts it after the abort timeout.
 fn timeouts(options: &RestateOptions) -> ServiceOptions {
     let timeouts = ServiceOptions::new().abort_timeout(options.longest_step);
     match options.aside_after {
@@ -133,7 +135,7 @@ impl<P: Provider + 'static> Service for Agent<P> {
     }
 }
 
-/// Dispatches requests to the handlers of the register.
+/// Dispatches requests to the handlers of the register, the Restate object that lists the runs.
 struct RegisteredRuns;
 
 impl Service for RegisteredRuns {

@@ -1,4 +1,4 @@
-//! The request digest that older releases stored in the record of a model call.
+//! The digest of a model request, which older releases of this crate stored in the record of a model call.
 
 use neuron_types::{DurableError, stored_json};
 use serde::Deserialize;

@@ -12,7 +12,8 @@ pub(crate) const CANCELLED: u16 = 409;
 /// HTTP status of the response to a signal for a run that has ended.
 pub(crate) const ENDED: u16 = 410;
 
-/// Text of the SDK's error if the current invocation, and not a child invocation, was cancelled.
+/// Text of the SDK's error if the current invocation was cancelled. The error for a cancelled child invocation has
+/// another text.
 const OWN: &str = "cancelled";
 
 /// HTTP status with which a tool's handler fails if Restate or this crate failed, and not the tool itself.

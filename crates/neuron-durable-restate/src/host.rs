@@ -37,7 +37,7 @@ pub(crate) struct Host<P> {
     pub(crate) running: RunningTools,
 }
 
-/// The input of a run, a text or the start of a run.
+/// The input of the handler `run`, which is the user's text or a [`Start`].
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Asked {

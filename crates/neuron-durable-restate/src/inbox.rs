@@ -1,4 +1,4 @@
-//! The signals of a run. All of them are carried by one signal of Restate.
+//! The signals of a run. All of them are sent as values of a single Restate signal.
 //!
 //! Restate's signals belong to an invocation, but a run that continued as new has several invocations. So a sender
 //! addresses the run. An invocation that has a successor forwards signals to the successor.
@@ -140,7 +140,7 @@ fn next<'ctx>(ctx: &Context<'ctx>) -> Waiting<'ctx, Option<Signal>> {
     Box::pin(ctx.signal::<Stored<Signal>>(CARRIER).map_ok(|Stored(signal)| Some(signal)))
 }
 
-/// Result of the first of several futures that ended, with its index.
+/// The index and the result of the first future that ended, among several futures. `None` if there was no future.
 type First<T> = Result<Option<(usize, Result<T, TerminalError>)>, TerminalError>;
 
 /// Returns the result of the future that ended first. Returns an error if there was no future, which does not happen in

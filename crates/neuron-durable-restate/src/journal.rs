@@ -25,15 +25,15 @@ use crate::register::Register;
 /// Maximum duration of a wait. Restate adds the duration to the current time, and the sum must not overflow.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 
-/// Maximum number of steps of a replay that is not logged.
+/// Number of steps up to which a replay is not logged. A longer replay is logged when it reaches new work.
 const LONG_REPLAY: usize = 100;
 
 /// The first record of an invocation.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Opening {
-    /// First record of a journal that an older release began. The record contains only the time, in milliseconds since
-    /// 1970.
+    /// First record of a journal that an older release of this crate began. The record contains only the time at which
+    /// the invocation began, in milliseconds since 1970.
     Time(i64),
     /// First record of a journal that the current release began.
     Versioned {
@@ -45,8 +45,8 @@ enum Opening {
     },
 }
 
-/// The steps and the clock of an invocation. Also records if the invocation replays, was cancelled, or differs from its
-/// journal.
+/// The steps and the clock of an invocation. Also records that the invocation replays, was cancelled, or differs from
+/// its journal.
 pub(crate) struct Journal<'a, 'ctx> {
     ctx: &'a Context<'ctx>,
     clock: Clock,
@@ -55,12 +55,13 @@ pub(crate) struct Journal<'a, 'ctx> {
     fate: Fate,
     /// Number of journal entries so far.
     steps: AtomicUsize,
-    /// Number of time records so far, for the names of their steps.
+    /// Number of steps so far that stored the current time. This number is part of the name of the next step of this
+    /// kind.
     stamps: AtomicUsize,
     pin: Pin,
-    /// Entry of the run in the register. `None` in the invocation of a tool.
+    /// Entry of the run in the register, the Restate object that lists the runs. `None` in the invocation of a tool.
     register: Option<Register>,
-    /// `true` if an older release began the journal.
+    /// `true` if an older release of this crate began the journal.
     is_old: AtomicBool,
 }
 
@@ -97,7 +98,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(journal)
     }
 
-    /// Writes or replays the first record.
+    /// Writes the first record of the journal, or reads it from the journal on replay.
     async fn read_opening(&self, pinned: Option<String>) -> Result<(), DurableError> {
         let opening = async {
             let agent_version = pinned.or_else(|| self.pin.own());
@@ -135,8 +136,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
 
     /// Returns the entry of the run in the register, the Restate object that lists the runs.
     ///
-    /// Returns `None` in the invocation of a tool. Also returns `None` if an older release began the journal, because
-    /// the messages to the register would differ on replay.
+    /// Returns `None` in the invocation of a tool. Also returns `None` if an older release of this crate began the
+    /// journal, because the messages to the register would differ on replay.
     pub(crate) fn register(&self) -> Option<&Register> {
         self.register.as_ref().filter(|_| !self.is_old())
     }
@@ -150,7 +151,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         &self.pin
     }
 
-    /// Returns `true` if an older release began the journal.
+    /// Returns `true` if an older release of this crate began the journal.
     pub(crate) fn is_old(&self) -> bool {
         self.is_old.load(SeqCst)
     }
@@ -158,8 +159,9 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// Runs `work` as a step, unless the journal has its result. Returns the stored JSON. An error of `work` is stored
     /// as the failure of the step.
     ///
-    /// A closure that is passed to Restate must live as long as Restate's context. So the closure has only the ends of
-    /// two channels. `work` is polled beside the closure and may borrow. On replay `work` is never polled.
+    /// A closure that is passed to Restate must live as long as Restate's context, so it cannot borrow. The closure
+    /// therefore has only the ends of two channels. `work` is polled beside the closure and may borrow. On replay
+    /// `work` is never polled.
     pub(crate) async fn step(
         &self,
         name: &str,
@@ -221,7 +223,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         Ok(())
     }
 
-    /// Waits for `duration`, and then sets the clock.
+    /// Waits for `duration`, and then sets the journal's clock to the end of the wait.
     pub(crate) async fn sleep(&self, duration: Duration) -> Result<(), DurableError> {
         self.check()?;
         self.count(1);
@@ -229,7 +231,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.stamp().await
     }
 
-    /// Returns the end of a wait that begins at the clock's time. Returns `None` if the end is later than any date.
+    /// Returns the end of a wait that begins now, by the journal's clock. Returns `None` if a [`DateTime`] cannot
+    /// represent the end.
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<DateTime<Utc>> {
         self.now().checked_add_signed(TimeDelta::from_std(longest(timeout)).ok()?)
     }
@@ -271,9 +274,11 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.fate.check()
     }
 
-    /// Returns `compared` unchanged, and records an error that means that the run does not fit its journal.
+    /// Returns `compared` unchanged. If it is an error that means that the run does not fit its journal, also records
+    /// this error.
     ///
-    /// Such an error also occurs if the journal cannot be read, for example because a newer release wrote a record.
+    /// Such an error also occurs if the journal cannot be read, for example because a newer release of this crate wrote
+    /// a record.
     pub(crate) fn compared<T>(&self, compared: Result<T, DurableError>) -> Result<T, DurableError> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared

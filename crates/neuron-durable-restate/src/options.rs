@@ -33,7 +33,8 @@ pub struct RestateOptions {
     /// Number of steps after which a run continues as a new invocation. Default: 1000. With `None` a run never
     /// continues as new. A replay reads all steps of an invocation, so a smaller number makes replays faster.
     pub continue_after: Option<usize>,
-    /// Result of a tool call that was interrupted and must not run twice.
+    /// Result of a tool call that was interrupted and must not run twice. By default the model receives the result that
+    /// the outcome is unknown, and the run continues.
     pub unknown_outcome: UnknownOutcome,
     /// Reaction to a prompt, tools or a model that changed since the journal was written. By default the run fails with
     /// an error that names the change. Restate shows the error with the invocation, and retries until the change is
@@ -129,7 +130,7 @@ impl RestateOptions {
         Self { agent_version: Some(version.into()), ..self }
     }
 
-    /// Sets the time that an invocation waits before Restate suspends it.
+    /// Sets the time that an invocation waits for a signal or a sleep before Restate suspends it.
     #[must_use]
     pub fn with_aside_after(self, wait: Duration) -> Self {
         Self { aside_after: Some(wait), ..self }

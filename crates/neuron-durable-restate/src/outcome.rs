@@ -28,8 +28,9 @@ const LIMIT: usize = 16 << 20;
 /// ```
 ///
 /// A run whose calls nobody approved or denied in time has an `error` of the kind `ApprovalRequired`. The field
-/// `pending` has the state from which the run can be revived. The [crate's page](crate#pending-calls-as-json) shows its
-/// format, which here includes the conversation in `messages`. It also has `effects` if tools declared effect keys.
+/// `pending` has the state from which the run can be revived. The [crate's page](crate#pending-calls-as-json) shows the
+/// format of this field. In an outcome, the field also contains the conversation in `messages`, and `effects` if tools
+/// declared effect keys.
 ///
 /// # Example
 ///

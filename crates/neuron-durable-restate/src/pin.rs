@@ -28,8 +28,8 @@ pub(crate) struct Pin {
 struct State {
     /// Version to which the run is pinned. `None` if the run is not pinned.
     pinned: Option<String>,
-    /// Version to which the run was pinned, until it is written to the register of runs. `None` if there is no such
-    /// version.
+    /// Version to which the run was pinned, if it must still be written to the register of runs. `None` if there is
+    /// nothing to write.
     news: Option<String>,
 }
 

@@ -22,31 +22,31 @@ use crate::payload::{Stored, Written};
 pub(crate) const PENDING: &str = "pending";
 /// Name of the handler that stores the signal, approval or time for which a run waits now.
 pub(crate) const SHOW: &str = "show";
-/// Handler that removes the current wait of a run, because the wait has ended.
+/// Name of the handler that removes the stored wait of a run, because the wait has ended.
 pub(crate) const HIDE: &str = "hide";
 /// Name of the handler that stores the version of the agent to which a run is pinned.
 pub(crate) const PIN: &str = "pin";
 /// Name of the handler that stores the time and the result or error of a run that has ended.
 pub(crate) const END: &str = "end";
-/// Handler that removes the entry of a run.
+/// Name of the handler that removes the entry of a run from the register.
 pub(crate) const FORGET: &str = "forget";
-/// Handler that returns the reason why a run does not accept a signal.
+/// Name of the handler that returns the reason why a run does not accept a signal.
 pub(crate) const REFUSAL: &str = "refusal";
 
 // The keys of the object's state.
 
-/// Key of the value that describes the current wait of the run, a [`Waiting`].
+/// Key of the current wait in a run's entry in the register. The value is a [`Waiting`].
 pub(crate) const WAIT: &str = "pending";
-/// Key of the version of the agent to which the run is pinned.
+/// Key of the version of the agent to which a run is pinned, in the run's entry in the register.
 pub(crate) const VERSION: &str = "agent_version";
-/// Key of the value that describes the end of the run, an [`Ended`].
+/// Key of the end of a run, in the run's entry in the register. The value is an [`Ended`].
 pub(crate) const ENDED: &str = "ended";
 
 /// Time for which an entry is kept after the end of its run, one day. It equals Restate's default for ended
 /// invocations.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
-/// Kind of the error with which a run ends if nobody decided on its calls in time.
+/// Kind of the error with which a run ends if nobody approved or denied its pending tool calls in time.
 pub(crate) const APPROVAL_REQUIRED: &str = "ApprovalRequired";
 
 /// A wait of a run, as the register stores it.
@@ -55,20 +55,21 @@ pub(crate) struct Waiting {
     /// Name of the signal that ends the wait. `None` if only the deadline ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) signal: Option<String>,
-    /// The calls to decide on, without conversations. `None` if the wait is not for decisions.
+    /// The tool calls that a person must approve or deny, without the conversation. `None` if the run waits for
+    /// something else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<PendingApproval>,
-    /// Start of the wait. `None` if an older release wrote the entry.
+    /// Start of the wait. `None` if an older release of this crate wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) since: Option<DateTime<Utc>>,
-    /// End of the wait. `None` if an older release wrote the entry, or the wait has no end.
+    /// End of the wait. `None` if the wait has no end, or if an older release of this crate wrote the entry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) deadline: Option<DateTime<Utc>>,
 }
 
 impl Waiting {
-    /// Creates a wait for decisions on these calls, which arrive as the signal `signal`. `since` and `deadline` are
-    /// `None`.
+    /// Creates a wait for decisions about the tool calls in `pending`. The decisions arrive as the signal `signal`. The
+    /// fields `since` and `deadline` are `None`.
     pub(crate) fn approval(signal: &str, pending: &PendingApproval) -> Self {
         Self { pending: Some(pending.without_messages()), ..Self::signal(signal) }
     }

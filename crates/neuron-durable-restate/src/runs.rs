@@ -21,7 +21,7 @@ use server::{Answer, Server};
 /// process.
 ///
 /// A run is an invocation of the handler `run`, and has the id of that invocation. Invocations that continue a run, and
-/// invocations of its tools and nested agents, are not listed. Restate keeps an ended run for a day by default.
+/// invocations of the run's tools and nested agents, are not listed. Restate keeps an ended run for a day by default.
 ///
 /// The admin API of Restate has no authentication. Let only your own programs reach it.
 ///
@@ -80,7 +80,8 @@ impl<E: RequestExecutor> AgentRuns<E> {
 
     /// Reads the outcome of a run. Returns `None` if there is no outcome.
     ///
-    /// If `needs_outcome` is `false`, it also returns `None` if the register already has all data for a list of runs.
+    /// A caller that only lists runs passes `false` for `needs_outcome`. Then `None` is also returned if the register
+    /// already has all data for the list.
     async fn outcome(
         &self,
         run: &Run,

@@ -99,7 +99,7 @@ impl<P> fmt::Debug for AgentService<P> {
     }
 }
 
-/// The name of a service that Restate does not accept.
+/// The error for a service name that Restate does not accept. It contains the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no name for a service: letters, digits, `.`, `_` and `-`, a letter first")]
 pub struct InvalidServiceName(String);

@@ -1,4 +1,4 @@
-//! The waits of a run. A wait is stored in the register while it lasts.
+//! The waits of a run. While a wait lasts, it is stored in the register, the Restate object that lists the runs.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::RestateDurableContext;
 use crate::register::{Register, Waiting};
 
 impl<P: Provider> RestateDurableContext<'_, '_, P> {
-    /// Waits for a signal, and stores the wait in the register meanwhile. Returns `None` if no signal arrived before
-    /// the timeout. `pending` are the calls to decide on, if the wait is for decisions.
+    /// Waits for a signal, and stores the wait in the register of runs meanwhile. Returns `None` if no signal arrived
+    /// before the timeout. If the signal is a decision about tool calls, `pending` contains these calls.
     pub(crate) async fn receive(
         &self,
         signal: &str,
@@ -35,7 +35,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
 
     /// Stores a wait in the register, the Restate object that lists the runs. Returns `true` if the wait was stored.
     ///
-    /// Returns `false` if an older release, which did not store such waits, began the journal.
+    /// Returns `false` if an older release of this crate, which did not store such waits, began the journal.
     async fn show(&self, mut waiting: Waiting, timeout: Duration) -> Result<bool, DurableError> {
         let journal = &self.journal;
         match (journal.register(), &mut waiting.pending) {

@@ -93,7 +93,8 @@ mod tests {
         check(400, other, "InvalidRequest", text);
     }
 
-    /// Servers that offer this API for other models send errors in other formats and with other words.
+    /// Errors of other servers with Anthropic's API must get the right class, although their formats and their words
+    /// differ from Anthropic's.
     #[test]
     fn error_formats_of_compatible_servers_are_parsed() {
         for (vendor, status, body, class) in [

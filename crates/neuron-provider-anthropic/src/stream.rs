@@ -252,8 +252,8 @@ impl Decoder for MessageDecoder {
 
     /// Completes the response at the end of the stream, if the stop reason has arrived.
     ///
-    /// Only the event `message_stop`, which has no content, is missing then. Some servers and proxies send it without
-    /// the blank line that ends an event.
+    /// Only the event `message_stop`, which has no content, is missing then. Some servers and proxies send this event
+    /// without the blank line that ends an event.
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.stop_reason.is_none() {
             let text = "the stream ended before the answer was complete";

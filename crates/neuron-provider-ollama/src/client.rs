@@ -152,10 +152,10 @@ impl Ollama {
         self
     }
 
-    /// Sets the HTTP client that sends the requests. Use an own client for an explicit proxy, or for certificates that
-    /// the operating system does not trust. With the feature `reqwest`, `client` may be a `reqwest::Client`. Turn off
-    /// redirects in the HTTP client, because a redirect may send the API key to another server. See
-    /// [`Endpoint::with_client`].
+    /// Sets the HTTP client that sends the requests. Use a client of your own for an explicit proxy, or for
+    /// certificates that the operating system does not trust. With the feature `reqwest`, `client` may be a
+    /// `reqwest::Client`. Turn off redirects in the HTTP client, because a redirect may send the API key to another
+    /// server. See [`Endpoint::with_client`].
     #[must_use]
     pub fn http_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.endpoint = self.endpoint.with_client(client);

@@ -132,8 +132,8 @@ mod tests {
         );
     }
 
-    /// An embedding request has fewer top-level fields than a chat request. Source: `EmbedRequest` in Ollama's
-    /// `api/types.go`.
+    /// Fields of `extra` that are not top-level fields of an embedding request must become options. The known fields
+    /// are in `EmbedRequest` in Ollama's `api/types.go`. A chat request has more.
     #[test]
     fn unknown_top_level_fields_in_extra_become_options() {
         let extra = [("seed", json!(7)), ("keep_alive", json!(0)), ("shift", json!(true))];

@@ -54,7 +54,8 @@ pub(crate) fn from_answer(error: &Value) -> ProviderError {
     within("the answer", error)
 }
 
-/// Converts an error that arrived after a successful status. `place` names the place of the error in its text.
+/// Converts an error that arrived after a successful status. `place` says where the error arrived, for example `the
+/// answer`, and becomes a part of the error's text.
 fn within(place: &str, error: &Value) -> ProviderError {
     let error = read(error);
     match error.within(place, None, ProviderError::StreamError) {
@@ -220,8 +221,8 @@ mod tests {
         );
     }
 
-    /// The server's error quotes the output of the model. Regression test. Words in this output decided the class of
-    /// the error.
+    /// The class of an error must not depend on model output that the error quotes. Regression test. Words in this
+    /// output decided the class.
     #[test]
     fn quoted_model_output_does_not_affect_error_class() {
         let message = "error parsing tool call: raw='{\"q\":\"model not found, out of memory\"', err=unexpected end of JSON input";
@@ -267,7 +268,8 @@ mod tests {
         }
     }
 
-    /// The same request always fails with these errors, although their status suggests a retry.
+    /// An error with which the same request always fails must become an invalid request, even if its status suggests a
+    /// retry.
     #[test]
     fn permanent_error_with_server_status_is_invalid_request() {
         for message in [

@@ -229,8 +229,9 @@ mod tests {
         );
     }
 
-    /// Each definition refers to the next definition twice. With all references replaced, the schema would have 2^40
-    /// objects. Regression test. Such a request was never sent.
+    /// References that multiply must not make a schema exceed the limit of objects. In the test, each definition refers
+    /// to the next definition twice. With all references replaced, the schema would have 2^40 objects. Regression test.
+    /// Such a request was never sent.
     #[test]
     fn multiplying_references_stay_below_the_limit() {
         let mut definitions = Map::new();
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(text.matches("next").count(), 32);
     }
 
-    /// A property of the tool may have the same name as the field with the definitions.
+    /// A property of a tool must be kept even if it has the same name as the schema field with the definitions.
     #[test]
     fn property_named_definitions_is_kept() {
         check(

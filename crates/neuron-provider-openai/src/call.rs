@@ -22,7 +22,7 @@ pub(crate) struct WireCall {
     pub(crate) index: Option<usize>,
     #[serde(deserialize_with = "lenient::or_default")]
     id: String,
-    /// Type of the call. Ignored, because either `function` or `custom` is present and has the name of the type.
+    /// Type of the call, `function` or `custom`. Ignored, because the JSON also has a field with the name of the type.
     #[serde(rename = "type")]
     _kind: IgnoredAny,
     function: Option<WireFunction>,
@@ -59,7 +59,7 @@ impl WireFunction {
     }
 }
 
-/// The fields of a tool call. While a response is streamed, only the fields that have arrived so far.
+/// The fields of a tool call. While the response is streamed, they contain only the data that was received so far.
 #[derive(Debug, Default)]
 pub(crate) struct CallFields {
     pub(crate) id: String,
@@ -249,8 +249,8 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns `true` if `json` is a tool call of Chat Completions. An item of the Responses API has neither of the tested
-/// fields.
+/// Returns `true` if `json` is a tool call of Chat Completions, which has a field `function` or `custom`. An item of
+/// the Responses API has neither field.
 pub(crate) fn is_call(json: &Map<String, Value>) -> bool {
     json.contains_key("custom") || json.contains_key("function")
 }
@@ -312,8 +312,8 @@ fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
 mod tests {
     use super::*;
 
-    /// A conversation may move to another vendor, and other vendors reject ids with more than 40 characters or with
-    /// other characters.
+    /// A generated id must have at most 40 characters, all of them letters, digits, `_` or `-`. A conversation may move
+    /// to another vendor, and some vendors reject other ids.
     #[test]
     fn generated_id_is_accepted_by_every_vendor() {
         let generate_id = |index, seed| generate_id(index, seed, |_| false);

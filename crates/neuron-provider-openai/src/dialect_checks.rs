@@ -155,8 +155,8 @@ fn call_without_name_is_kept_but_does_not_run() {
     assert_eq!(sent(vec![text("hi"), kept]), json!({"role": "assistant", "content": "hi"}));
 }
 
-/// Gemini 3 rejects the next request with status 400 if a tool call in it lacks its thought signature. Google documents
-/// this in "OpenAI compatibility" and "Thought signatures".
+/// The unknown fields of a tool call must be sent back. Gemini 3 rejects a request with status 400 if an earlier tool
+/// call lacks its thought signature. Google documents this in "OpenAI compatibility" and "Thought signatures".
 #[test]
 fn unknown_fields_of_a_call_are_sent_back() {
     let extra = json!({"google": {"thought_signature": "CsoB+/="}});
@@ -222,7 +222,8 @@ fn call_with_unknown_fields_is_sanitized_like_other_calls() {
     assert_eq!(sent(vec![block])["tool_calls"][0]["function"]["arguments"], "{}");
 }
 
-/// Each field comes from a vendor's documentation or from a recorded response.
+/// Unknown fields of a message must be sent back if requests may contain them, and no others. The tested fields come
+/// from vendors' documentation and from recorded responses.
 ///
 /// - `reasoning_details`: OpenRouter's "Reasoning tokens". Snowflake and MiniMax send the field too.
 /// - `extra_content`: a recorded response of Gemini.
@@ -268,7 +269,8 @@ fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     }
 }
 
-/// The raw block with the unknown fields has a `type` too, which must not conflict with the server's field `type`.
+/// A message with a field `type` must be parsed. The raw block that keeps the unknown fields of a message also has a
+/// field `type`, and the two fields must not conflict.
 #[test]
 fn message_with_its_own_type_is_parsed() {
     let message = json!({"type": "text", "content": "a", "extra_content": {"a": 1}});
@@ -302,8 +304,8 @@ fn repeated_message_signature_is_kept_once() {
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// OpenRouter documents the fragments of `reasoning_details` in "Reasoning tokens". The fragments of a block have the
-/// same `index`, and the complete list must be sent back unchanged.
+/// Streamed fragments of `reasoning_details` with the same `index` must be merged to one block. The complete list must
+/// be sent back unchanged, as OpenRouter documents in "Reasoning tokens".
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
@@ -348,8 +350,9 @@ fn streamed_reasoning_details_are_merged_by_index() {
     assert_eq!(sent(vec![kept]), expected);
 }
 
-/// Older versions of LiteLLM stream each fragment as a block, and the signature as a separate block, which could not be
-/// sent back (litellm#29428). Newer versions stream whole blocks.
+/// Streamed `thinking_blocks` must be joined to whole blocks, each of which ends with its signature. Older versions of
+/// LiteLLM stream every fragment and the signature as separate blocks, which could not be sent back (litellm#29428).
+/// Newer versions stream whole blocks.
 #[test]
 fn streamed_thinking_blocks_end_with_their_signature() {
     let blocks = |blocks: Value| json!({"thinking_blocks": blocks});
@@ -372,7 +375,8 @@ fn streamed_thinking_blocks_end_with_their_signature() {
     check(odd.clone(), &[odd], std::slice::from_ref(&kept));
 }
 
-/// llama.cpp responds with status 500 to arguments that are not JSON, and its chat templates require an object.
+/// Invalid arguments of a tool call must be sent back as a JSON object. llama.cpp responds with status 500 to arguments
+/// that are not JSON, and its chat templates require an object.
 #[test]
 fn arguments_are_sent_back_as_json_object() {
     for (input, expected) in [
@@ -388,7 +392,8 @@ fn arguments_are_sent_back_as_json_object() {
     }
 }
 
-/// Gemini omits the message of a response that consists of thoughts only (agentgateway#1464).
+/// A response without a message must be accepted. Gemini omits the message of a response that consists of thoughts only
+/// (agentgateway#1464).
 #[test]
 fn response_without_message_is_accepted() {
     for message in [json!({}), json!({"message": null})] {
@@ -407,8 +412,9 @@ fn response_without_message_is_accepted() {
     }
 }
 
-/// Snowflake sends ids for neither responses nor calls (recorded responses). Some of its models are Anthropic's, and
-/// Anthropic rejects a conversation with duplicate call ids.
+/// The ids that this crate generates for calls must be unique within a conversation. Snowflake sends ids for neither
+/// responses nor calls, as recorded responses show. Some of its models are Anthropic's, and Anthropic rejects duplicate
+/// call ids.
 #[test]
 fn generated_ids_are_unique() {
     let nameless = |created: usize, calls: Value| json!({"id": "", "created": created, "choices": [{"index": 0, "message": {"tool_calls": calls}, "finish_reason": ""}]});
@@ -436,7 +442,8 @@ fn generated_ids_are_unique() {
     assert_eq!(ids(response_of(&events)), ["call_1", "call_2"]);
 }
 
-/// Each chunk of Perplexity contains a `delta` and also a `message` with the whole text so far (recorded streams).
+/// A `message` next to a `delta` must be ignored. In recorded streams of Perplexity, each chunk has a `delta` and also
+/// a `message` with the whole text so far.
 #[test]
 fn message_beside_deltas_is_ignored() {
     let chunk = |delta: &str, message: &str, reason: Value| {
@@ -512,8 +519,8 @@ fn arguments_in_two_fields_are_accepted() {
     check(json!({"tool_calls": [sent]}), &[json!({"tool_calls": [sent]})], &[expected]);
 }
 
-/// Mistral's calls have no index. In later fragments of Mistral and DashScope, the id or the name is `""` (recorded
-/// streams).
+/// A later fragment of a call must not change the name or the position of the call. In recorded streams, Mistral's
+/// calls have no index. In later fragments of Mistral and DashScope, the id or the name is `""`.
 #[test]
 fn later_fragments_do_not_rename_or_move_a_call() {
     let expected = [call("x", "look", json!({"a": 1})), call("y", "find", json!({}))];

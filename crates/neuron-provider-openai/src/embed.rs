@@ -36,7 +36,7 @@ pub(crate) fn write(
     })
 }
 
-/// Parses a response that must contain one vector for each of the `count` texts in the request. The secret is removed
+/// Parses a response that must contain one vector for each of the `count` texts in the request. The API key is removed
 /// from errors that quote the body.
 ///
 /// # Errors
@@ -109,7 +109,8 @@ struct WireUsage {
     total_tokens: Option<usize>,
 }
 
-/// A vector in either of the API's encodings. Some servers send another encoding than the requested one.
+/// A vector, encoded as a list of numbers or as a Base64 text. Some servers send another encoding than the requested
+/// one.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireVector {

@@ -1,4 +1,5 @@
-//! Tools and generated conversations for the request tests of both APIs. The conversations contain every kind of block.
+//! Tools and generated conversations for the request tests of Chat Completions and of the Responses API. The
+//! conversations contain every kind of block.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,
@@ -140,7 +141,7 @@ fn call(id: &str, form: u8, input: u8) -> ContentBlock {
 /// The generated parts of one turn of a conversation.
 ///
 /// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
-/// A call consists of the numbers of its format, its arguments and its result.
+/// A call consists of three indices, which select its format, its arguments and its result.
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8, u8)>, Vec<ContentBlock>, bool);
 
 fn turn() -> impl Strategy<Value = Turn> {
@@ -152,7 +153,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a valid conversation, and the numbers of leading messages that are a valid conversation by themselves.
+/// Generates a valid conversation. Also returns each number of leading messages that form a valid conversation by
+/// themselves.
 pub(crate) fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];

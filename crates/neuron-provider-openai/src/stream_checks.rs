@@ -1,4 +1,4 @@
-//! Functions that decode and check streams, for the tests of both APIs.
+//! Functions that decode and check streams, for the tests of Chat Completions and of the Responses API.
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};

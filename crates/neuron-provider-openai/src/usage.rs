@@ -116,8 +116,8 @@ impl WireUsage {
     ///
     /// xAI does not count reasoning in `completion_tokens`, and Gemini's endpoint counts reasoning only in
     /// `total_tokens`. On other servers the total is the sum of input and output. A total above this sum therefore
-    /// shows how many reasoning tokens are missing in the output. They are added, unless the server reports another
-    /// number of reasoning tokens.
+    /// shows how many reasoning tokens are missing in the output. These tokens are added, unless the server reports
+    /// another number of reasoning tokens.
     fn output(&self) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;
         let reasoning = max_count([details, self.reasoning_tokens]);

@@ -38,8 +38,8 @@ impl<T, E> ToolResult for Result<T, E> {
 
 /// A type that can be an argument of a tool.
 ///
-/// Serde and schemars already require their traits. The generated code also requires this trait, because its error
-/// message explains the fix.
+/// Every type that implements `DeserializeOwned` and `JsonSchema` implements this trait. The generated code requires
+/// this trait as well, because the compiler's error message for it explains the fix.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a tool",
     label = "must implement `serde::Deserialize` and `schemars::JsonSchema`",
@@ -53,7 +53,8 @@ impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 /// Compiles only if `T` can be an argument of a tool. The generated code calls this function for each argument.
 pub const fn is_argument<T: Argument>() {}
 
-/// A struct with a JSON Schema, which `#[derive(Tool)]` requires. The error message of this trait explains the fix.
+/// A struct with a JSON Schema, which `#[derive(Tool)]` requires. The compiler's error message for this trait explains
+/// how to derive the schema.
 #[diagnostic::on_unimplemented(
     message = "the arguments `{Self}` of a tool have no schema",
     label = "must implement `schemars::JsonSchema`",
@@ -64,7 +65,7 @@ pub trait Described: JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: JsonSchema> Described for T {}
 
-/// Creates the definition of a tool from its name, the schema of its arguments, and the given texts.
+/// Creates the definition of the tool `T` from its name, the schema of its arguments, `title` and `description`.
 pub fn definition<T: Tool>(title: Option<&str>, description: &str) -> ToolDefinition {
     let mut input_schema = Value::from(schemars::schema_for!(T::Args));
     // For a struct without fields, schemars generates an object schema without `properties`, which OpenAI rejects.

@@ -135,9 +135,9 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
 ///
 /// [`run`](Self::run) runs these steps. `run` consumes the `Next`, so middleware cannot run the tool twice.
 pub struct Next<'a> {
-    /// The inner global middleware, outermost first.
+    /// The global middleware that has not run yet, outermost first.
     global: &'a [Arc<dyn ToolMiddleware>],
-    /// The inner middleware of the tool, outermost first. It runs after the global middleware.
+    /// The tool's own middleware that has not run yet, outermost first. It runs after the global middleware.
     own: &'a [Arc<dyn ToolMiddleware>],
     /// The sandbox in which the tool runs. `None` runs the tool in this process.
     sandbox: Option<&'a BoxedSandbox>,
@@ -186,7 +186,7 @@ impl<'a> Next<'a> {
         &self.target.definition
     }
 
-    /// Returns the effect of running the same call twice, as declared by the tool.
+    /// Returns the effect that the tool declares. The effect tells if the same call may run more than once.
     #[must_use]
     pub fn effect(&self) -> ToolEffect {
         self.target.tool.effect()

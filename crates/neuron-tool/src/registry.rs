@@ -72,7 +72,8 @@ pub(crate) struct Registered {
     /// The definition of the tool, which is read once. A schema is costly to generate, and it must not change between
     /// two requests. The `Arc` allows middleware to compare definitions by address.
     pub(crate) definition: Arc<ToolDefinition>,
-    /// The same value as `tool` with its concrete type, if the tool is from another registry.
+    /// The same tool as `tool`, with its concrete type, if the tool was merged from another registry. `None` for any
+    /// other tool.
     merged: Option<Arc<Merged>>,
 }
 
@@ -434,7 +435,7 @@ impl ToolRegistry {
     /// # Errors
     ///
     /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool that only starts a program cannot run
-    /// without a sandbox. Any tool cannot run if the sandbox refuses it.
+    /// without a sandbox. No tool can run in a sandbox that refuses the tool.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
@@ -527,8 +528,8 @@ impl ToolRegistry {
         self.chain(call.name, self.sandbox.as_ref())?.run_ref(call, ctx).await
     }
 
-    /// Runs a tool call through the middleware, in the given sandbox. If `nested` is not `None`, an agent runs with its
-    /// durable context.
+    /// Runs a tool call through the middleware, in the given sandbox. If the tool is an agent, it runs with the durable
+    /// context in `nested`. Any other tool ignores `nested`.
     pub(crate) async fn execute_call_in(
         &self,
         call: &ToolCall,

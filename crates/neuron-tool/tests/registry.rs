@@ -207,7 +207,8 @@ fn named(names: impl IntoIterator<Item = &'static str>) -> ToolRegistry {
     registry
 }
 
-/// Creates middleware whose output contains its own name, the name of the call, and the inner output.
+/// Creates middleware whose output contains `mark`, the name of the called tool, and the output of the inner middleware
+/// or tool.
 fn mark(mark: &'static str) -> impl ToolMiddleware {
     tool_middleware_fn(move |call, ctx, next| {
         Box::pin(async move {

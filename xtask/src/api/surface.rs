@@ -91,7 +91,7 @@ impl Names {
     }
 
     /// Returns the lines of a `pub use` in the listing of the public API, one per imported name. `gates` are the `cfg`
-    /// attributes of the modules around it.
+    /// attributes of the modules around the `pub use`.
     fn re_exports(&self, import: &ItemUse, module: &str, gates: &[String]) -> Vec<Line> {
         if !is_public(&import.vis) || is_hidden(&import.attrs) {
             return Vec::new();

@@ -72,7 +72,7 @@ fn dependency_arrows_point_up_only() {
     assert_none(&problems);
 }
 
-/// Packages whose tests must not be rebuilt when the crate `neuron-loop` changes.
+/// Packages that must not depend on the crate `neuron-loop`, so that their tests are not rebuilt when it changes.
 const WITHOUT_LOOP: [&str; 8] = [
     "neuron-testing",
     "neuron-conformance",

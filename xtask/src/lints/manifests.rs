@@ -7,7 +7,8 @@ use crate::compiler::numbers;
 use crate::process;
 use crate::workspace::{self, Package};
 
-/// The newest version of an unrelated project whose packages have some of our names in the public registry.
+/// The newest version of an unrelated project whose packages have some of our names in the public registry. The
+/// versions of our packages must be higher.
 const FOREIGN: &str = "0.4.0";
 
 /// Checks that all packages in `crates/` can be published, and no other packages.

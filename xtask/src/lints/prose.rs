@@ -8,8 +8,8 @@ use super::sources::files;
 
 /// The limit for a habit, as a tuple of three fields.
 ///
-/// They are a description, the maximum share of all summaries in per cent, and a function that returns `true` if a
-/// summary has the habit.
+/// The fields are a description of the habit, the maximum share of all summaries in per cent, and a function. The
+/// function returns `true` if a summary has the habit.
 type Habit = (&'static str, f64, fn(&Summary) -> bool);
 
 const HABITS: [Habit; 4] = [
@@ -19,7 +19,7 @@ const HABITS: [Habit; 4] = [
     ("says `one that`, `those of` or the like: name the thing", 1.0, names_nothing),
 ];
 
-/// First words of summaries that begin with a clause instead of a noun or a verb.
+/// First words by which a summary counts as beginning with a clause, instead of a noun or a verb.
 const CLAUSES: [&str; 13] = [
     "What", "Who", "How", "Whether", "Whose", "Where", "One", "That", "Those", "Such", "Nothing",
     "Nobody", "Which",

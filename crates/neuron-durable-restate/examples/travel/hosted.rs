@@ -1,4 +1,4 @@
-//! The child process that hosts the agent. It runs this program again.
+//! The child process that hosts the agent. It runs the same program as its parent process.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,8 +18,8 @@ pub(crate) fn end_with_the_watcher() {
 pub(crate) struct Hosted(Child);
 
 impl Hosted {
-    /// Starts this program again with an environment variable that selects its role. Each line of its output is
-    /// sent to `lines` with the process id.
+    /// Starts this program again as a child process. An environment variable tells the child that it hosts the agent.
+    /// Each line that the child prints is sent to `lines`, after the child's process id.
     pub(crate) fn start(
         (variable, value): (&str, &str),
         lines: UnboundedSender<String>,

@@ -1,5 +1,5 @@
-//! The agent of the engines' examples, which books a journey. Each engine hosts it in a child process that is killed.
-//! Each printed line reports a real effect.
+//! An agent that books a journey, for the examples of the durable engines. Each example hosts the agent in a child
+//! process and kills this process. Each printed line reports a real effect.
 
 mod hosted;
 

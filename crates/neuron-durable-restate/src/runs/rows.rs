@@ -1,4 +1,4 @@
-//! Combines the rows of the server's tables and of the register to runs ([`Run`]).
+//! Combines invocations and register entries into runs ([`Run`]). Both are rows of the Restate server's SQL tables.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::register::{ENDED, Ended, VERSION, WAIT, Waiting};
 /// Restate's error codes for a failed connection to the service.
 const NOT_REACHED: [&str; 2] = ["RT0001", "RT0010"];
 
-/// The row of an invocation.
+/// A row of the query for invocations, which describes one invocation of a run or of its tool calls.
 #[derive(Debug, Deserialize)]
 pub(super) struct Row {
     /// Id of the invocation.
@@ -24,7 +24,7 @@ pub(super) struct Row {
     pub(super) invocation: String,
     /// Id of the run to which the invocation belongs.
     run: String,
-    /// Number of earlier invocations of the same run.
+    /// Number of times that the run had continued as new when this invocation began. Zero for the first invocation.
     number: usize,
     handler: String,
     status: String,
@@ -82,7 +82,8 @@ pub(super) struct Run {
 
 impl Run {
     /// Groups invocations by run, and returns the runs, the oldest first. In `rows`, the invocations of each run must
-    /// be in the order in which they continue each other. `entry` returns the register entry of a run's id.
+    /// be in the order in which they continue each other. The closure `entry` receives the id of a run and returns its
+    /// register entry.
     pub(super) fn all(rows: Vec<Row>, mut entry: impl FnMut(&str) -> Entry) -> Vec<Self> {
         let (firsts, others): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| row.handler == RUN);
@@ -218,8 +219,8 @@ impl Row {
         self.last_failure = Some(text);
     }
 
-    /// Returns `true` if the invocation is paused, or Restate retries it because of a failure of the agent's code. A
-    /// failed connection does not count.
+    /// Returns `true` if the invocation is paused, or if Restate retries the invocation after a failure of the agent's
+    /// code. Returns `false` if Restate retries after a failed connection.
     fn stands_still(&self) -> bool {
         match self.status.as_str() {
             _ if self.is_paused() => true,
@@ -238,7 +239,7 @@ impl Row {
     }
 }
 
-/// Converts a wait of the register.
+/// Converts a wait that the register stores into the form that a run summary shows.
 fn waits_for(waiting: Waiting) -> WaitsFor {
     let Waiting { signal, pending, since, deadline } = waiting;
     let event = match (signal, pending) {

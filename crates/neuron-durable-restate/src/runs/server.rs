@@ -25,7 +25,7 @@ use crate::{RunOutcome, register};
 const COLUMNS: &str = "id, target_handler_name AS handler, status, completion_result, completion_failure, \
                        last_failure, last_failure_error_code, created_at, modified_at";
 
-/// HTTP statuses of the response if the server does not keep the outcome, or does not have it yet.
+/// HTTP statuses of the server's response to a request for an outcome that it no longer keeps, or does not have yet.
 const NO_OUTCOME: [u16; 2] = [404, 470];
 
 /// The addresses of a Restate server, and the HTTP client for its requests.
@@ -215,7 +215,7 @@ struct Rows<T> {
     rows: Vec<T>,
 }
 
-/// A value in the state of a virtual object.
+/// A row of the query for the register's state, which has one value of one run.
 #[derive(Deserialize)]
 struct StateRow {
     service_key: String,
@@ -224,7 +224,7 @@ struct StateRow {
     value_utf8: Option<String>,
 }
 
-/// An event in the journal of an invocation.
+/// A row of the query for events, which has one event of one invocation.
 #[derive(Deserialize)]
 struct EventRow {
     id: String,

@@ -48,7 +48,7 @@ async fn cancelled_run_has_no_pending_calls() {
     assert_eq!(scene.count("begin wire"), 0);
 }
 
-/// Waits until the run has pending calls, and returns them.
+/// Waits until the run has tool calls that need an approval, and returns these calls.
 async fn pending(scene: &Scene, run: &str) -> Value {
     for _ in 0..1000 {
         let (status, body) = ask(scene, run).await;

@@ -1,4 +1,4 @@
-//! Crash tests of the public suite on a Restate server.
+//! Crash tests of the public conformance suite (`neuron-conformance`) on a Restate server.
 
 use std::convert::Infallible;
 use std::io;
@@ -26,7 +26,8 @@ struct Place {
 struct Restate(Place);
 
 impl Restate {
-    /// Starts the run, unless it was started before. Returns the id of its invocation.
+    /// Starts the run if it was not started before, and returns the id of its invocation. The run id is the idempotency
+    /// key of the request, so repeated requests start only one run.
     async fn begin(&self, run_id: &str, body: Option<&Value>) -> Result<String, RunFailure> {
         let path = "/scenario/run/send";
         loop {

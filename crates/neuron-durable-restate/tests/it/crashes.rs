@@ -7,7 +7,8 @@ use neuron_types::AgentResult;
 
 use crate::scene::Scene;
 
-/// A script of four responses with parallel tools, and a tool that asks for a retry. The run takes about two seconds.
+/// The model's script, in the format of the module `model`. The first three responses call tools, some of them in
+/// parallel, and the tool `fussy` asks for a retry. The fourth response ends the run. The run takes about two seconds.
 const SCRIPT: &str = "once:1:150 again:2:150,once:3:150,pure:4:150 fussy:5:50";
 
 /// Checks the result and the effects of a run whose process was killed `kills` times. `context` is added to failure
@@ -47,7 +48,7 @@ fn check(scene: &Scene, result: &AgentResult, kills: usize, context: &str) {
     assert!(cut_off <= kills, "{context}\n{messages}");
 }
 
-/// Starts of the log lines after which the service is killed.
+/// Prefixes of log lines. The test kills the service after each of these lines.
 const BOUNDARIES: [&str; 9] = [
     "model 0",
     "begin once 1",

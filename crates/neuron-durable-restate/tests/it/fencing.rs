@@ -9,9 +9,10 @@ use crate::model::Effects;
 use crate::proxy::Proxy;
 use crate::scene::Scene;
 
-/// Runs `script`, and stops the process with `SIGSTOP` when the tests' log contains `line`. Resumes the process after
-/// another process has ended the run. Checks that the resumed process has no further effects. `model_millis` is the
-/// delay of each model response. Returns the result, or `None` if no server is available.
+/// Runs `script`, the script of the model, and stops the service process with `SIGSTOP` during the run. The stop
+/// follows the first line in the log of effects that begins with `line`. Resumes the process after another process has
+/// ended the run. Checks that the resumed process has no further effects. `model_millis` is the delay of each model
+/// response in milliseconds. Returns the result of the run, or `None` if no server is available.
 async fn stopped_at(line: &str, script: &str, model_millis: u64) -> Option<(Scene, AgentResult)> {
     let server = RestateServer::or_skip_with(&[
         ("RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL", "1s"),

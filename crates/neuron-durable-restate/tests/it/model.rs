@@ -5,7 +5,7 @@
 //! `answer:bytes` ends the run with a response of that length, and `panic` makes the model panic. After the last turn
 //! the model responds `done`. The call `helper` runs a nested agent with a script of its own.
 //!
-//! The second line of the message has steps that the agent executes before its loop.
+//! The second line of the message has steps that the agent executes before its loop, for example `sleep:10`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// Scripts of the nested agent, for the calls `helper:0` and `helper:1`. Each word `tool:number:milliseconds` is one
-/// turn with one tool call.
+/// Scripts of the nested agent `helper`. The call `helper:0` runs the first script, and `helper:1` the second. Each
+/// word `tool:number:milliseconds` is a turn with one tool call.
 const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
 /// The file in which all processes log their effects.
@@ -47,7 +47,7 @@ impl Effects {
     }
 }
 
-/// Settings of the scripted model that are not in its script.
+/// Settings of the scripted model that are not part of the script in the user's message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Moods {
     /// Delay of each response in milliseconds.

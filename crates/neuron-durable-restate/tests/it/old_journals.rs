@@ -1,4 +1,4 @@
-//! A test of a journal that an older release began.
+//! A test of a journal that an older release of this crate began.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -12,7 +12,8 @@ use tokio::net::TcpListener;
 
 use crate::scene::Scene;
 
-/// A service that writes the journal of an older release. It records only the time, and then ends.
+/// A service that writes a journal like an older release of this crate. The service records only the time, and then
+/// fails.
 struct OlderRelease(Arc<AtomicBool>);
 
 #[restate_sdk::service(name = "support")]

@@ -20,7 +20,8 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Starts a server and a service. Returns `None` if no Restate server is available.
+    /// Starts a server and a service, whose settings `change` may modify. Returns `None` if no Restate server is
+    /// available.
     pub(crate) async fn open(change: impl FnOnce(&mut Task)) -> Option<Self> {
         Some(Self::on(RestateServer::or_skip()?, change).await)
     }
@@ -65,14 +66,15 @@ impl Scene {
         self.service = Some(self.task.start());
     }
 
-    /// Starts a run, and returns its id.
+    /// Starts a run whose user message is `script`, the script of the model. Returns the id of the run.
     pub(crate) async fn begin(&self, script: &str) -> String {
         let (status, body) = self.ask("POST", "/support/run/send", Some(&json!(script))).await;
         assert!(status < 300, "{status} {body}");
         body["invocationId"].as_str().unwrap().to_owned()
     }
 
-    /// Waits for the end of a run. Returns the status and the body.
+    /// Waits for the end of a run. Returns the HTTP status and the body of the server's response, which is the outcome
+    /// of the run or an error.
     pub(crate) async fn end(&self, run: &str) -> (u16, Value) {
         let path = format!("/restate/invocation/{run}/attach");
         let ingress = self.server.ingress_url();
@@ -122,7 +124,7 @@ impl Scene {
         self.effects().iter().filter(|line| line.starts_with(beginning)).count()
     }
 
-    /// Waits until the log has a line that begins with this text.
+    /// Waits until the log of effects has a line that begins with `beginning`.
     pub(crate) async fn see(&self, beginning: &str) {
         for _ in 0..6000 {
             if self.count(beginning) > 0 {

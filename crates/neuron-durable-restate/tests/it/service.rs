@@ -1,4 +1,4 @@
-//! The child process that serves the agent. It runs this test binary again.
+//! The child process that serves the agent. It runs the same test binary as its parent process.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -21,7 +21,7 @@ use tokio::net::TcpListener;
 
 use crate::model::{Effects, Model, Moods, tools};
 
-/// Settings of the child process.
+/// Settings of the child process that serves the agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Task {
     pub(crate) effects: PathBuf,
@@ -38,10 +38,11 @@ pub(crate) struct Task {
     pub(crate) fail_unknown: bool,
     pub(crate) agent_version: Option<String>,
     pub(crate) lease: Duration,
-    /// Maximum time for a decision about pending calls.
+    /// Maximum time that a run waits for the approval of tool calls.
     pub(crate) approval_timeout: Duration,
     pub(crate) streams: bool,
-    /// Steps that the agent executes before the steps of the script's second line, in the same syntax.
+    /// Further steps before the agent's loop, separated by spaces, for example `sleep:10`. The agent executes them
+    /// before the steps in the second line of the user's message. It skips them if there is no such line.
     pub(crate) first: String,
     pub(crate) environment: HashMap<String, String>,
     pub(crate) cwd: PathBuf,
@@ -145,7 +146,7 @@ async fn serve(task: Task) {
     service.serve(listener, std::future::pending::<()>()).await.unwrap();
 }
 
-/// Writes a byte to a file at regular intervals.
+/// Writes a byte to a file at regular intervals, as a heartbeat of this process.
 async fn beat(file: PathBuf) {
     let mut file = std::fs::File::create(file).unwrap();
     loop {
@@ -227,7 +228,8 @@ impl DurableAgent for Agent {
     }
 }
 
-/// Executes the steps `todo`, the second line of the script, before the agent's loop begins.
+/// Executes steps before the agent's loop begins, for example `sleep:10` or `wait:signal:500`. The steps in `todo` are
+/// separated by spaces. Does nothing if `todo` is `None`.
 async fn before(
     todo: Option<&str>,
     durability: &Durability<'_>,

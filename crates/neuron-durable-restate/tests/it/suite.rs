@@ -39,7 +39,8 @@ impl Drop for Host {
 }
 
 impl Restate {
-    /// Hosts the run with the code of this scenario.
+    /// Starts a service that hosts the run with the agent of this scenario. A service with another scenario is stopped
+    /// first.
     async fn host(&self, run_id: &str, scenario: &Scenario, log: &EffectLog) {
         let before = self.hosts.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id);
         let host = match before {
@@ -76,7 +77,7 @@ impl Restate {
     }
 }
 
-/// Returns the name of the run's service.
+/// Returns the name of the service that hosts only this run.
 fn name(run_id: &str) -> String {
     format!("s-{}", run_id.replace(|c: char| !c.is_ascii_alphanumeric(), "-"))
 }
@@ -212,7 +213,8 @@ impl DurableEngine for Restate {
         u64::try_from(bytes).ok()
     }
 
-    /// Returns `false`, because each tool runs in a handler of its own and not inside its scope in the agent's process.
+    /// Returns `false`, because each tool call runs in a handler of its own, which may be in another process. The hook
+    /// scopes of the call, such as tracing spans, do not exist there.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }

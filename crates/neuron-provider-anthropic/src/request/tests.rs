@@ -33,7 +33,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how a message with this role and these blocks is serialised.
+/// Checks that a message with this role and these blocks is serialised as the JSON `expected`.
 #[track_caller]
 fn check_blocks(role: Role, content: Vec<ContentBlock>, expected: Value) {
     let message = Message { role, content };
@@ -223,8 +223,8 @@ fn tool_results_with_audio_and_resources_are_mapped() {
     );
 }
 
-/// The API rejects the result of a failed call if it has no content or contains an image. Regression test. Such a
-/// result made every later request of a conversation fail.
+/// The result of a failed call must be sent with a text and without images, because the API rejects any other result.
+/// Regression test. Such a result made every later request of a conversation fail.
 #[test]
 fn failed_tool_result_has_text_and_no_image() {
     let bare = json!([{
@@ -322,8 +322,8 @@ fn raw_blocks_are_unchanged_and_foreign_blocks_portable() {
     );
 }
 
-/// The API accepts `file_id` only in responses. Source: `CitationCharLocation` and `CitationCharLocationParam` of
-/// Anthropic's Python SDK 2.12.0.
+/// The field `file_id` of a citation must not be sent back, because the API accepts it only in responses. Source:
+/// `CitationCharLocation` and `CitationCharLocationParam` of Anthropic's Python SDK 2.12.0.
 #[test]
 fn file_ids_of_citations_are_not_sent_back() {
     let citation = |file: Value| {
@@ -343,7 +343,8 @@ fn file_ids_of_citations_are_not_sent_back() {
     check_blocks(Role::User, vec![raw("anthropic", document.clone(), None)], json!([document]));
 }
 
-/// The API rejects arguments that are not an object, and rejects a blank text.
+/// A raw block must be repaired or omitted if the API would reject it. The API rejects arguments that are not an
+/// object, and rejects a blank text.
 #[test]
 fn raw_blocks_that_the_api_rejects_are_repaired() {
     let caller = json!({"type": "direct"});
@@ -445,7 +446,8 @@ fn images_in_data_urls_are_sent_as_base64() {
     );
 }
 
-/// Models write blank texts before a tool call, and the API rejects these texts in the next request.
+/// Blank texts and messages without content must be omitted. Models write blank texts before a tool call, and the API
+/// rejects these texts in the next request.
 #[test]
 fn blank_texts_and_empty_messages_are_omitted() {
     check_blocks(
@@ -778,8 +780,9 @@ fn context_management_without_edits_is_not_sent() {
     assert!(betas(request.view()).is_empty());
 }
 
-/// The API accepts a compaction block only with the beta header. Regression test. A compacted conversation could not
-/// continue unless the request asked for a further compaction.
+/// A request with a compaction block must have the beta header for compaction, because the API rejects the block
+/// otherwise. Regression test. A compacted conversation could continue only if the request asked for a further
+/// compaction.
 #[test]
 fn summary_in_conversation_adds_its_beta() {
     let summary = ContentBlock::Compaction { content: "so far".into() };
@@ -876,7 +879,7 @@ fn body_with_every_field_is_accepted() {
 /// The generated parts of one turn of a conversation.
 ///
 /// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
-/// A call consists of the numbers of its arguments and its result.
+/// A call consists of two indices, which select its arguments and its result from lists in [`history`].
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
 /// Generates a turn that may follow any other turn.
@@ -906,8 +909,8 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a conversation that the API accepts, and the numbers of leading messages that are a valid conversation by
-/// themselves.
+/// Generates a conversation that the API accepts. Also returns each number of leading messages that form a valid
+/// conversation by themselves.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];

@@ -225,8 +225,8 @@ fn every_stop_reason_is_mapped() {
     assert_eq!(stop_reason(None, &calls(with_more)), StopReason::ToolUse);
 }
 
-/// The usage contains all counts of the API's reference. A stream sends some of them at its beginning, and all but two
-/// of them at its end.
+/// The token counts of a streamed response must equal the counts of the same response as a whole. The tested usage has
+/// every count in the API's reference. A stream sends some counts at its beginning, and all but two at its end.
 #[test]
 fn streamed_usage_equals_whole_usage() {
     let pass = json!({
@@ -315,7 +315,7 @@ fn missing_and_repeated_call_ids_are_replaced() {
     assert_eq!(answer.message.tool_uses().next().unwrap().id, "toolu_0");
 }
 
-/// Anthropic documents the omitted blocks in
+/// Blocks of a declining model that the API does not accept back must be omitted. Anthropic documents these blocks in
 /// <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback#continuing-the-conversation>.
 #[test]
 fn open_blocks_of_declining_model_are_omitted() {
@@ -384,8 +384,9 @@ fn body_that_is_not_a_message_is_shown() {
     assert!(read(&[0xff, 0xfe, 0x00]).is_err());
 }
 
-/// Some proxies forward an error with a successful status. Regression test. Such an error was reported as an invalid
-/// response, which is not retried and does not show the reason.
+/// An error in place of a response must keep its class, because some proxies forward errors with a successful status.
+/// Regression test. Such an error was reported as an invalid response, which is not retried and does not show the
+/// reason.
 #[test]
 fn error_in_place_of_message_keeps_its_class() {
     for (json, kind, text) in [
@@ -406,7 +407,8 @@ fn error_in_place_of_message_keeps_its_class() {
     }
 }
 
-/// An error quotes the beginning of the body. Regression test. The quotation showed a key that the server had echoed.
+/// The error for an invalid body must not show an API key that the server echoed. Regression test. The error quotes the
+/// beginning of the body, and the quotation showed the key.
 #[test]
 fn invalid_body_error_does_not_show_the_key() {
     for body in [

@@ -282,7 +282,8 @@ fn stream_truncated_before_stop_reason_is_one_error() {
     }
 }
 
-/// Some servers and proxies close the connection without the blank line that ends the last event.
+/// A stream must be complete after the stop reason, even without the event `message_stop`. Some servers and proxies
+/// close the connection without the blank line that ends this last event.
 #[test]
 fn stream_with_stop_reason_is_complete_without_message_stop() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
@@ -751,7 +752,8 @@ fn message_stop_without_message_start_is_an_error() {
     );
 }
 
-/// LiteLLM and vLLM omit fields whose values they do not know.
+/// The event `message_start` must be accepted without its optional fields. LiteLLM and vLLM omit fields whose values
+/// they do not know.
 #[test]
 fn message_start_without_optional_fields_is_accepted() {
     for message in [
@@ -822,8 +824,8 @@ fn fallback() -> Value {
     })
 }
 
-/// The response must name the model that continued it after the first model declined. The event `message_start` names
-/// the first model, if it declined during the stream.
+/// A response that a second model continued must name the second model. The event `message_start` names the first model
+/// if this model declined during the stream.
 #[test]
 fn response_after_fallback_names_the_second_model() {
     let served = json!([

@@ -34,7 +34,8 @@ fn result(id: &str, content: Vec<ContentItem>, is_error: bool) -> ContentBlock {
     ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error }
 }
 
-/// The test server is as strict as Anthropic, and receives every response again in the next request.
+/// A conversation with tool calls must be accepted in every turn. The test server is as strict as Anthropic, and
+/// receives every response again in the next request.
 #[tokio::test]
 async fn conversation_with_tools_is_accepted_in_every_turn() {
     let search = ContentBlock::Raw {

@@ -32,13 +32,13 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how `messages` are serialised.
+/// Checks that `messages` are serialised as the JSON `expected`.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     check(talk(messages).view(), json!({"messages": expected}));
 }
 
-/// Checks how a message with this role and these blocks is serialised.
+/// Checks that a message with this role and these blocks is serialised as the JSON `expected`.
 #[track_caller]
 fn check_message(role: Role, content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![Message { role, content }], json!([expected]));
@@ -464,8 +464,8 @@ fn tool_choice_none_removes_tools_in_extra() {
     assert_eq!(json["tools"].as_array().unwrap().len(), 2);
 }
 
-/// The schema of a property may have the short form `true`. Regression test. The server could not parse the short form
-/// and rejected every request with such a property.
+/// The schema `true` of a property must be sent as an object. Regression test. The server could not parse the short
+/// form `true`, and rejected every request with such a property.
 #[test]
 fn boolean_schema_becomes_an_object() {
     let schema = json!({
@@ -556,8 +556,8 @@ fn request_options_override_client_options() {
     check(request.view(), json!({"options": {"seed": 7}}));
 }
 
-/// The server ignores top-level fields that are not in `ChatRequest` of Ollama's `api/types.go`. Regression test. A
-/// top-level `seed` had no effect.
+/// Fields of `extra` that are not top-level fields of a chat request must become options. The server ignores unknown
+/// top-level fields (`ChatRequest` in Ollama's `api/types.go`). Regression test. A top-level `seed` had no effect.
 #[test]
 fn unknown_top_level_fields_in_extra_become_options() {
     let with = |extra: Value| CompletionRequest { extra: Some(extra), ..Default::default() };
@@ -607,7 +607,7 @@ fn non_object_options_in_extra_are_rejected() {
 /// The generated parts of one turn of a conversation.
 ///
 /// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
-/// A call consists of the numbers of its arguments and its result.
+/// A call consists of two indices, which select its arguments and its result from lists in [`history`].
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
 /// Generates a turn that may follow any other turn.
@@ -636,7 +636,7 @@ fn turn() -> impl Strategy<Value = Turn> {
     )
 }
 
-/// Generates a conversation, and the numbers of leading messages that are a valid conversation by themselves.
+/// Generates a conversation. Also returns each number of leading messages that form a valid conversation by themselves.
 fn history() -> impl Strategy<Value = (Vec<Message>, Vec<usize>)> {
     prop::collection::vec(turn(), 0..6).prop_map(|turns| {
         let mut messages = vec![Message::user("hi")];

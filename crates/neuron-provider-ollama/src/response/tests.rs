@@ -131,7 +131,8 @@ fn null_in_tool_calls_is_dropped() {
     check(json!({"tool_calls": [null]}), &[]);
 }
 
-/// In OpenAI's streams the index of a call is next to its id, and some proxies send the same format.
+/// A call with a field `index` next to its `id` must not count as a call with unknown fields. OpenAI's streams have
+/// this format, and some proxies send it too.
 #[test]
 fn index_beside_id_is_a_known_field() {
     let mut json = wire_call("c1", json!({}));
@@ -212,8 +213,8 @@ fn whole_response_is_parsed() {
     assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
 }
 
-/// `prompt_eval_count` includes the cached tokens, and older servers do not count them separately. Source: `Metrics` in
-/// Ollama's `api/types.go`.
+/// The number of input tokens must include the cached tokens, as `prompt_eval_count` does. Older servers do not count
+/// cached tokens separately. Source: `Metrics` in Ollama's `api/types.go`.
 #[test]
 fn input_tokens_include_cached_tokens() {
     let usage = |counts: &str| {
@@ -281,7 +282,8 @@ fn truncated_response_is_an_error() {
     }
 }
 
-/// Ollama documents the format in <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+/// Log probabilities must become metadata of the response. Ollama documents their format in
+/// <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 #[test]
 fn log_probabilities_become_metadata() {
     use bytes::Bytes;

@@ -21,7 +21,8 @@ async fn response_has_portable_blocks() {
     assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
 }
 
-/// A server that does not stream sends the whole response as JSON, with another content type.
+/// A streamed request must accept the content types of JSON, for a whole response and for lines. A server that does not
+/// stream sends its whole response as JSON.
 #[tokio::test]
 async fn stream_with_json_content_type_is_accepted() {
     let body = chat_body(&answer(), &Dialect::default()).to_string().into_bytes();
@@ -80,7 +81,8 @@ fn raw(provider: &str, json: serde_json::Value, portable: Option<ContentBlock>) 
     ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
 }
 
-/// The test server is as strict as Ollama, and receives every response again in the next request.
+/// A conversation with tool calls must be accepted in every turn. The test server is as strict as Ollama, and receives
+/// every response again in the next request.
 #[tokio::test]
 async fn conversation_with_tools_is_accepted_in_every_turn() {
     let call =
@@ -147,7 +149,7 @@ async fn conversation_with_tools_is_accepted_in_every_turn() {
     assert_eq!(asked["tool_calls"][0]["id"], "c1");
 }
 
-/// A conversation may begin with other vendors and move to Ollama.
+/// A conversation that began with other vendors must be accepted after it moves to Ollama.
 #[tokio::test]
 async fn conversation_of_other_vendors_is_accepted() {
     let cited = json!({"type": "text", "text": "so", "citations": [{"type": "char_location"}]});
@@ -183,7 +185,8 @@ async fn conversation_of_other_vendors_is_accepted() {
     );
 }
 
-/// A response with unknown fields is received, sent back, and received again in a stream.
+/// Unknown fields of a response must be sent back. The test receives such a response, sends it back, and receives it
+/// again in a stream.
 #[tokio::test]
 async fn unknown_fields_are_sent_back() {
     let fields = json!({

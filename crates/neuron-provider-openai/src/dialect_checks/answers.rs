@@ -1,5 +1,5 @@
-//! A fixture for each predefined dialect, which is a response of its server and the expected result of parsing. The
-//! response is whole and streamed, and comes from the vendor's documentation or from a recording.
+//! Test fixtures, one for each predefined dialect. A fixture has a response of the dialect's server, both whole and
+//! streamed, and the expected result of parsing. The responses come from the vendors' documentation or from recordings.
 
 use bytes::Bytes;
 use neuron_types::TokenUsage;
@@ -141,7 +141,8 @@ fn said() -> (Value, Vec<Value>) {
     (json!({"role": "assistant", "content": "Hello!"}), deltas.into())
 }
 
-/// Returns the message and the deltas of a text after reasoning. `field` is the name of the reasoning field.
+/// Returns a response with reasoning and a text, as the message of a whole response and as the deltas of a stream.
+/// `field` is the name of the reasoning field.
 fn reasoned(field: &str) -> (Value, Vec<Value>) {
     let begin = json!({"role": "assistant", "content": null});
     let deltas = [begin, json!({field: "H"}), json!({field: "m."}), json!({"content": "Hello!"})];
@@ -160,7 +161,8 @@ fn wire_call(id: &str, arguments: &str) -> Value {
     with(function(id, "weather", arguments), "index", json!(0))
 }
 
-/// Returns the message and the deltas of a call. Only the first fragment has the id and the name.
+/// Returns a response with a tool call, as the message of a whole response and as the deltas of a stream. Only the
+/// first fragment of the call has the id and the name.
 fn called(id: &str) -> (Value, Vec<Value>) {
     let more = |arguments: &str| json!({"index": 0, "function": {"arguments": arguments}});
     let calls = [wire_call(id, ""), more("{\"city\":"), more(" \"Rome\"}")];
@@ -169,8 +171,8 @@ fn called(id: &str) -> (Value, Vec<Value>) {
     (message, deltas.into())
 }
 
-/// Returns the message and the deltas of a call after reasoning. The call is streamed in a single chunk. `field` is the
-/// name of the reasoning field.
+/// Returns a response with reasoning and a tool call, as the message of a whole response and as the deltas of a stream.
+/// The call is streamed in a single chunk. `field` is the name of the reasoning field.
 fn reasoned_call(field: &str, id: &str) -> (Value, Vec<Value>) {
     let (message, _) = called(id);
     let begin = json!({"role": "assistant", "content": "", field: "Hm."});

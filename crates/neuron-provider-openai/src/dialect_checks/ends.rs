@@ -4,7 +4,8 @@ use bytes::Bytes;
 
 use super::*;
 
-/// Decodes a stream that ends after `bytes`. If `breaks` is set, the connection breaks there.
+/// Decodes a stream that ends after `bytes`. The connection then breaks if `breaks` is `true`, and is closed cleanly
+/// otherwise.
 fn read_cut(bytes: &[u8], breaks: bool) -> Vec<StreamEvent> {
     let mut pieces = vec![Ok(Bytes::copy_from_slice(bytes))];
     if breaks {

@@ -38,8 +38,9 @@ fn check_chunks(chunks: &[Value], expected: &TokenUsage) {
     check_every_byte::<ChatDecoder>(&bytes, end_of_reason(&bytes));
 }
 
-/// xAI counts reasoning only in the total and in the details. Gemini's endpoint counts thoughts only in the total. The
-/// test uses recorded responses of both.
+/// Reasoning tokens that `completion_tokens` excludes must be added to the output tokens. xAI counts reasoning only in
+/// the total and in the details, and Gemini's endpoint only in the total. The test uses recorded responses of both
+/// servers.
 #[test]
 fn reasoning_outside_output_tokens_is_added() {
     let details = |tokens: Value| json!({"reasoning_tokens": tokens});

@@ -251,8 +251,8 @@ fn context_overflow_is_recognised_for_every_vendor() {
     }
 }
 
-/// A server may detect an exceeded context window late. It then sends the same error body as an event of a stream, or
-/// with status 200.
+/// An exceeded context window must be recognised after a successful status too. A server that detects it late sends the
+/// error body as an event of a stream, or as a body with status 200.
 #[test]
 fn context_overflow_is_recognised_in_streams() {
     for (vendor, _, body) in too_long() {
@@ -269,8 +269,8 @@ fn context_overflow_is_recognised_in_plain_text() {
     assert_eq!(rejected(400, text).kind(), "ContextWindowExceeded");
 }
 
-/// Tests errors whose messages resemble messages about an exceeded context window. These errors need another class,
-/// because a shorter conversation would not help, or because a retry would help.
+/// Errors whose messages only resemble messages about an exceeded context window must get another class. A shorter
+/// conversation would not help, or a retry would help.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";
@@ -428,7 +428,8 @@ fn unknown_model_is_recognised_for_every_vendor() {
     }
 }
 
-/// The server's message does not mention a model, so the error must not be reported as an unknown model.
+/// The error for a wrong path must suggest that the base URL is wrong. The server's message does not mention a model,
+/// so the error must not be reported as an unknown model.
 #[test]
 fn wrong_path_error_suggests_wrong_base_url() {
     for body in [
@@ -448,7 +449,8 @@ fn wrong_path_error_suggests_wrong_base_url() {
     }
 }
 
-/// The bodies have the formats that the vendors' references show in their sections about errors.
+/// Error bodies of every format must be parsed. The tested bodies have the formats that the vendors' references show in
+/// their sections about errors.
 #[test]
 fn every_error_format_is_parsed() {
     for (vendor, status, body, text) in [
@@ -513,7 +515,8 @@ fn every_error_format_is_parsed() {
     }
 }
 
-/// MiniMax sends errors with status 200 in the field `base_resp`, as its page "Error Codes" describes.
+/// A `base_resp` with a failure code must become an error, and a `base_resp` with the success code must not. MiniMax
+/// sends errors with status 200 in this field, as its page "Error Codes" describes.
 #[test]
 fn failed_base_resp_is_an_error_and_successful_is_not() {
     let found = |status: i64| {

@@ -204,8 +204,8 @@ fn error_is_found_in_every_field() {
     }
 }
 
-/// The error of a server failure is retryable if there was no response at all. A failure after the beginning of a
-/// stream is not retryable.
+/// The error of a server failure must be retryable if it arrives in place of a whole response. It must not be retryable
+/// if it arrives after the beginning of a stream.
 #[test]
 fn server_failure_in_place_of_response_is_retryable() {
     let error = |kind: &str| ApiError::read(json!({"type": kind, "message": "why"})).unwrap();

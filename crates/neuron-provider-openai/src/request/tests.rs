@@ -30,14 +30,14 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how `messages` are serialised.
+/// Checks that `messages` are serialised as the JSON `expected`.
 #[track_caller]
 fn check_messages(messages: Vec<Message>, expected: Value) {
     let json = json_with(talk(messages).view(), Settings::default());
     assert_eq!(json["messages"], expected);
 }
 
-/// Checks how an assistant message with the blocks `content` is serialised.
+/// Checks that an assistant message with the blocks `content` is serialised as the JSON `expected`.
 #[track_caller]
 fn check_answer(content: Vec<ContentBlock>, expected: Value) {
     check_messages(vec![message(Role::Assistant, content)], json!([expected]));
@@ -486,7 +486,7 @@ fn calls_without_reasoning_are_sent_with_a_space() {
     }
 }
 
-/// Mistral rejects call ids of other vendors with status 400.
+/// Call ids of other vendors must be replaced by short ids for Mistral, which rejects them with status 400.
 #[test]
 fn call_ids_are_shortened_for_dialects_that_require_it() {
     let long = "toolu_01A09q90qw90lq917835lq9";

@@ -90,9 +90,10 @@ pub(crate) struct OpenCall {
 /// The strength of a match between an event and an item, from weak to strong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// Neither the index nor an id is equal. One of the two indices is missing, and for a call no two ids differ.
+    /// No index and no id is equal, but no known value rules out the match either. The event or the item has no output
+    /// index.
     Unknown,
-    /// The output indices of the event and the item are equal. Their ids are not.
+    /// The output indices of the event and the item are equal, and none of their ids.
     OutputIndex,
     /// An id of the event is equal to an id of the item. Their output indices may differ.
     Id,

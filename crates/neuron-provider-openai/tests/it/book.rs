@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::support::{soon, start};
 
-/// The server sends only the required fields, like a typical HTTP mock.
+/// The client must work with a mock server that sends only the required fields, like a typical HTTP mock.
 #[tokio::test]
 async fn client_works_with_mocked_endpoint() {
     let server = RawServer::bind().await;

@@ -1,5 +1,5 @@
-//! Tests that run the conformance suite, which every provider of neuron must pass. They run it for both APIs, and for
-//! servers that are not fully compatible.
+//! Tests that run the conformance suite, which every provider of neuron must pass. They run the suite for Chat
+//! Completions, for the Responses API, and for servers that are not fully compatible.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_conformance::provider_tests;
@@ -7,7 +7,7 @@ use neuron_provider_openai::{OpenAi, SystemRole};
 use neuron_testing::openai::{Dialect, OpenAiApi};
 use neuron_types::StopReason;
 
-/// Stop reasons that neither API can express.
+/// Stop reasons that neither Chat Completions nor the Responses API can express.
 const UNKNOWN: [StopReason; 4] = [
     StopReason::StopSequence,
     StopReason::Compaction,
@@ -120,7 +120,7 @@ struct Compatible {
     has_numeric_codes: bool,
 }
 
-/// The quirks of llama.cpp and similar servers.
+/// A server with the quirks of llama.cpp and similar servers.
 const PLAIN: Compatible = Compatible {
     quirks: |dialect| {
         dialect.later_ids_null().usage_on_last_choice().without_done().numeric_codes()
@@ -128,19 +128,19 @@ const PLAIN: Compatible = Compatible {
     has_numeric_codes: true,
 };
 
-/// The quirks of proxies in front of other vendors.
+/// A server with the quirks of proxies that offer OpenAI's API for models of other vendors.
 const PROXY: Compatible = Compatible {
     quirks: |dialect| dialect.later_ids_empty().stop_with_calls().reasoning_field().numeric_codes(),
     has_numeric_codes: true,
 };
 
-/// The quirks of a server that sends each call whole and without an index.
+/// A server that sends each tool call in a single chunk and without an index.
 const WHOLE_CALLS: Compatible = Compatible {
     quirks: |dialect| dialect.without_call_index().whole_arguments().stop_with_calls(),
     has_numeric_codes: false,
 };
 
-/// The quirks of a server that sends calls in fragments and without an index.
+/// A server that sends tool calls in fragments and without an index.
 const CALLS_WITHOUT_PLACE: Compatible = Compatible {
     quirks: |dialect| dialect.without_call_index().without_done(),
     has_numeric_codes: false,

@@ -1,4 +1,5 @@
-//! Tests that run each predefined dialect against a test server with the same differences from OpenAI.
+//! Tests that run each predefined dialect against a test server. The test server differs from OpenAI in the same way as
+//! the real server of the dialect.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ use crate::support::*;
 struct Server {
     dialect: fn() -> Dialect,
     path: &'static str,
-    /// Name of the field with the token limit. The server rejects a request with the other field.
+    /// Name of the request field with the token limit, `max_tokens` or `max_completion_tokens`. The server rejects a
+    /// request with the other of these fields.
     token_limit: &'static str,
     has_numeric_codes: bool,
     quirks: fn(Quirks) -> Quirks,
@@ -63,8 +65,8 @@ impl ProviderHarness for Server {
     }
 }
 
-/// Runs the conformance suite, which every provider of neuron must pass. The stream tests take long. They run only once
-/// for all servers whose streams have the same bytes as OpenAI's.
+/// Runs the conformance suite, which every provider of neuron must pass. `own_stream` runs all tests. `plain_stream`
+/// omits the tests of streamed bytes, which take long, because the server's streams have the same bytes as OpenAI's.
 macro_rules! suite {
     (own_stream, $server:expr) => {
         provider_tests!($server);
@@ -76,11 +78,11 @@ macro_rules! suite {
     };
 }
 
-/// Defines the tests of one dialect.
+/// Defines the tests of dialects, with a module for each dialect.
 ///
-/// The arguments are the dialect's name, the format of its streams and of its error codes, and the dialect. They are
-/// followed by the path of its server, the field with the token limit, and the other differences of the server from
-/// OpenAI.
+/// An entry begins with the name of the module, the keywords for streams and for error codes, and the dialect. Then
+/// come the path of the API on the test server, the name of the token limit field, and the server's other differences
+/// from OpenAI. [`suite`] explains the keyword for streams.
 macro_rules! dialects {
     ($($name:ident: $stream:ident $codes:ident, $dialect:expr, $path:literal, $limit:literal, $quirks:expr;)+) => {$(
         mod $name {
@@ -210,7 +212,8 @@ async fn base_url_of_compatible_client_is_not_extended() {
     assert_eq!(server.requests()[0].path, "/llm/chat/completions");
 }
 
-/// A call of a Gemini model has a signature, which Gemini requires in the next request and Groq rejects.
+/// The signature in a call of a Gemini model must be sent back to Gemini, which requires it, but not to Groq, which
+/// rejects it.
 #[tokio::test]
 async fn vendor_fields_are_not_sent_to_another_vendor() {
     let call = json!({

@@ -123,7 +123,7 @@ fn too_deep(value: &Value, levels: usize, path: JsonPath) -> Option<JsonPath> {
     too_deep(part, levels, place())
 }
 
-/// Returns `true` if a value has at most this number of nested objects and arrays.
+/// Returns `true` if a value has at most `levels` levels of nested objects and arrays.
 fn fits(value: &Value, levels: usize) -> bool {
     let fit = |part| levels > 0 && fits(part, levels - 1);
     match value {

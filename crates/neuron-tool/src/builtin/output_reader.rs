@@ -137,7 +137,7 @@ fn count(input: &Value, name: &str, default: usize) -> Option<usize> {
     }
 }
 
-/// Creates the error with which the model corrects its arguments.
+/// Returns a [`ToolError::ModelRetry`] whose text tells the model how to correct its arguments.
 fn retry(hint: &str) -> Result<ToolOutput, ToolError> {
     Err(ToolError::ModelRetry(format!("arguments of `{}`: {hint}", OutputReader::NAME)))
 }

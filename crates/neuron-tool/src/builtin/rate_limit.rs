@@ -46,7 +46,7 @@ impl RateLimit {
         Self { max_calls: max_calls.max(1), period, starts: Mutex::default() }
     }
 
-    /// Waits until another call may start, and registers its start time.
+    /// Waits until the limit allows a new call, and then records the start time of the new call.
     async fn acquire(&self) {
         let mut starts = self.starts.lock().await;
         if starts.len() >= self.max_calls {

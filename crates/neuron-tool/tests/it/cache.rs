@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::support::{async_tool, definition, registry};
 
-/// Creates a registry with a tool of each effect. A call returns the number of earlier calls of all tools. The argument
-/// `waits` delays the result by seconds.
+/// Creates a registry with tools of every effect, behind `cache`. Each call that is not cached returns the number of
+/// earlier calls of all tools. The argument `waits` is a delay in seconds.
 fn counting(cache: ToolCache) -> ToolRegistry {
     let count = Arc::new(AtomicUsize::new(0));
     let tool = |name, effect| {
@@ -212,7 +212,7 @@ async fn waiting_call_runs_after_a_failure_unless_cancelled() {
     assert_eq!(second, ("cancelled".into(), 1));
 }
 
-/// A call that waits for an equal call must not receive the output of that call if another tool changed data meanwhile.
+/// A call that waits for an equal call must not receive the output of that call if a third call changed data meanwhile.
 /// Regression test.
 #[tokio::test(start_paused = true)]
 async fn waiting_call_ignores_an_output_from_before_a_change() {

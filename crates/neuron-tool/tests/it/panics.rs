@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::{async_tool, definition, echo, registry, run};
 
-/// Creates a registry with tools that panic when they are called, at the first poll, and at a later poll.
+/// Creates a registry with three tools that panic and the tool `fine`, which does not. The tool `called` panics before
+/// it returns its future, `polled` at the first poll of the future, and `waited` at a later poll.
 fn panicking() -> ToolRegistry {
     let tool = |name, call: fn(&Value)| {
         async_tool(definition(name), ToolEffect::AtMostOnce, move |input, _| {

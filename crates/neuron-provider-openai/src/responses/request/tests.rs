@@ -34,7 +34,7 @@ fn check(request: RequestRef<'_>, expected: Value) {
     assert_eq!(json, expected);
 }
 
-/// Checks how `messages` are serialised.
+/// Checks that `messages` are serialised as the JSON `expected`.
 #[track_caller]
 fn check_input(messages: Vec<Message>, expected: Value) {
     assert_eq!(json_with(talk(messages).view(), Settings::default())["input"], expected);
@@ -311,7 +311,8 @@ fn items_are_sent_back_unchanged() {
     check_input(vec![message(Role::Assistant, content)], json!(items));
 }
 
-/// The result of a custom tool has a different item type than the result of a function.
+/// The result of a custom tool must be sent with its own item type, which differs from the type for the result of a
+/// function.
 #[test]
 fn custom_call_has_custom_result() {
     let custom = |id: &str| json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": id, "name": "sql", "input": "x"});
@@ -346,8 +347,8 @@ fn raw_items_of_the_caller_are_sent_unchanged() {
     );
 }
 
-/// OpenAI rejects reasoning without the item that followed it. Regression test. After a response was truncated while
-/// the model was thinking, every later request failed.
+/// Reasoning must be omitted if no item follows it, because OpenAI rejects such reasoning. Regression test. After a
+/// response was truncated while the model was thinking, every later request failed.
 #[test]
 fn reasoning_without_following_item_is_omitted() {
     let check = |content: &[Value], expected: &[Value]| {
@@ -371,7 +372,8 @@ fn reasoning_without_following_item_is_omitted() {
     check(&before_nothing, &before_nothing);
 }
 
-/// OpenAI cannot look up reasoning that it has not stored.
+/// A reasoning item without its content must be omitted if OpenAI does not store responses, because OpenAI could not
+/// look up the content.
 #[test]
 fn reasoning_that_is_not_stored_is_omitted() {
     let mut bare = reasoning("rs_1");
@@ -432,7 +434,8 @@ fn blocks_of_other_providers_are_sent_as_portable_blocks() {
     );
 }
 
-/// Servers parse the arguments of earlier calls, and reject a conversation with invalid JSON.
+/// Invalid arguments of an earlier call must be sent back as a text with valid JSON. Servers parse these arguments, and
+/// reject a conversation with invalid JSON.
 #[test]
 fn invalid_arguments_are_sent_back_as_json_text() {
     let call = |arguments: Value| json!({"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": arguments, "status": "incomplete"});

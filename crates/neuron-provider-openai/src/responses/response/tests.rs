@@ -47,8 +47,8 @@ fn refused() -> Value {
     said(json!([{"type": "refusal", "refusal": "No."}]))
 }
 
-/// xAI runs its search tools itself, but sends their calls like calls of the caller's tools. An agent would report that
-/// the tool does not exist, and the model would repeat the call.
+/// Calls of search tools that xAI runs itself must not become tool calls, although xAI sends them like calls of the
+/// caller's tools. Otherwise an agent would report that the tool does not exist, and the model would repeat the call.
 #[test]
 fn searches_run_by_xai_are_not_tool_calls() {
     let search = json!({
@@ -146,8 +146,9 @@ fn status_is_mapped_to_stop_reason() {
     }
 }
 
-/// The items are calls of OpenAI's tools that the client runs or approves. Sources: the types of OpenAI's Python SDK
-/// 3.54.0 and <https://platform.openai.com/docs/guides/tools-shell>.
+/// An item that the client must answer must set the stop reason to the type of the item. The tested items are calls of
+/// OpenAI's tools that the client runs or approves. Sources: the types of OpenAI's Python SDK 3.54.0 and
+/// <https://platform.openai.com/docs/guides/tools-shell>.
 #[test]
 fn pending_client_items_set_stop_reason() {
     let item = |kind: &str, more: Value| {

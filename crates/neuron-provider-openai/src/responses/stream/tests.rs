@@ -255,7 +255,8 @@ fn custom_call_has_free_text_input() {
     );
 }
 
-/// Some compatible servers send no deltas.
+/// The content of an item must be emitted as a whole if no delta contained it, because some compatible servers send no
+/// deltas.
 #[test]
 fn content_without_deltas_is_emitted_whole() {
     let items = [
@@ -329,8 +330,9 @@ fn truncated_arguments_are_not_executed() {
     assert_eq!((response.id.as_str(), response.model.as_str()), ("resp_1", "m"));
 }
 
-/// llama.cpp's server sends events without output indices. A call has no item id, and its arguments are sent with the
-/// `call_id` (`to_json_oaicompat_resp` in `tools/server/server-task.cpp`). All items end at the end of the stream.
+/// Events without output indices must be assigned to their items by id. llama.cpp's server sends such events. Its calls
+/// have no item id, and their arguments are sent with the `call_id` (`to_json_oaicompat_resp` in
+/// `tools/server/server-task.cpp`). All of its items end at the end of the stream.
 #[test]
 fn items_without_output_index_are_matched_by_id() {
     let event = |kind: &str, mut fields: Value| {
@@ -382,7 +384,8 @@ fn items_without_output_index_are_matched_by_id() {
     check_every_byte::<ResponsesDecoder>(&bytes, bytes.trim_ascii_end().len() + 1);
 }
 
-/// Copilot sends a different id for the same item in every event. Some proxies send the same index for all items.
+/// Calls must not be mixed up if their ids or indices are unreliable. Copilot sends a different id for the same item in
+/// every event, and some proxies send the same index for all items.
 #[test]
 fn unreliable_index_or_id_does_not_mix_calls() {
     let call = |item: &str, id: &str, arguments: &str| json!({"type": "function_call", "id": item, "call_id": id, "name": "look", "arguments": arguments});
@@ -442,7 +445,8 @@ fn unreliable_index_or_id_does_not_mix_calls() {
     );
 }
 
-/// Some proxies repeat the first event of an item when they know more of its fields. Some repeat its last event.
+/// A repeated first event of an item must not begin another item. Some proxies repeat the first event when they know
+/// more fields of the item, and some repeat its last event.
 #[test]
 fn repeated_begin_of_item_is_ignored() {
     let call = called("c1", json!("{}"));
@@ -545,7 +549,8 @@ fn text_without_end_event_is_in_the_message() {
     assert_eq!(response_of(&events).message.text(), "ab");
 }
 
-/// Bedrock restarts its call ids at `call_0` in each response. Some servers send no ids.
+/// A call must get a new id if its id is missing or repeats an earlier id of the response. Bedrock restarts its call
+/// ids at `call_0` in each response, and some servers send no ids.
 #[test]
 fn missing_and_repeated_ids_are_generated() {
     let call = |id: Value, arguments: &str| json!({"type": "function_call", "call_id": id, "name": "look", "arguments": arguments});

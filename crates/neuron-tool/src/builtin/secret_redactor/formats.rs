@@ -65,8 +65,8 @@ pub(super) fn redact(text: String) -> String {
     redacted
 }
 
-/// Returns `true` if the text ends within a word. A key prefix after it is then a part of this word, as `sk-` in
-/// `task-list`.
+/// Returns `true` if the text ends within a word. A key prefix that follows directly is then a part of this word, as
+/// `sk-` in `task-list`, and does not begin a key.
 ///
 /// Only ASCII letters and digits count as a word, because not all languages separate words with spaces. Escape
 /// sequences also end with ASCII letters or digits, but they are not words.
