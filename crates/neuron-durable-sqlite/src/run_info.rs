@@ -27,8 +27,11 @@ pub struct RunDetails {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StepInfo {
-    /// Key of the step, such as `model/0`, `signal/0`, `sleep/0` or `value/0`. The key `tools/0/1` is the second call
-    /// of the first batch.
+    /// Key of the step, such as `model/0`, `signal/0`, `sleep/0` or `value/0`. The number counts the steps of this kind
+    /// from 0.
+    ///
+    /// The steps of a batch of tool calls have a second number. For example, `tools/0/1` is the second call of the
+    /// first batch.
     pub key: String,
     /// The kind of the step.
     pub kind: StepKind,
@@ -127,8 +130,8 @@ impl RunOutcome {
         Self { error_kind: Some(kind.to_owned()), error: Some(error), ..Self::NOTHING }
     }
 
-    /// Returns the status and the stored outcome of a run that ended with `result`. Returns `None` if the run has not
-    /// ended, because it was cancelled or continues as a new execution.
+    /// Returns the status and the outcome to store for a run that returned `result`. Returns `None` if the run was
+    /// cancelled or continues as a new execution.
     pub(crate) fn of(result: Result<&AgentResult, &LoopError>) -> Option<(RunStatus, Self)> {
         use DurableError as E;
         match result {

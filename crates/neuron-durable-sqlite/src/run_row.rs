@@ -9,23 +9,23 @@ use crate::run_info::RunStatus;
 
 type Result<T> = std::result::Result<T, Abort<JournalError>>;
 
-/// The row of a run, or of the nested journal of an agent inside a tool call. All times are in milliseconds since 1970.
+/// A row of the table `runs`. It describes a run, or the nested journal of an agent inside a tool call.
+///
+/// All times are in milliseconds since 1970.
 #[derive(Debug, Clone)]
 pub(crate) struct RunRow {
     /// Key of the row. Zero until the row is inserted.
     pub(crate) key: i64,
-    /// Id of the run. A nested journal has the id of its parent journal, a slash and the key of the call's step. An id
-    /// that a user chooses never has a slash.
+    /// Id of the run, which never contains a slash. The id of a nested journal is the id of its parent journal, a
+    /// slash, and the key of the tool call's step.
     pub(crate) id: String,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
-    /// Time at which the run was created, or last ended, stalled, continued as new or was revived, in milliseconds
-    /// since 1970.
-    ///
-    /// Opening or retrying the run does not change this time.
+    /// Time, in milliseconds since 1970, at which the run last ended, stalled, continued as new or was revived. Without
+    /// such an event it is the time of the run's creation.
     pub(crate) changed_at: i64,
-    /// Number that is incremented when the run is opened, retried or revived. A context may write only while this
-    /// number is the one with which it opened the run.
+    /// Number that is incremented when the run is opened, retried or revived. A context of the run stops writing when
+    /// this number has changed since it opened the run.
     pub(crate) epoch: i64,
     /// Number of times that the run continued as new.
     pub(crate) execution: i64,
@@ -92,8 +92,8 @@ impl RunRow {
         Ok(found.ok_or_else(|| JournalError::NotFound { id: id.into() })?)
     }
 
-    /// Reads all runs without nested journals, the oldest first. A damaged run is an `Err` in the list, and the other
-    /// runs are still returned.
+    /// Reads all runs, the oldest first, without the nested journals of agents inside tool calls. A damaged run is an
+    /// `Err` in the list.
     pub(crate) fn all(connection: &Connection) -> Result<Vec<Result<Self>>> {
         let sql = format!("SELECT {COLUMNS} FROM runs WHERE instr(id, '/') = 0 ORDER BY key");
         let mut select = connection.prepare_cached(&sql)?;
@@ -157,8 +157,8 @@ impl RunRow {
         }
     }
 
-    /// Sets a run that had ended to running, and removes its outcome. Also increments the epoch, so that a context that
-    /// opened the run earlier cannot write.
+    /// Sets the run's status to running, and removes its outcome. Also increments the epoch, so that an earlier context
+    /// of the run cannot write any more.
     pub(crate) fn reopen(&mut self) {
         self.status = RunStatus::Running;
         self.outcome = None;

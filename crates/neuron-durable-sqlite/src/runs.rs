@@ -1,5 +1,4 @@
-//! The database of runs and its operations, such as listing, cancelling and retrying runs ([`SqliteRuns`]). A process
-//! can use these operations without driving a run.
+//! The database of runs ([`SqliteRuns`]). A process can list, cancel and retry runs here without driving them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -32,9 +31,12 @@ use crate::{JournalError, RunDetails, RunPool, RunStatus, RunSummary};
 
 /// A database of runs. Clones share its connections.
 ///
-/// Any number of processes on one machine may use the database at the same time. Beside a database `runs.db` are a
-/// folder for locks, `runs.db.locks`, and the small file `runs.db-witness`. The witness file is used to detect lost
-/// commits. SQLite keeps files of its own there while the database is in use.
+/// Any number of processes on one machine may use the database at the same time. A database `runs.db` has these files
+/// beside it:
+///
+/// - The folder `runs.db.locks` contains locks.
+/// - The file `runs.db-witness` is used to detect lost commits.
+/// - SQLite's own files exist while the database is in use.
 #[derive(Debug, Clone)]
 pub struct SqliteRuns {
     database: Database,
@@ -43,32 +45,36 @@ pub struct SqliteRuns {
 }
 
 impl SqliteRuns {
-    /// Opens a database of runs, creates it if it does not exist, and migrates its tables to the current version. The
-    /// folder of the database must exist.
+    /// Opens a database of runs. Creates the file if it does not exist, but not its folder. Migrates the tables to the
+    /// current version.
     ///
-    /// Every step is on the disk before the run continues: [`Synchronous::Full`](crate::Synchronous::Full).
+    /// The database uses [`Synchronous::Full`](crate::Synchronous::Full), so every step is on the disk before the run
+    /// continues.
     ///
     /// The path `:memory:` creates a database in memory for tests. It lives as long as the returned value and its
     /// clones.
     ///
     /// # Errors
     ///
-    /// [`JournalError::Database`] if the file is not a database of runs, is damaged, has lost commits, was written by a
-    /// newer version, or cannot be read or written. The file is left unchanged. Call
-    /// [`accept_older`](crate::accept_older) to accept the loss of commits. [`JournalError::Lock`] if the path of the
-    /// database cannot be resolved.
+    /// The file is left unchanged after an error.
+    ///
+    /// - [`JournalError::Database`] if the file is not a database of runs, is damaged, or cannot be read or written.
+    /// - [`JournalError::Database`] if a newer version of this crate wrote the file.
+    /// - [`JournalError::Database`] if the file has lost commits. Call [`accept_older`](crate::accept_older) to accept
+    ///   the loss.
+    /// - [`JournalError::Lock`] if the path of the database cannot be resolved.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the database is not opened, or is opened and closed again.
+    /// If the future is dropped, the database may still be opened. It is then closed again.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, JournalError> {
         Self::open_with(path, SqliteOptions::new()).await
     }
 
-    /// Opens a database as [`open`](Self::open) does, with options.
+    /// Opens a database with options, and otherwise like [`open`](Self::open).
     ///
-    /// With [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may undo the last steps. Those steps
-    /// then run again, even the calls of [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) tools.
+    /// With [`Synchronous::Normal`](crate::Synchronous::Normal), a power failure may undo the last steps. They then run
+    /// again, even if they are calls of [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) tools.
     ///
     /// # Errors
     ///
@@ -109,8 +115,10 @@ impl SqliteRuns {
         RunBuilder::new(self, id)
     }
 
-    /// Creates a pool that drives the runs of this database. Set its options, then call [`run`](RunPool::run). The
-    /// steps of all runs call `provider` and `tools`.
+    /// Creates a pool of workers that drive the runs of this database. The steps of all runs call `provider` and
+    /// `tools`.
+    ///
+    /// Set the options of the pool, then call [`run`](RunPool::run).
     pub fn pool<P: Provider + 'static, A: DurableAgent>(
         &self,
         provider: Arc<P>,
@@ -136,7 +144,7 @@ impl SqliteRuns {
     /// Returns the ids of the runs that have not ended and are not damaged, the oldest first. A process that drives
     /// runs without a [pool](Self::pool) can open these runs when it starts.
     ///
-    /// Other processes may drive some of these runs. Opening such a run fails with [`JournalError::Held`].
+    /// Opening a run that another process drives fails with [`JournalError::Held`].
     ///
     /// # Errors
     ///
@@ -153,9 +161,8 @@ impl SqliteRuns {
 
     /// Returns the details of a run with all steps of its current execution.
     ///
-    /// To find out if a context holds the run, this method takes the database's write lock. If other processes write
-    /// all the time, it waits up to [`busy_timeout`](SqliteOptions::busy_timeout). [`list`](Self::list) does not wait
-    /// for writers.
+    /// This method takes the database's write lock, because it checks if a context holds the run. It may wait for other
+    /// writers up to [`busy_timeout`](SqliteOptions::busy_timeout). [`list`](Self::list) does not wait for writers.
     ///
     /// # Errors
     ///
@@ -183,8 +190,9 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`JournalError::NotJson`] if the stored value is not
-    /// a `T`; [`JournalError::Corrupt`] or [`JournalError::Database`].
+    /// - [`JournalError::NotJson`] if the stored value is not a `T`.
+    /// - [`JournalError::InvalidId`], [`JournalError::NotFound`], [`JournalError::Corrupt`] or
+    ///   [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
@@ -198,15 +206,17 @@ impl SqliteRuns {
         parsed.map_err(|source| JournalError::NotJson { what: "the input of the run", source })
     }
 
-    /// Sends a signal to a run, from any process, even if no process drives the run. The signal stays in the database
-    /// until the run receives it. Signals with the same name are received in the order in which they were sent.
+    /// Sends a signal to a run. The signal stays in the database until the run receives it, so no process has to drive
+    /// the run now.
+    ///
+    /// Signals with the same name are received in the order in which they were sent.
     ///
     /// # Errors
     ///
-    /// [`JournalError::InvalidId`], or [`JournalError::NotFound`] if the run does not exist. [`RunsError::Ended`] if
-    /// the run has ended, or if its wait for this signal ended at the deadline. [`JournalError::NotJson`] or
-    /// [`JournalError::TooLong`] if the value cannot be stored. [`JournalError::Corrupt`] or
-    /// [`JournalError::Database`].
+    /// - [`JournalError::NotFound`] if the run does not exist.
+    /// - [`RunsError::Ended`] if the run has ended, or if its wait for this signal ended at the deadline.
+    /// - [`JournalError::NotJson`] or [`JournalError::TooLong`] if the value cannot be stored.
+    /// - [`JournalError::InvalidId`], [`JournalError::Corrupt`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
@@ -238,14 +248,15 @@ impl SqliteRuns {
     /// [`DurableError::Cancelled`](neuron_types::DurableError::Cancelled) and has no further effects. Call
     /// [`retry`](Self::retry) to continue a cancelled run.
     ///
-    /// If this process drives the run, the current step is cancelled immediately. Another process notices the
-    /// cancellation at the next step, at the next check for signals, or when it renews its lease. A lease is renewed
+    /// If this process drives the run, the current step is cancelled immediately. If another process drives the run,
+    /// the cancellation takes effect at its next step, check for signals or renewal of the lease. A lease is renewed
     /// after a third of its length.
     ///
     /// # Errors
     ///
-    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`RunsError::Ended`] if the run has ended;
-    /// [`JournalError::Corrupt`] or [`JournalError::Database`].
+    /// - [`RunsError::Ended`] if the run has ended.
+    /// - [`JournalError::InvalidId`], [`JournalError::NotFound`], [`JournalError::Corrupt`] or
+    ///   [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
@@ -270,17 +281,16 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Continues a run with decisions that arrive after the deadline.
+    /// Gives decisions to a run that ended because they did not arrive before the deadline.
     ///
-    /// The run's wait for decisions ended at the deadline, and the run ended with
-    /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). This method rewrites the end of the
-    /// wait, so the wait ends with the decisions. The run carries the decisions out when it is opened again. Signals
-    /// that arrived after the deadline and before the end of the run are removed.
+    /// Such a run ended with [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). This method
+    /// changes the recorded end of its wait, so that the wait ends with the decisions. Open the run again to carry them
+    /// out. Signals that arrived after the deadline and before the end of the run are removed.
     ///
-    /// A run is not revived if its decisions arrived in time and no process has driven it since. Opening that run is
-    /// enough.
+    /// If decisions arrived in time, and no process has driven the run since, this method returns an error. In this
+    /// case, just open the run.
     ///
-    /// If the agent [signs](neuron_types::ApprovalSigner) its questions and the signatures have expired too, the run
+    /// If the agent [signs](neuron_types::ApprovalSigner) the pending calls and the signatures have expired, the run
     /// does not accept the decisions. It asks again, with new signatures and a new deadline.
     ///
     /// # Errors
@@ -314,15 +324,17 @@ impl SqliteRuns {
     /// Reopens a run that failed or was cancelled. Use it after the cause of the failure was fixed, for example a wrong
     /// API key or a network failure.
     ///
-    /// If the last step failed, its stored failure is removed, and the step runs again when the run is opened. A failed
-    /// tool call then counts as begun and not ended. The effect that the tool declares decides if the call runs again.
-    /// The same applies to the steps of an agent inside a failed tool call.
+    /// If the last step failed, its stored failure is removed, and the step runs again when the run is opened. The
+    /// failure of a tool call is removed only if it ended the run. The call then runs again if the
+    /// [effect](neuron_types::ToolEffect) of its tool allows it. These rules also apply to the steps of an agent inside
+    /// a failed tool call.
     ///
     /// # Errors
     ///
-    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`JournalError::NotFailed`] if the run has neither
-    /// failed nor been cancelled; [`JournalError::Held`] if another context drives the run; [`JournalError::Corrupt`],
-    /// [`JournalError::Lock`] or [`JournalError::Database`].
+    /// - [`JournalError::NotFailed`] if the run has neither failed nor been cancelled.
+    /// - [`JournalError::Held`] if another context drives the run.
+    /// - [`JournalError::InvalidId`], [`JournalError::NotFound`], [`JournalError::Corrupt`], [`JournalError::Lock`] or
+    ///   [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///

@@ -13,9 +13,9 @@ pub(crate) const RUNS: Schema = Schema {
 /// The first version of the tables. Values are stored as JSON texts, and times as milliseconds since 1970.
 ///
 /// - `sum` is the checksum of the other columns of the row.
-/// - A step without `ended_at` has begun and not ended.
+/// - `ended_at` of a step is null until the step ends.
 /// - The arguments of a tool call are stored only in the record of the model's response.
-/// - The key of a run is never reused. A stale context therefore finds its run deleted, and never finds another run.
+/// - The key of a deleted run is never used again. So a context of a deleted run cannot write to a new run.
 const VERSION_1: &str = "
     CREATE TABLE runs (
         key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -65,8 +65,7 @@ const VERSION_1: &str = "
 /// The second version of the tables. It adds the version of the agent, checksums of signals, and an index of unfinished
 /// runs.
 ///
-/// The checksum of a run without an agent version is the same as in version 1. Signals that version 1 stored have no
-/// checksum.
+/// A run without an agent version keeps its checksum from version 1. A signal from version 1 has no checksum.
 const VERSION_2: &str = "
     ALTER TABLE runs ADD COLUMN agent_version TEXT;
     ALTER TABLE signals ADD COLUMN sum BLOB;

@@ -1,7 +1,7 @@
-//! The row of a signal that was not received yet ([`SignalRow`]).
+//! The row of a signal that the run has not received yet ([`SignalRow`]).
 //!
-//! Signals are taken and listed without the index of the table. If a damaged index had lost a signal, the run would
-//! continue as if the signal had never been sent.
+//! Signals are read without the index of their table. If a damaged index lacked a signal, the run would never receive
+//! it.
 
 use neuron_sqlite::Abort;
 use neuron_sqlite::rusqlite::{Connection, Row};
@@ -39,8 +39,8 @@ impl SignalRow {
         Ok(())
     }
 
-    /// Removes and returns the oldest signal with this name from the queue of a run. Returns `None` if the queue has no
-    /// such signal.
+    /// Removes the oldest signal with this name from the queue of a run, and returns it. Returns `None` if no such
+    /// signal is queued.
     pub(crate) fn take(
         connection: &Connection,
         (run, id): (i64, &str),

@@ -1,5 +1,5 @@
-//! The present state of a run ([`Standing`]), with its status, its open wait and the signals that it accepts. The state
-//! is derived from the row of the run, its last step and the current time.
+//! The present state of a run ([`Standing`]), which is derived from its row, its last step and the current time. It
+//! tells the status, the open wait and the signals that the run accepts.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use neuron_runtime::{WaitEvent, WaitsFor};
@@ -38,8 +38,8 @@ pub(crate) enum Wait<'a> {
     Unanswered(&'a StepRow),
 }
 
-/// The record of a wait for a signal. `ok` contains the received signal, or is empty if the wait ended at its deadline.
-/// `ok` is `None` if the wait failed.
+/// The stored record of a step that waited for a signal. `ok` has the signal, or is empty if the wait ended at its
+/// deadline. `ok` is `None` if the wait failed.
 #[derive(Deserialize)]
 struct Received {
     #[serde(default)]
@@ -57,7 +57,7 @@ pub(crate) fn is_unanswered(step: &StepRow) -> Result<bool> {
 }
 
 impl<'a> Standing<'a> {
-    /// Determines the state of a run from its row and its last step. `last` is `None` if the run has no steps.
+    /// Determines the state of a run from its row and its last step. Pass `None` for `last` if the run has no steps.
     pub(crate) fn of(run: &'a RunRow, last: Option<&'a StepRow>) -> Result<Self> {
         let outcome = outcome(run)?;
         let asks = outcome.as_ref().is_some_and(|outcome| outcome.approval.is_some());
@@ -87,7 +87,7 @@ impl<'a> Standing<'a> {
         &self.wait
     }
 
-    /// Returns the event for which the run waits. Returns `None` if the run does not wait. A stalled run may wait too.
+    /// Returns the event for which the run waits, or `None` if it waits for none. A stalled run may wait too.
     pub(crate) fn waits_for(&self) -> Result<Option<WaitsFor>> {
         let step = match self.wait {
             Wait::Open(step) => step,
@@ -113,11 +113,11 @@ impl<'a> Standing<'a> {
         Ok(Some(waits_for))
     }
 
-    /// Returns the reason why the run does not accept a signal with this name, as text for an error. Returns `None` if
-    /// the run accepts the signal.
+    /// Returns a text with the reason why the run does not accept a signal with this name. Returns `None` if the run
+    /// accepts the signal.
     ///
-    /// A run refuses all signals after its end, and a single signal if the deadline of its wait for that signal has
-    /// passed.
+    /// A run accepts no signals after its end. Before its end it refuses only a signal whose wait has passed its
+    /// deadline.
     pub(crate) fn refuses(&self, name: &str) -> Option<String> {
         match self.wait {
             Wait::Over(step) if step.name.as_deref() == Some(name) => {
@@ -133,8 +133,7 @@ impl<'a> Standing<'a> {
         }
     }
 
-    /// Returns the error with which the run ended or stalled, as text. Returns `None` for a run that has ended with a
-    /// result or has not ended.
+    /// Returns the text of the error with which the run ended or stalled. Returns `None` if there is no such error.
     pub(crate) fn reason(&self) -> Option<String> {
         match (self.status, &self.wait) {
             (RunStatus::Failed, Wait::Unanswered(_)) => self.end(),
@@ -195,8 +194,8 @@ mod tests {
     use super::*;
     use crate::waits::received;
 
-    /// Checks that a run whose wait for decisions ended without decisions is listed as failed. The first release stored
-    /// such a run as waiting.
+    /// A run whose wait for decisions ended at the deadline must be listed as failed. The first release stored such a
+    /// run with the status `Waiting`.
     #[test]
     fn unanswered_run_stored_as_waiting_is_listed_as_failed() {
         let mut run = RunRow::new("r".into(), None, 0);

@@ -22,21 +22,22 @@ pub(crate) struct StepRow {
     pub(crate) name: Option<String>,
     /// Digest of the arguments of a tool call. Older releases also stored a digest of a model's request.
     pub(crate) digest: Option<String>,
-    /// Effect of a tool call, which decides if the call may run again. It is the most careful of the effects that the
-    /// tool declared since the step began. `None` if the step is not a tool call.
+    /// Effect of a tool call, which decides if the call may run again. `None` if the step is not a tool call.
+    ///
+    /// If a tool changes its effect between two attempts, the more careful effect is stored.
     pub(crate) effect: Option<ToolEffect>,
     /// Idempotency key of a tool call, the same in every attempt. `None` if the step is not a tool call.
     pub(crate) idempotency_key: Option<String>,
     /// Number of attempts so far.
     pub(crate) attempt: i64,
     pub(crate) begun_at: i64,
-    /// Deadline of a wait, in milliseconds since 1970. `None` if the step is not a wait, or the deadline is later than
-    /// any date.
+    /// Deadline of a wait, in milliseconds since 1970. `None` if the step is not a wait, or if the deadline is too late
+    /// for a date.
     pub(crate) deadline: Option<i64>,
     /// End of the step, in milliseconds since 1970. `None` if the step has not ended.
     pub(crate) ended_at: Option<i64>,
-    /// The tool calls whose approval the step waits for, as the JSON of a `PendingApproval` without the conversation.
-    /// `None` if the step does not wait for an approval.
+    /// Tool calls for whose approval the step waits. The text is the JSON of a `PendingApproval` without the
+    /// conversation. `None` if the step does not wait for an approval.
     pub(crate) pending: Option<String>,
     /// The result of the step, a `StepRecord` as JSON. `None` if the step has not ended.
     pub(crate) record: Option<String>,
@@ -69,8 +70,8 @@ impl StepRow {
         Self { ended_at: Some(at), record: Some(record), pending: None, ..self }
     }
 
-    /// Reads the steps of a run from a position on. Checks the checksum of each step, and that no step is missing
-    /// between them.
+    /// Reads the steps of a run, beginning with the step at this position. Returns an error if a checksum is wrong or a
+    /// step is missing in between.
     pub(crate) fn load(
         connection: &Connection,
         (run, id): (i64, &str),
@@ -95,7 +96,7 @@ impl StepRow {
         Ok(steps)
     }
 
-    /// Returns the number of steps of a run, and the last step. The step is `None` if the run has no steps.
+    /// Returns the number of steps of a run, and its last step. The last step is `None` if the run has no steps.
     pub(crate) fn last(
         connection: &Connection,
         (run, id): (i64, &str),
@@ -105,8 +106,8 @@ impl StepRow {
         Ok((count, Self::load(connection, (run, id), count.saturating_sub(1))?.pop()))
     }
 
-    /// Checks that the index of the table contains the last steps of a run. If a damaged index lacked these steps, they
-    /// would run again.
+    /// Returns an error if the index of the table lacks the last steps of the run. The run would otherwise repeat these
+    /// steps.
     pub(crate) fn check_end(connection: &Connection, (run, id): (i64, &str)) -> Result<()> {
         // A later step has a greater rowid. Only the next 10,000 rows are searched, because other runs may have written
         // many steps since. A missing step was written soon after the last indexed step.
@@ -239,8 +240,8 @@ impl StepRow {
     }
 }
 
-/// Returns the name of an effect, which is also the name in its serde form. An effect that this release does not
-/// know gets the most careful name.
+/// Returns the serde name of an effect. Returns the name of the most careful effect for an effect that this release
+/// does not know.
 pub(crate) fn effect_name(effect: ToolEffect) -> &'static str {
     match effect {
         ToolEffect::Pure => "pure",

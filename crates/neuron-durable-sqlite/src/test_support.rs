@@ -128,8 +128,8 @@ pub(crate) fn edit_steps(path: &Path, positions: &[i64], edit: impl Fn(&mut Step
     }
 }
 
-/// Removes the results and end times of these steps of the run with the id `r`. The journal then looks as if the
-/// process had been killed before the steps ended.
+/// Removes the results and end times of the steps at these positions of the run `r`. The journal then looks as if the
+/// process had been killed before these steps ended.
 pub(crate) fn forget(path: &Path, positions: &[i64]) {
     edit_steps(path, positions, |step| {
         step.ended_at = None;

@@ -25,8 +25,8 @@ struct Call {
     agent: Option<Arc<dyn ToolDyn>>,
 }
 
-/// The step row of a call that is written to the journal before the call runs. `Insert` adds a new row, and `Update`
-/// changes the row of a call that began earlier and did not end.
+/// The row of a tool call that is written to the journal before the call runs. `Insert` adds the row of a new call.
+/// `Update` changes the row of a call that an earlier process began and did not end.
 enum Intent {
     Insert(StepRow),
     Update(StepRow),
@@ -97,8 +97,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(ran.into_iter().map(|(result, _)| result).collect())
     }
 
-    /// Compares the batch with the journal. Returns all calls with their steps. Also returns the intents, which are the
-    /// step rows to write before the calls run.
+    /// Compares the batch with the journal. Returns all calls of the batch, and the rows to write before they run.
     ///
     /// # Errors
     ///
@@ -151,8 +150,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok((calls, intents))
     }
 
-    /// Prepares another attempt of a call that began and did not end. If the call must not run twice, the step ends
-    /// without an attempt, with the result for an unknown outcome.
+    /// Prepares another attempt of a call that began and did not end. If the call must not run twice, it gets the
+    /// result for an unknown outcome instead.
     fn begin_again(
         &self,
         mut step: StepRow,
@@ -169,8 +168,10 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(step.ended(text(record.to_json()?)?, now))
     }
 
-    /// Runs a call, or reads its recorded result. Returns the result and the time of the end in milliseconds since
-    /// 1970. The time is `None` if the call has not ended.
+    /// Runs a call, or reads its recorded result. Returns the result, and the time in milliseconds since 1970 at which
+    /// the call ended.
+    ///
+    /// The time is `None` if no usable result is stored.
     async fn call_tool(
         &self,
         call: Call,
@@ -192,8 +193,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Runs a call of a tool that is not an agent, and stores the result. Returns the result as replay would return it,
-    /// and the time of the end in milliseconds since 1970.
+    /// Runs a call of a tool that is not an agent, and stores its result. Returns the stored result, and the time in
+    /// milliseconds since 1970 at which the call ended.
     async fn run_tool(
         &self,
         invocation: ToolInvocation,
@@ -210,8 +211,10 @@ impl<P: Provider> SqliteDurableContext<P> {
         self.store(&name, &ctx, step, result).await
     }
 
-    /// Runs an agent with a nested journal for its steps, and stores the result of the call. Returns the result as
-    /// replay would return it, and the time of the end in milliseconds since 1970.
+    /// Runs an agent inside a tool call, and stores the result of the call. The steps of the agent are stored in a
+    /// nested journal.
+    ///
+    /// Returns the stored result, and the time in milliseconds since 1970 at which the call ended.
     async fn run_agent(
         &self,
         tool: &dyn ToolDyn,
@@ -255,8 +258,12 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores the result of a call. Returns the result as replay would return it, and the time of the end in
-    /// milliseconds since 1970. An error that is not the tool's own is returned and not stored.
+    /// Stores the result of a call. Returns the stored result, and the time in milliseconds since 1970 at which the
+    /// call ended.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that the tool itself did not cause, without storing it.
     async fn store(
         &self,
         name: &str,

@@ -15,8 +15,8 @@ impl<P: Provider> SqliteDurableContext<P> {
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if the recorded step has another key or name, or an error if the value is
-    /// longer than the record limit.
+    /// [`DurableError::NonDeterminism`] if the recorded step has another key or name. Also returns an error if the
+    /// value is longer than the record limit.
     pub(crate) async fn record_as_step(
         &self,
         name: &str,

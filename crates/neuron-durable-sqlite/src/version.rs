@@ -17,13 +17,13 @@ const KIND: &str = "AgentVersion";
 pub(crate) enum Pin {
     /// The run can be opened, because the versions are equal or a difference is allowed.
     Fits,
-    /// The versions differ, and the run cannot be opened. A run that had not ended was set to stalled, so its row must
-    /// be stored.
+    /// The versions differ, and the run cannot be opened. Store the row, because the status of an unfinished run may
+    /// have changed to stalled.
     Differs(JournalError),
 }
 
-/// Compares the version to which a run is pinned with the version of the agent. Pins the run to the agent's version if
-/// the run has none, or if a changed agent is allowed.
+/// Compares the agent's version in `options` with the version to which the run is pinned. Pins the run to the agent's
+/// version if it has no version yet, or if the options allow a changed agent.
 pub(crate) fn pin(run: &mut RunRow, options: &RunOptions) -> Result<Pin, Abort<JournalError>> {
     let Some(opened) = &options.agent_version else {
         return Ok(Pin::Fits);

@@ -16,8 +16,9 @@ use serde_json::{Value, json};
 use crate::test_support::{Echo, forget, invocation, look, place};
 use crate::{RunStatus, SqliteDurableContext, SqliteRuns};
 
-/// A database of version 1, as the first release with a table version wrote it. It has the steps of [`perform`], of
-/// which the last call has not ended. It also has a signal that was not received, and a second run that has ended.
+/// A database with tables of version 1, which the first release with a table version wrote. It contains a run with the
+/// steps of [`perform`], whose last call has not ended. It also contains a queued signal and a second run, which has
+/// ended.
 const VERSION_1: &[u8] = include_bytes!("../tests/fixtures/version-1.db");
 
 /// Performs one step of each kind, and returns the results as texts.
@@ -108,8 +109,8 @@ fn rows(path: &Path) -> Vec<String> {
     rows.collect::<Result<_, _>>().unwrap()
 }
 
-/// Returns the SQL of the tables and indexes. The table that counts commits is left out, because version 1 does not
-/// have it.
+/// Returns the SQL of the tables and indexes, without the table that counts commits. Version 1 does not have this
+/// table.
 fn schema(path: &Path) -> Vec<String> {
     let connection = Connection::open(path).unwrap();
     let sql = "SELECT sql FROM sqlite_schema

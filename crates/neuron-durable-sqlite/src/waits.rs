@@ -1,5 +1,5 @@
-//! Waits for a signal or a time as steps. The deadline is stored when the wait begins, so a restart does not extend the
-//! wait.
+//! Waits for a signal or a time, as steps of a run. A wait keeps its deadline after a restart, because the deadline is
+//! stored when the wait begins.
 
 use std::time::Duration;
 
@@ -26,8 +26,9 @@ const FIRST_LOOK: Duration = Duration::from_millis(50);
 const LATEST_LOOK: Duration = Duration::from_secs(1);
 
 impl<P: Provider> SqliteDurableContext<P> {
-    /// Waits for the oldest signal with this name, as a step. Returns `None` if no signal arrived before the timeout.
-    /// `pending` are the calls to decide on, if the wait is for an approval.
+    /// Waits for the oldest signal with this name, as a step. Returns `None` if no signal arrives before the timeout.
+    ///
+    /// Pass the calls that need a decision as `pending` if the signal brings decisions.
     pub(crate) async fn receive(
         &self,
         name: &str,
@@ -67,8 +68,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(received.pop())
     }
 
-    /// Waits until the step has ended, with a signal or at its deadline. Returns the ended step. A step that `is_new`
-    /// is inserted into the journal first.
+    /// Waits for a signal until the step's deadline, and returns the ended step. If `is_new` is `true`, first inserts
+    /// the step into the journal.
     async fn await_signal(
         &self,
         name: &str,
@@ -153,17 +154,19 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(())
     }
 
-    /// Returns the link to the pool of workers, through which a waiting run releases its place in the pool.
+    /// Returns the link to the worker pool, through which a waiting run gives its place to another run.
     ///
-    /// Returns `None` if the run was opened without a pool. Also returns `None` for an agent inside a tool call,
-    /// because the other calls of the batch continue while that agent waits.
+    /// Returns `None` for a run without a pool, and for an agent inside a tool call. Other calls of the batch may
+    /// continue while that agent waits, so the place stays in use.
     fn parking(&self) -> Option<&Parking> {
         self.options().parking.as_ref().filter(|_| !self.journal().is_nested())
     }
 }
 
-/// Moves the oldest signal with the step's name from the queue into the step's record, and returns the step. If there
-/// is no such signal and the wait `is_over`, the step ends without a signal. A new step is stored in any case.
+/// Ends the step with the oldest queued signal of the step's name, and returns the step. Without such a signal, the
+/// step ends only if `is_over` is `true`.
+///
+/// A step that `is_new` is inserted into the journal, even if it has not ended.
 async fn take_signal(
     journal: &Journal,
     step: StepRow,
@@ -204,8 +207,8 @@ async fn take_signal(
     take.await
 }
 
-/// Serialises a signal for the queue. Fails if the signal does not fit into the record of a step too, because the run
-/// could then never continue.
+/// Serialises a signal for the queue. Returns an error if the record of a step could not hold the signal, because the
+/// run could then never receive it.
 pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     // The record nests the value two levels deeper, so the depth limit is checked with the same nesting.
     to_json("the signal", &[[signal]])?;
@@ -215,8 +218,8 @@ pub(crate) fn queued(signal: &impl Serialize) -> Result<String, JournalError> {
     Ok(json)
 }
 
-/// Returns `true` if a signal with this name is queued. Returns an error if the run was opened by another context,
-/// cancelled or deleted.
+/// Returns `true` if a signal with this name is queued. Returns an error if the run was cancelled, deleted, or opened
+/// by another context.
 async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     let (place, name) = (journal.place().clone(), name.to_owned());
     let looked = journal.database().read(move |transaction| {
@@ -226,17 +229,16 @@ async fn is_there(journal: &Journal, name: &str) -> Result<bool, DurableError> {
     looked.await.map_err(|error: JournalError| error.into())
 }
 
-/// Serialises the record of a wait that ended at `at`. The record is a list with the signal, or an empty list if no
-/// signal arrived.
+/// Serialises the record of a wait with its end time `at`, in milliseconds since 1970. The value of the record is a
+/// list with the signal. The list is empty if no signal arrived.
 pub(crate) fn received(signal: Option<Value>, at: i64) -> Result<String, DurableError> {
     let signals: Vec<Value> = signal.into_iter().collect();
     text(StepRecord::of_value(signals, time(at)).to_json()?)
 }
 
-/// Returns the end of a wait, in milliseconds since 1970. Returns `None` if the end is later than any date.
+/// Returns the deadline of a wait, in milliseconds since 1970. Returns `None` if the deadline is too late for a date.
 ///
-/// The wait is measured by the system clock. If the system clock was set back, `begun_at` is later than the system
-/// time, and the wait starts from the system time.
+/// `begun_at` is ahead of the system clock if the clock was set back. The wait is then counted from the system time.
 fn deadline(begun_at: i64, wait: Duration) -> Option<i64> {
     let now = millis(Utc::now()).min(begun_at);
     let deadline = now.checked_add(i64::try_from(wait.as_millis()).ok()?)?;

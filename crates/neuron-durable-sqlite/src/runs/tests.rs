@@ -100,8 +100,8 @@ async fn end_is_stored_once_and_removed_when_the_run_continues() {
     assert_eq!(outcome.response.unwrap(), "y");
 }
 
-/// Regression test. If a run ends again without a new step, the new outcome must replace the stored outcome. For
-/// example, a run may fail because of a hook, and end with a result after the hook was replaced.
+/// Regression test. If a run ends again without a new step, its new outcome must replace the stored outcome. For
+/// example, a run fails because of a hook, the hook is removed, and the run is driven again.
 #[tokio::test]
 async fn another_end_without_a_new_step_replaces_the_outcome() {
     let (_folder, path) = place();
@@ -305,9 +305,10 @@ async fn retry_repeats_the_failed_last_step() {
     assert_eq!(answer.message.text(), "fine");
 }
 
-/// Regression test. The method `retry` must remove the stored failure of a tool call only if this failure ended the
-/// run. If a limit or a hook ended the run, the failure is the result that the model receives, so the call must not run
-/// again.
+/// Regression test. If a tool call failed and a limit then ended the run, `retry` must keep the failure of the call.
+/// The call must not run again.
+///
+/// If the failure of the call ended the run, `retry` must remove the failure.
 #[tokio::test]
 async fn retry_keeps_the_result_of_a_call_that_did_not_end_the_run() {
     let (_folder, path) = place();

@@ -58,8 +58,8 @@ async fn signal_to_an_unknown_run_or_too_long_is_an_error() {
     assert_eq!(look(&path, "SELECT count(*) FROM signals"), 0);
 }
 
-/// Regression test. Every signal that is accepted for sending must also be received, up to the nesting limit of JSON.
-/// Signals with 255 and 256 levels were once accepted, but a run could not read them.
+/// Regression test. A run must be able to receive every signal that `signal` accepts. Signals with 255 and 256 nested
+/// levels were once accepted, but a run could not read them.
 #[tokio::test]
 async fn accepted_nested_signals_can_be_received() {
     let (_folder, path) = place();
@@ -134,8 +134,8 @@ async fn replayed_wait_keeps_its_first_deadline() {
     assert_eq!(wait(HOUR).await, Duration::ZERO);
 }
 
-/// Regression test. A wait must not take longer if the system clock was set back. The journal's clock is then ahead of
-/// the system clock, so the deadline must be calculated from the system clock.
+/// Regression test. A wait must not take longer after the system clock was set back. Its deadline must be calculated
+/// from the system clock, because the journal's clock is then ahead.
 #[tokio::test(start_paused = true)]
 async fn clock_set_back_does_not_extend_a_wait() {
     let (_folder, path) = place();

@@ -142,8 +142,8 @@ async fn cancel_works_for_a_run_without_a_driver() {
     assert_eq!(runs.prune(Duration::ZERO).await.unwrap(), 2);
 }
 
-/// Returns a line for each run, with its id, its status and the signal for which it waits. Uses only methods of
-/// [`DurableRuns`].
+/// Returns one line for each run, with its id, its status and the signal for which it waits. Reads the runs only
+/// through [`DurableRuns`].
 async fn page(runs: &impl DurableRuns) -> Vec<String> {
     let mut lines = Vec::new();
     for run in runs.list().await.unwrap() {

@@ -1,5 +1,5 @@
-//! Damaged journals. A run on a damaged journal never repeats an effect, never accepts a changed step, and leaves
-//! the file unchanged.
+//! Tests with damaged journals. The run must never repeat an effect or accept a changed step, and must leave the file
+//! unchanged.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,8 +55,8 @@ impl Begun {
         fs::write(&self.path, bytes).unwrap();
     }
 
-    /// Resumes the run on the damaged file, and checks that no earlier call is repeated. `what` names the damage in a
-    /// failure.
+    /// Resumes the run on the damaged file, and checks that no earlier call is repeated. `what` describes the damage in
+    /// the message of a failed check.
     async fn go_on(&self, what: &str) -> WentOn {
         let before = fs::read(&self.path).unwrap();
         let work = self.work.again();
@@ -168,8 +168,8 @@ async fn changed_steps_are_refused() {
     }
 }
 
-/// Resuming a run must fail if an index lacks the row of the run or of a step. Otherwise the run would repeat the
-/// missing steps.
+/// A run must not resume if the index of a table lacks the row of the run or of a step. The run would otherwise repeat
+/// steps.
 #[tokio::test]
 async fn rows_missing_from_an_index_are_refused() {
     let begun = begun().await;
@@ -195,8 +195,8 @@ async fn rows_missing_from_an_index_are_refused() {
     }
 }
 
-/// Regression test. If the write-ahead log was truncated or changed, opening must fail or return the latest state. An
-/// earlier state was once read, and the run repeated its effects.
+/// Regression test. After the write-ahead log is truncated or changed, opening must fail or return the latest state.
+/// Earlier, a run could resume from an older state and repeat its effects.
 #[tokio::test]
 async fn damaged_log_is_refused_or_has_the_latest_state() {
     let (folder, path) = place();

@@ -1,5 +1,5 @@
-//! Changes, truncates and removes files of a journal at random. Opening the damaged journal must return an error or the
-//! newest state, and never an earlier state.
+//! Randomly changes, truncates and removes files of a journal. Opening the journal must then return an error or the
+//! newest state.
 
 use std::fs;
 use std::path::Path;
@@ -42,8 +42,8 @@ fn work() -> Work {
 /// Number of model calls and of tool calls that the interrupted run with the id `begun` still has to make.
 const LEFT: (usize, usize) = (3, 2);
 
-/// Writes a journal with the runs [`RUNS`]. Returns its files as a killed process would leave them, and the details of
-/// the runs.
+/// Writes a journal with the runs [`RUNS`]. Returns the journal's files as a killed process would leave them, and the
+/// details of the runs.
 async fn write(case: &Case, folder: &Path) -> (Files, Vec<RunDetails>) {
     let path = folder.join("runs.db");
     let runs = SqliteRuns::open(&path).await.unwrap();
@@ -63,8 +63,7 @@ async fn write(case: &Case, folder: &Path) -> (Files, Vec<RunDetails>) {
     (Files::read(case, folder), details)
 }
 
-/// Checks that each read of a journal with a damaged file returns an error or the newest state. Counts the results in
-/// `tally`.
+/// Checks that each read of a damaged journal returns an error or the newest state. Counts both results in `tally`.
 async fn check(case: &Case, folder: &Path, expected: &Expected, tally: &mut Tally) {
     let runs = match SqliteRuns::open(folder.join("runs.db")).await {
         Ok(runs) => runs,

@@ -1,4 +1,4 @@
-//! A test with a full disk. The run ends with an error that names the cause, and resumes when there is room.
+//! A test with a full disk. The run must end with an error that names the cause, and must resume when there is room.
 
 use std::process::Command;
 
@@ -11,8 +11,8 @@ const TEST: &str = "full::run_on_a_full_disk_fails_and_resumes_with_room";
 const PLACE: &str = "NEURON_JOURNAL_WITHOUT_ROOM";
 const TURNS: usize = 60;
 
-/// The run is driven in a child process, because a process cannot raise its file size limit (`ulimit -f`) again. The
-/// child ignores SIGXFSZ, so that the write fails instead of ending the process.
+/// The run is driven in a child process with a small file size limit (`ulimit -f`). The child ignores the signal
+/// SIGXFSZ, so writes beyond the limit return errors.
 #[tokio::test]
 async fn run_on_a_full_disk_fails_and_resumes_with_room() {
     if let Ok(path) = std::env::var(PLACE) {

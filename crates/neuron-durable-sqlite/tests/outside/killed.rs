@@ -1,5 +1,5 @@
-//! Kills a process during a stream, during a wait, and while a run continues as new. The scenarios of the public
-//! conformance suite do not cover these cases.
+//! Tests that kill a process during a stream, during a wait, and while a run continues as new. The public conformance
+//! suite does not test these moments.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -186,8 +186,8 @@ impl Provider for Model {
     }
 }
 
-/// Kills the process that drives a run again and again, until a process reaches the end of the run. Compares the result
-/// with an undisturbed run.
+/// Repeatedly kills the process that drives a run and starts another process, until the run ends. Compares the result
+/// with the result of an undisturbed run.
 async fn survives(program: Program, test: &str) {
     if let Some(task) = child_process::task() {
         child_process::report("begins");
@@ -270,8 +270,8 @@ async fn signal(job: &Job, runs: &SqliteRuns) {
     }
 }
 
-/// Checks that the messages are equal, except for tool results that say that the outcome of the call is unknown.
-/// Returns the number of these results. `what` names the round in a failure.
+/// Checks that the messages are equal, except for tool results with an unknown outcome. Returns the number of these
+/// tool results. `what` describes the round in the message of a failed check.
 fn check_messages(result: &AgentResult, expected: &AgentResult, what: &str) -> usize {
     assert_eq!(result.messages.len(), expected.messages.len(), "{what}");
     let mut unknown = 0;

@@ -26,8 +26,7 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 struct Payer {
     model: Arc<ScriptedProvider>,
     paid: Arc<AtomicUsize>,
-    /// Maximum wait for a decision. `None` if the agent does not wait for an approval signal, and its run ends with the
-    /// pending calls.
+    /// Maximum wait for a decision. If it is `None`, the agent does not wait, and its run ends with the pending calls.
     timeout: Option<Duration>,
 }
 

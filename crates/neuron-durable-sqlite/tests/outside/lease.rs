@@ -1,5 +1,5 @@
-//! Tests of holders that are stopped or hang. Another process takes the run over, and the old holder starts no new step
-//! when it continues.
+//! Tests of a process that stops or hangs while it drives a run. Another process takes the run over. The first process
+//! must start no new step when it continues.
 
 use std::path::PathBuf;
 use std::process::Command;

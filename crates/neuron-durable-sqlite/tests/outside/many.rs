@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use crate::support::{HANGING, Work, place};
 
 const RUNS: usize = 64;
-/// Opens a journal with a busy timeout of ten minutes. SQLite has no queue of writers, so a writer may wait long on a
-/// slow disk.
+/// Opens a journal with a busy timeout of ten minutes. On a slow disk a writer may wait long, because SQLite does not
+/// queue writers.
 async fn patient(path: &Path) -> SqliteRuns {
     let options = SqliteOptions::new().busy_timeout(Duration::from_secs(600));
     SqliteRuns::open_with(path, options).await.unwrap()

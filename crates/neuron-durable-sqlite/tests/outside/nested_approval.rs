@@ -1,5 +1,5 @@
-//! A test of a nested agent that waits for an approval. After the wait, a call with the effect key of an earlier call
-//! must not run again.
+//! A test of a nested agent that waits for an approval between two calls with the same effect key. The second call must
+//! not run.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl PermissionPolicy for AsksToWire {
     }
 }
 
-/// An agent that calls the nested agent `clerk`. The clerk pays an invoice, needs an approval to wire money, and pays
-/// the same invoice again.
+/// An agent that calls the nested agent `clerk`. The clerk pays an invoice, requests an approval to wire money, and
+/// pays the same invoice again.
 struct Office {
     model: Arc<ScriptedProvider>,
     clerk: Arc<ScriptedProvider>,

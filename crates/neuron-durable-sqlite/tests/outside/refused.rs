@@ -1,5 +1,5 @@
-//! Tests of files that are not a usable journal. Opening such a file returns an error that names the cause, and leaves
-//! the file unchanged.
+//! Tests of files that are not a usable journal. Opening such a file must return an error that names the cause, and
+//! must leave the file unchanged.
 
 use std::fs;
 use std::io::ErrorKind;

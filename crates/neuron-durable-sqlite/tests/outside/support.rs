@@ -1,5 +1,5 @@
-//! Test helpers with a temporary journal, and with a run that can be interrupted at any call. The run's model and tool
-//! count their calls.
+//! Helpers for tests, with a temporary journal and a run that can be interrupted at any call. The model and the tool of
+//! the run count their calls.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -192,8 +192,8 @@ impl Provider for Work {
     }
 }
 
-/// A tool that calls a function. Calls with the same `invoice` argument have the same effect key, so only the first of
-/// these calls runs.
+/// A tool that calls the function `call`. Calls with the same `invoice` argument have the same effect key, so only the
+/// first of them runs.
 struct FnTool<F> {
     name: &'static str,
     call: F,

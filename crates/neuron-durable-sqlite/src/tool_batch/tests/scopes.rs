@@ -14,8 +14,8 @@ use super::{batch, texts, three};
 use crate::SqliteRuns;
 use crate::test_support::{forget, place, silent};
 
-/// A hook that opens a scope for each tool call. The recorded lines tell which scopes are entered, and in which scopes
-/// a call runs.
+/// A hook that opens a scope for each tool call. It records when a scope is entered, and inside which scopes a call
+/// runs.
 #[derive(Clone, Default)]
 struct Scoping(Arc<Mutex<Vec<String>>>);
 
