@@ -1,8 +1,8 @@
-//! Kills a worker of an agent on Temporal during a run, and continues the run with a restarted worker.
+//! Kills a Temporal worker during the run of an agent, and continues the run with a restarted worker.
 //!
-//! The program starts a real Temporal server, and a child process with the worker that hosts the agent. It starts a
-//! run, kills the worker with SIGKILL while tools run, and starts the worker again. Each line that begins with a
-//! process id reports a real effect of that process. The program ends by itself after some seconds.
+//! The program starts a real Temporal server, and a child process with the worker. It starts a run, kills the worker
+//! with SIGKILL while tools run, and starts the worker again. An output line that begins with a process id reports an
+//! effect of that process. The program ends after some seconds.
 //!
 //! ```text
 //! cargo run -p neuron-durable-temporal --example temporal_agent

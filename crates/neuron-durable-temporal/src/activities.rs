@@ -26,16 +26,16 @@ use crate::json::Json;
 use crate::panic::message;
 use crate::{TemporalOptions, retry};
 
-/// Time by which the server's timeout for an attempt exceeds the worker's timeout for the attempt.
+/// Time by which the server's timeout for an attempt exceeds the worker's own timeout.
 ///
-/// The worker enforces its timeout itself, so the server's timeout expires only if the worker is lost.
+/// The worker's timeout therefore expires first, and the server's timeout expires only if the worker is lost.
 pub(crate) const MARGIN: Duration = Duration::from_secs(5);
 
 /// Time that a tool has to end after its call was cancelled.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Type of the Temporal failure of an activity that could not start, or whose result cannot be stored. Such an activity
-/// is not retried.
+/// Type name of the Temporal failure of an activity that could not start, or whose result cannot be stored. The server
+/// does not retry an activity with this failure.
 pub(crate) const BROKEN: &str = "NeuronActivity";
 
 /// The input of an activity that calls the model on any worker.
@@ -55,19 +55,19 @@ pub(crate) struct ModelRequest {
     pub(crate) agents: Vec<String>,
 }
 
-/// The input of a local activity that calls the model.
+/// The input of a local activity that calls the model. It does not contain the request, which stays in the memory of
+/// this process.
 ///
-/// The input does not contain the request. The request stays in the memory of this process, in
-/// [`LocalCalls`](crate::local_calls::LocalCalls). `ticket` is the number under which it is stored there.
+/// `ticket` is the number under which [`LocalCalls`](crate::local_calls::LocalCalls) stores the request.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct LocalModelRequest {
     pub(crate) ticket: u64,
 }
 
-/// The activities of an agent. They own the provider and the tools.
+/// The activities of an agent, which call its provider and its tools.
 ///
 /// [`AgentWorker`](crate::AgentWorker) registers them. A custom worker registers them with
-/// `WorkerOptions::register_activities`, and gives them the same options as its workflows.
+/// `WorkerOptions::register_activities`. Their options must be the same as the options of the worker's workflows.
 pub struct AgentActivities {
     provider: BoxedProvider,
     tools: Arc<ToolRegistry>,
@@ -87,23 +87,25 @@ impl AgentActivities {
         Self { provider, tools, agent: None, options }
     }
 
-    /// Sets the agent of the workflow. Its hooks and permissions then also apply to agents inside tool calls. By
-    /// default there is no agent, and no hooks or permissions are inherited.
+    /// Sets the agent whose hooks and permissions also apply to agents inside tool calls. Pass the agent of the
+    /// workflow. By default, agents inside tool calls inherit no hooks or permissions.
     #[must_use]
     pub fn with_agent(self, agent: Arc<dyn DurableAgent>) -> Self {
         Self { agent: Some(agent), ..self }
     }
 
-    /// Returns the provider of the agent that makes a model call. `agents` are the names of the nested agents from the
-    /// outermost to the calling agent. Returns an error if the worker's tools do not contain these agents.
+    /// Returns the provider of the agent that makes a model call. `agents` are the names of the nested agents, from the
+    /// outermost nested agent to the calling agent.
+    ///
+    /// Returns an error if the worker's tools do not contain these agents.
     fn provider_of(&self, agents: &[String]) -> Result<BoxedProvider, DurableError> {
         let found = AgentPath::find(agents, self.tools.clone(), |_| {})?;
         let agent = found.as_deref().and_then(ToolDyn::agent);
         Ok(agent.map_or_else(|| self.provider.clone(), AgentTool::provider))
     }
 
-    /// Makes one attempt at a model call, and returns the record of the response. Returns a retryable failure if the
-    /// retry policy allows another attempt.
+    /// Calls the model once, and returns the record of the response. Returns a retryable failure if the call failed and
+    /// the retry policy allows another attempt.
     async fn attempt(
         &self,
         agents: &[String],
@@ -140,8 +142,10 @@ impl AgentActivities {
 
 #[activities]
 impl AgentActivities {
-    /// Returns `value` unchanged, so that the history stores it as the activity's result. Returns an error if the value
-    /// exceeds the record limit. The workflow cannot check this, because on replay it may compute another value.
+    /// Returns `value`, so that the history stores it as the activity's result. Returns an error if the value is longer
+    /// than the record limit.
+    ///
+    /// The activity checks the limit, because the workflow may compute another value on replay.
     #[activity(name = "neuron_record")]
     pub(crate) async fn record(
         self: Arc<Self>,
@@ -249,9 +253,10 @@ impl fmt::Debug for AgentActivities {
     }
 }
 
-/// Returns the tool set of the agent that makes a call, and the context of the call. This agent may be nested in agents
-/// that run inside tool calls. `tools` are the tools of the outermost agent. Returns an error if they do not contain
-/// the nested agents.
+/// Returns the tools of the agent that makes a tool call, and the context for the call.
+///
+/// The calling agent is `agent` or an agent nested inside it. `tools` are the tools of `agent`. Returns an error if
+/// they do not contain the nested agents of the request.
 pub(crate) fn called(
     request: &ToolRequest,
     agent: Option<&dyn DurableAgent>,

@@ -52,12 +52,12 @@ impl AgentVersion {
     }
 
     /// Checks that a worker with these options may drive a run that is pinned to this version. Returns the version to
-    /// which the run is pinned from now on.
+    /// which the run is then pinned.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] if both versions exist and differ, unless the options allow a [changed
-    /// agent](ChangedAgent::GoOn).
+    /// [`DurableError::Other`] if the run and the options have different versions, and the options do not allow a
+    /// [changed agent](ChangedAgent::GoOn). A missing version never differs.
     pub(crate) fn check(self, options: &TemporalOptions) -> Result<Self, DurableError> {
         let (Some(pinned), Some(own)) = (&self.0, &options.agent_version) else {
             return Ok(self);

@@ -4,7 +4,8 @@ use temporalio_client::{Client, ClientOptions, Connection, ConnectionOptions};
 
 use crate::TemporalError;
 
-/// Connects to a namespace of the server at an address such as `http://127.0.0.1:7233`. An `https` address uses TLS.
+/// Connects to a namespace of the server at `address`, for example `http://127.0.0.1:7233`. An `https` address uses
+/// TLS.
 ///
 /// To set API keys, certificates or headers, create the client with [`ConnectionOptions`], [`Connection::connect`] and
 /// [`Client::new`] instead.

@@ -50,32 +50,31 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 ///
 /// - A model call is a local activity or an activity, see [`ModelCalls`](crate::ModelCalls). If the loop's options have
 ///   no retry policy, [`TemporalOptions::model_retry`] applies.
-/// - Before a local model call that directly follows another one, and before the end of the run, the context waits for
-///   a timer of about a second. The timer makes the worker send the previous response to the server, so the previous
-///   call is not repeated after a crash.
+/// - Between two consecutive local model calls, and between the last call and the end of the run, the context waits for
+///   a timer of about a second. The timer makes the worker send the response to the server, so that a crash does not
+///   repeat the call.
 /// - Each call of a tool batch is an activity with heartbeats. The activities of a batch run concurrently on the
 ///   workers of the queue.
 /// - A failed tool call is retried if the loop's options have a retry policy and the tool's effect allows it. If the
 ///   worker of a tool is lost, a call that may run twice runs again on another worker, with the same idempotency key.
 ///   For any other call, [`TemporalOptions::unknown_outcome`] decides the result.
-/// - The call of an [agent](neuron_types::AgentTool) is a child workflow, `neuron_sub_agent`, which has the agent's own
-///   steps. A crash costs at most one model call of that agent. Timeouts apply to the agent's steps, and not to the
-///   whole call. The child workflow does not continue as new.
+/// - The call of an [agent](neuron_types::AgentTool) is a child workflow, `neuron_sub_agent`, with the agent's steps. A
+///   crash repeats at most one model call of that agent. Timeouts apply to each step of the agent, and not to the whole
+///   call. The child workflow does not continue as new.
 /// - `run_id` is the id of the workflow's first execution. It stays the same when the run continues as new.
 /// - The deltas of a stream are sent when the response is complete, one delta for each content block.
 ///
 /// # Changes to the agent
 ///
-/// The record of a model call has the request, and the id of a tool's activity has the tool's name and a digest of the
-/// arguments. If the agent sends another request or calls another tool on replay, the workflow task fails with an error
-/// that names the change. The run stalls and loses nothing. It continues when a worker with the old agent takes it, or
-/// when [`TemporalOptions::changed_agent`] allows the change. A different order of steps is detected by the SDK
-/// (`[TMPRL1100]`).
+/// The history has a summary of each request to the model, and the name and a digest of the arguments of each tool
+/// call. If the agent sends another request or calls another tool on replay, the workflow task fails with an error that
+/// names the change. The run stalls and loses nothing. It continues when a worker with the old agent takes it, or when
+/// [`TemporalOptions::changed_agent`] allows the change. The SDK detects a different order of steps (`[TMPRL1100]`).
 ///
 /// # Threads
 ///
-/// The workflow's context belongs to the thread on which the SDK drives the workflow. This context panics if it is used
-/// on another thread. The loop's work inside a workflow stays on that thread.
+/// Use this context only on the thread on which the SDK drives the workflow, where the loop does its work. On another
+/// thread the context panics.
 pub struct TemporalDurableContext<W> {
     ctx: SendWrapper<WorkflowContext<W>>,
     options: TemporalOptions,
@@ -84,14 +83,14 @@ pub struct TemporalDurableContext<W> {
     run_id: String,
     requests: RequestLog,
     effects: EffectKeys,
-    /// Names of the nested agents from the outermost to the agent of this run. Empty if the run does not belong to an
-    /// agent inside a tool call.
+    /// Names of the nested agents, from the outermost nested agent to the agent of this run. Empty if this run is not
+    /// inside a tool call.
     agents: Vec<String>,
-    /// `true` if the records of model calls contain the request. `false` for an execution that an older release
-    /// started.
+    /// `true` if the records of model calls contain a summary of the request. `false` if an older release started the
+    /// execution.
     ///
-    /// That release put a digest of the request into the id of a model's activity, and ran an agent inside a tool call
-    /// as one activity.
+    /// The older release put a digest of the request into the id of the model's activity. It ran an agent inside a tool
+    /// call as a single activity.
     keeps_what_was_asked: bool,
     /// Number of model calls in this execution, for the ids of their activities.
     model_calls: AtomicUsize,
@@ -125,23 +124,21 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Restores the tool results that the run recorded under [effect keys](neuron_types::Tool::effect_key) before this
-    /// execution.
-    ///
-    /// `start` is the input of this execution, which contains these results.
+    /// Restores the tool results that earlier executions of the run stored under [effect
+    /// keys](neuron_types::Tool::effect_key). `start` is the input of this execution, which contains these results.
     #[must_use]
     pub fn starting_from(self, start: &Start) -> Self {
         self.effects.restart(start);
         self
     }
 
-    /// Sets the version of the agent to which the run is pinned. The version is passed to the agents inside tool calls.
+    /// Sets the agent version to which the run is pinned. Agents inside tool calls get the same version.
     pub(crate) fn pinned_to(self, agent_version: AgentVersion) -> Self {
         Self { agent_version, ..self }
     }
 
-    /// Converts this context to the context of an agent inside the tool call `call`. `agents` are the names of the
-    /// nested agents from the outermost to this agent.
+    /// Converts this context to the context of an agent that runs inside the tool call `call`. `agents` are the names
+    /// of the nested agents, from the outermost nested agent to this agent.
     pub(crate) fn nested(self, agents: Vec<String>, call: &ToolContext) -> Self {
         self.effects.restart_call(call);
         Self { agents, ..self }
@@ -152,8 +149,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         !self.agents.is_empty()
     }
 
-    /// Returns an error if this is the run of an agent inside a tool call. Such an agent cannot wait for a signal,
-    /// because signals are sent to the parent run.
+    /// Returns an error if this is the run of an agent inside a tool call. Such a run cannot wait for signals, because
+    /// only the parent run receives them.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.is_nested() {
             true => {
@@ -164,9 +161,9 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         }
     }
 
-    /// Counts a step. Returns [`DurableError::Cancelled`] if the workflow was cancelled.
+    /// Counts a step, or returns [`DurableError::Cancelled`] if the workflow was cancelled.
     ///
-    /// Without this check, a step after a [`sleep`] or a compaction would start in spite of the cancellation.
+    /// The check is needed after a [`sleep`] or a compaction, which do not report the cancellation themselves.
     ///
     /// [`sleep`]: DurableContext::sleep
     fn begin_step(&self) -> Result<(), DurableError> {
@@ -198,8 +195,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         self.call_model(request, options).await
     }
 
-    /// Runs the call as a batch of one call. The context does not know the tool's effect here, so the call must not run
-    /// twice.
+    /// Runs a batch with this call. The call runs at most once, because the effect of the tool is not known here.
     async fn execute_tool(
         &self,
         tool_name: &str,
@@ -227,10 +223,10 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
     }
 
-    /// Waits for a signal to the workflow. Returns `None` if no signal arrived before the timeout.
+    /// Waits for a signal to the workflow. Returns `None` if no signal arrives before the timeout.
     ///
-    /// A signal that arrived before the wait is received too. Each signal is received by one wait, the oldest signal
-    /// first. A signal whose value is not a `T` is consumed, and the wait fails.
+    /// A signal that arrived before the wait is received too. The oldest signal with the name is received first, and
+    /// each signal only once. A signal whose value is not a `T` is consumed, and an error is returned.
     async fn wait_for_signal<T: DeserializeOwned + Send>(
         &self,
         signal_name: &str,
@@ -240,8 +236,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         parse_signal(self.receive(signal_name, timeout.min(LONGEST), None).await?)
     }
 
-    /// Waits for the decisions, which are sent as a signal. Returns `None` if no decisions arrived before the timeout.
-    /// During the wait, the queries `neuron_pending` and `neuron_waits_for` return `pending` without the conversation.
+    /// Waits for a signal with the decisions. Returns `None` if no decisions arrive before the timeout. During the
+    /// wait, the queries `neuron_pending` and `neuron_waits_for` return `pending` without the conversation.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -265,8 +261,11 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         is_long && steps > 0 && !self.is_nested()
     }
 
-    /// Puts the state into the mailbox, from which the workflow continues as new. If the state and the queued signals
-    /// together do not fit into a payload, returns `Ok`, and the run continues in this execution.
+    /// Puts the state into the mailbox and returns [`DurableError::ContinueAsNew`]. The workflow then continues as new
+    /// with this state.
+    ///
+    /// Returns `Ok` if the state fits into a payload, but not together with the queued signals. The run then continues
+    /// in this execution.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         let (length, limit) = (Json::new(&state)?.len(), self.options.state_limit());
         if length > limit {
@@ -299,8 +298,8 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
         }
     }
 
-    /// Waits until the server has received the last model response, so that a custom workflow may end directly after
-    /// the loop. [`AgentWorkflow`](crate::AgentWorkflow) does not rely on this method and waits itself.
+    /// Waits until the server has received the last model response. A custom workflow may therefore end directly after
+    /// the loop. [`AgentWorkflow`](crate::AgentWorkflow) waits by itself too.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if let (true, Err(LoopError::Durable(error))) = (self.is_nested(), result) {
             // An error of the engine must not become the result of the tool call, even if middleware converts it. It is
@@ -325,7 +324,7 @@ impl<W: HasMailbox> DurableContext for TemporalDurableContext<W> {
     }
 
     /// Returns the id of the run. Returns `None` for an agent inside a tool call, because the idempotency keys of its
-    /// own calls are based on the key of that tool call.
+    /// calls begin with the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.is_nested()).then_some(&self.run_id)
     }
@@ -340,8 +339,8 @@ impl<W> fmt::Debug for TemporalDurableContext<W> {
     }
 }
 
-/// Fails the current workflow task with the error. The server retries the task until a worker whose agent fits the
-/// history takes it. Meanwhile the run keeps its history and starts no further step.
+/// Fails the current workflow task with the error. The run starts no further step. The server retries the task until a
+/// worker takes it whose agent fits the history.
 pub(crate) fn stall<W: HasMailbox>(ctx: &WorkflowContext<W>, error: &DurableError) -> ! {
     let text = error.to_string();
     tracing::error!(workflow = ctx.info().workflow_id(), "{text}");

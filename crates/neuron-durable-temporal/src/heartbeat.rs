@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 
 use crate::AgentWorkflow;
 
-/// Lease of an activity without a heartbeat timeout. The lease is the time for which a confirmation by the server stays
-/// valid. The server gives up such an activity only after a longer time.
+/// Lease of an activity without a heartbeat timeout. For this time a worker may rely on a confirmation that it holds
+/// the activity. The server gives up such an activity only after a longer time.
 const LONGEST_LEASE: Duration = Duration::from_secs(3600);
 
 /// Timeout of a workflow task, if the server does not return it.
@@ -27,8 +27,8 @@ const DEFAULT_TASK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before a request to the server is repeated.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Sends heartbeats from a separate task until it is dropped, so a tool that blocks its thread does not stop them. The
-/// server's responses report the cancellation of the activity.
+/// Sends heartbeats from a separate task until it is dropped, so that a tool may block its thread. The server's
+/// response to a heartbeat reports the cancellation of the activity.
 pub(crate) struct Heartbeat(Option<JoinHandle<()>>);
 
 impl Heartbeat {
@@ -58,14 +58,14 @@ impl Drop for Heartbeat {
     }
 }
 
-/// Polls `work` only while the server confirms that this worker holds the activity. The server is asked before the
-/// first poll, and after a pause of the process.
+/// Polls `work` only while the server confirms that this worker holds the activity. Asks the server before the first
+/// poll, and again after the process was paused.
 ///
-/// A confirmation is valid for one heartbeat timeout. If the worker is silent for longer, the server gives the activity
-/// to another worker.
+/// A confirmation is valid for one heartbeat timeout. A worker that is silent for longer loses the activity to another
+/// worker.
 ///
-/// The work of a local activity is always polled, because the server does not know local activities. [`check_task`]
-/// checks their workflow task instead.
+/// The work of a local activity is always polled, because the server does not know local activities. Call
+/// [`check_task`] before a local activity instead.
 ///
 /// # Errors
 ///
@@ -84,18 +84,16 @@ pub(crate) async fn while_held<T>(
     neuron_runtime::while_held(lease, || claim.prove(), work).await
 }
 
-/// Checks, before a local activity begins, that this worker still holds the workflow task of the activity. `started` is
-/// the time at which the server started that task. A process that was stopped may hold tasks that the server has given
-/// to another worker since.
+/// Checks that this worker still holds the workflow task of a local activity that is about to begin. `started` is the
+/// time at which the server started the task.
 ///
-/// Only the first attempt is checked. During retries the SDK reports to the server that the task continues, and cancels
-/// the activity if the server has given the task to another worker.
+/// A process that was paused may have lost the task to another worker. Only the first attempt is checked, because the
+/// SDK notices a lost task during retries and cancels the activity.
 ///
 /// # Errors
 ///
-/// Returns a delay if the workflow task belongs to another worker. The caller must delay the next attempt of the
-/// activity by this time, which is the timeout of a workflow task. The SDK cancels the activity before the delay is
-/// over.
+/// Returns a delay if another worker has the task. The caller must delay the next attempt by this time, which is the
+/// timeout of a workflow task. The SDK cancels the activity before the delay is over.
 pub(crate) async fn check_task(
     ctx: &ActivityContext,
     started: Option<SystemTime>,
@@ -135,8 +133,9 @@ struct Claim {
 }
 
 impl Claim {
-    /// Sends a heartbeat to the server, to confirm that this worker still holds the activity. The SDK's own heartbeats
-    /// do not report when the server received them. Retries until the server responds.
+    /// Sends a heartbeat to confirm that this worker still holds the activity. Repeats it until the server responds.
+    ///
+    /// The heartbeats of the SDK do not report when the server received them.
     async fn prove(&self) -> Result<(), DurableError> {
         loop {
             let now = Moment::now();
@@ -161,11 +160,12 @@ impl Claim {
         }
     }
 
-    /// Handles the response "not found" to a heartbeat. Returns `Ok` if the last confirmation is younger than the
-    /// heartbeat timeout. The response then means that the run has ended. The SDK cancels the activity, and the tool
-    /// has time to end.
+    /// Handles the response "not found" to a heartbeat.
     ///
-    /// Returns an error if the last confirmation is older, because another worker may have the activity.
+    /// Returns `Ok` if the last confirmation is younger than the lease, because the response then means that the run
+    /// has ended. The SDK cancels the activity and gives the tool time to end.
+    ///
+    /// Returns an error if the last confirmation is older, because another worker may hold the activity.
     fn not_found(&self) -> Result<(), DurableError> {
         let proven = *self.proven.lock().unwrap_or_else(PoisonError::into_inner);
         if proven.is_some_and(|proven| proven.age() < self.lease) {

@@ -18,8 +18,8 @@ const JSON: &[u8] = b"json/plain";
 
 /// A value in its JSON form, for Temporal payloads.
 ///
-/// The SDK's own conversion rejects values that are nested more than 128 levels deep, such as deeply nested arguments
-/// of a tool. This type accepts the same depth as all storage of neuron. `Debug` does not show the contents.
+/// The SDK's own conversion rejects values with more than 128 nested levels. This type accepts the same depth as the
+/// other storage of neuron. `Debug` does not show the contents.
 pub struct Json<T> {
     bytes: Vec<u8>,
     of: PhantomData<fn() -> T>,

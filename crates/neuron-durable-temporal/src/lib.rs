@@ -1,8 +1,8 @@
 //! Durable runs of AI agents on Temporal. A run survives the crash of its worker.
 //!
-//! An [`AgentWorker`] hosts an agent on a task queue. If the worker is killed, another worker continues its runs, or
-//! the same worker does after a restart. A model response that has reached the server is not requested again. A tool
-//! that must not run twice does not run again.
+//! An [`AgentWorker`] hosts an agent on a task queue. If the worker is killed, its runs continue on another worker or
+//! after a restart. A model response that has reached the server is not requested again. A tool that must not run twice
+//! does not run again.
 //!
 //! ```no_run
 //! use neuron_durable_temporal::{AgentRuns, AgentWorker, connect};
@@ -42,11 +42,11 @@
 //!
 //! # The compiler
 //!
-//! Temporal's SDK needs Rust 1.92, so this crate needs it too. The other crates of neuron do not.
+//! This crate needs Rust 1.92, because Temporal's SDK does. The other crates of neuron support older compilers.
 //!
 //! # Recovery time
 //!
-//! The server must first notice that a worker is lost. The time depends on the work that was interrupted:
+//! A run continues after the server has noticed that its worker is lost. The time depends on the interrupted work:
 //!
 //! | the lost worker | time limit | default |
 //! |---|---|---|

@@ -24,25 +24,24 @@ pub(crate) struct LocalCall {
 
 /// The requests of this process that wait for their local activities.
 ///
-/// A local activity runs in the process of its workflow, so its input does not have to be in the history. The request
-/// is therefore passed in memory. The input of the activity is only a ticket, the number under which the request is
-/// stored here. Neither the SDK nor a payload store writes the request at each turn.
+/// A local activity runs in the process of its workflow, so its request is passed in memory. Only the number of the
+/// stored request is in the activity's input. The history and the payload store therefore do not contain the request.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LocalCalls(Arc<Mutex<Table>>);
 
-/// The stored requests of model calls, by ticket number. A ticket number is the input of the local activity that makes
-/// the call.
+/// The stored requests of model calls, by ticket number. The local activity that makes the call gets the ticket number
+/// as its input.
 #[derive(Debug, Default)]
 struct Table {
-    /// Number under which the next request will be stored. Numbers are unique in the process, so a run that is evicted
-    /// from the cache removes only its own calls.
+    /// Number under which the next request is stored. A number is never used twice in the process, so a run can remove
+    /// only its own requests.
     next: u64,
     waiting: HashMap<u64, Arc<LocalCall>>,
 }
 
 impl LocalCalls {
-    /// Stores the request of a model call, which its local activity reads by the number of the returned ticket.
-    /// Dropping the ticket removes the request.
+    /// Stores the request of a model call and returns its ticket. The local activity reads the request by the ticket's
+    /// number. Dropping the ticket removes the request.
     pub(crate) fn leave(&self, call: LocalCall) -> Ticket {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let number = table.next;
@@ -51,8 +50,8 @@ impl LocalCalls {
         Ticket { calls: self.clone(), number }
     }
 
-    /// Returns the request that is stored under the ticket number `ticket`. The request stays stored for another
-    /// attempt. Returns `None` if the [`Ticket`] was dropped.
+    /// Returns the request with this ticket number, which stays stored for another attempt. Returns `None` if the
+    /// [`Ticket`] was dropped.
     pub(crate) fn get(&self, ticket: u64) -> Option<Arc<LocalCall>> {
         let table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         table.waiting.get(&ticket).cloned()

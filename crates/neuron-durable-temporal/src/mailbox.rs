@@ -59,21 +59,23 @@ impl fmt::Debug for Untaken {
     }
 }
 
-/// The state that a workflow keeps for its run. It has the queued signals, the current wait and the state of the next
-/// execution. A custom workflow has a mailbox in its own state, and returns it by [`HasMailbox`].
+/// The state that a workflow keeps for its run. It contains the queued signals, the current wait and the state of the
+/// next execution.
+///
+/// A custom workflow has a mailbox in its own state, and gives access to it by [`HasMailbox`].
 #[derive(Default)]
 pub struct Mailbox {
     signals: Queues,
     waits: Waits,
     next_state: Option<Value>,
-    /// `true` if a local activity returned a result in the current workflow task. The server receives the result only
-    /// when the task ends.
+    /// `true` if a local activity returned a result that the server has not received. The server receives it when the
+    /// current workflow task ends.
     has_unkept_answer: bool,
-    /// Reason why this worker cannot continue the run, for example because the agent's steps differ from the history.
-    /// The workflow task then fails with this text. `None` if the worker can continue.
+    /// Reason why this worker cannot continue the run, for example a changed agent. The workflow task fails with this
+    /// text. `None` if the worker can continue the run.
     stalled: Option<String>,
-    /// Text of the error of Temporal or this crate that ended the run of an agent inside a tool call. `None` if there
-    /// is no such error.
+    /// Text of the engine's error that ended the run of an agent inside a tool call. `None` if the run has not ended,
+    /// or did not end with an error of the engine.
     failure: Option<String>,
 }
 
@@ -96,9 +98,10 @@ impl Mailbox {
         self.waits.now.as_ref()?.pending.as_ref()
     }
 
-    /// Removes and returns the state for the next execution. Call it after the run ended with
-    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew). Returns `None` if the run left no
-    /// state.
+    /// Removes and returns the state for the next execution. Returns `None` if the run left no state.
+    ///
+    /// Call this method after the run ended with
+    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew).
     pub fn take_next_state(&mut self) -> Option<Value> {
         self.next_state.take()
     }
@@ -134,10 +137,11 @@ impl Mailbox {
         self.waits.now = Some(wait);
     }
 
-    /// Ends the current wait. `missed_at` is set if the wait ended at its deadline without its signal.
+    /// Ends the current wait. `missed_at` is the deadline of a wait that ended without its signal, and otherwise
+    /// `None`.
     ///
-    /// Only a missed wait for decisions is stored, because the run ends after it. After any other missed wait, the run
-    /// continues and may wait for the same signal again.
+    /// The deadline is stored only for a wait for decisions, so that late decisions are refused. After any other missed
+    /// wait, the run may wait for the same signal again.
     pub(crate) fn end_wait(&mut self, missed_at: Option<DateTime<Utc>>) {
         let decisions = self.waits.now.take().filter(|wait| wait.pending.is_some());
         if let (Some(name), Some(time)) = (decisions.and_then(|wait| wait.signal), missed_at) {
@@ -169,8 +173,8 @@ impl Mailbox {
         signals
     }
 
-    /// Returns the size in bytes that the queued signals need in the input of the next execution. Returns 0 if no
-    /// signal is queued.
+    /// Returns the size in bytes of the queued signals in the input of the next execution. Returns 0 if no signal is
+    /// queued.
     pub(crate) fn length_of_signals(&self) -> Result<usize, DurableError> {
         match self.signals.values().all(VecDeque::is_empty) {
             true => Ok(0),

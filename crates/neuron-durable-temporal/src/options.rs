@@ -9,39 +9,40 @@ use neuron_types::RetryPolicy;
 
 use crate::payload_store::PayloadStore;
 
-/// Maximum size of a record in bytes, 1.5 MiB. The server accepts 2 MiB in a payload by default, and the difference is
-/// reserved for the envelope.
+/// Maximum size of a record in bytes (1.5 MiB). By default the server accepts payloads of 2 MiB, and the envelope needs
+/// the rest.
 const LARGEST_RECORD: usize = 3 << 19;
 
 /// The kind of activity that calls the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ModelCalls {
-    /// A local activity in the worker that drives the run. Only the response is stored in the history. The history
-    /// therefore grows only by the new messages, and the request may have any size.
+    /// A local activity in the worker that drives the run. The history contains only the response, so it grows only by
+    /// the new messages. The request may have any size.
     ///
     /// Local calls have these costs:
     ///
-    /// - The call is not in the task queue, so no other worker can make it.
+    /// - Only the worker that drives the run can make the call, because the call is not in the task queue.
     /// - During the call, the worker reports to the server after each 80 % of the workflow task's timeout. Each report
     ///   adds three events to the history.
-    /// - If the worker is lost or the workflow task fails, the current call is made again. To protect earlier
-    ///   responses, a timer of about a second is set between two consecutive calls, and between the last call and the
-    ///   end of the run.
+    /// - If the worker is lost or the workflow task fails, the current call is made again.
+    /// - Between two consecutive calls, and between the last call and the end of the run, the run waits for a timer of
+    ///   about a second. The timer makes the worker send the response to the server, so that a crash does not repeat
+    ///   the call.
     #[default]
     Local,
-    /// An activity that any worker of the queue can run. The whole request is stored in the history at every turn, so
-    /// the history grows with the square of the number of turns. Without a [`PayloadStore`], a request must not be
-    /// longer than [`TemporalOptions::record_limit`].
+    /// An activity that any worker of the queue can run. The history contains the whole request of every turn, so it
+    /// grows with the square of the number of turns. Without a [`PayloadStore`], a request must not be longer than
+    /// [`TemporalOptions::record_limit`].
     Activity,
 }
 
-/// The options of an agent's runs on Temporal. The worker, the workflow and its activities share them. Clones share one
-/// [`PayloadStore`].
+/// The options of an agent's runs on Temporal. Give the same options to the worker, its workflows and its activities.
+/// Clones share one [`PayloadStore`].
 ///
-/// [`model_calls`](Self::model_calls), [`record_limit`](Self::record_limit),
-/// [`unknown_outcome`](Self::unknown_outcome) and [`continue_as_new_after`](Self::continue_as_new_after) determine the
-/// commands that a run sends to the server. Treat them as part of the agent's code. If one of them changes, a run that
-/// has already begun does not fit its history any more.
+/// [`model_calls`](Self::model_calls), [`record_limit`](Self::record_limit), [`unknown_outcome`](Self::unknown_outcome)
+/// and [`continue_as_new_after`](Self::continue_as_new_after) determine the commands that a run sends to the server. If
+/// one of them changes, a run that has already begun does not fit its history any more. Treat them as part of the
+/// agent's code.
 ///
 /// # Example
 ///
@@ -72,8 +73,13 @@ pub struct TemporalOptions {
 }
 
 impl TemporalOptions {
-    /// Creates the default options. Model calls are local, with up to ten attempts. The heartbeat timeout is 10
-    /// seconds, and a record has up to 1 MiB. There are no environment variables and no payload store.
+    /// Creates the default options:
+    ///
+    /// - Model calls are local, with up to ten attempts.
+    /// - The heartbeat timeout is 10 seconds.
+    /// - A record has up to 1 MiB.
+    /// - Tools see no environment variables.
+    /// - There is no payload store.
     pub fn new() -> Self {
         Self {
             model_calls: ModelCalls::default(),
@@ -102,18 +108,18 @@ impl TemporalOptions {
         self
     }
 
-    /// Sets the retry policy of a model call, if the loop's options have no policy. Default: ten attempts, with pauses
-    /// from one second to one minute.
+    /// Sets the retry policy of model calls. It applies if the loop's options have no retry policy. Default: ten
+    /// attempts, with pauses from one second to one minute.
     pub fn model_retry(mut self, policy: RetryPolicy) -> Self {
         self.model_retry = policy;
         self
     }
 
-    /// Sets the maximum time between two heartbeats of an activity, if the loop's options have no heartbeat timeout.
-    /// Default: 10 seconds.
+    /// Sets the maximum time between two heartbeats of an activity. It applies if the loop's options have no heartbeat
+    /// timeout. Default: 10 seconds.
     ///
-    /// After this time the server considers the worker of a tool lost. The worker sends three heartbeats in this time,
-    /// even while a tool blocks its thread.
+    /// After this time without a heartbeat, the server considers the worker lost. The worker sends three heartbeats in
+    /// this time, even while a tool blocks its thread.
     pub fn heartbeat_timeout(mut self, timeout: Duration) -> Self {
         self.heartbeat_timeout = timeout;
         self
@@ -126,25 +132,25 @@ impl TemporalOptions {
         self
     }
 
-    /// Sets the reaction to a prompt, tools or a model that changed since the history was written.
+    /// Sets the reaction if the prompt, the tools or the model changed since the history was written.
     ///
     /// By default the workflow task fails with an error that names the change. The server retries the task until a
-    /// worker with the old agent takes the run. Runs that an older release of this crate started always behave like
-    /// this.
+    /// worker with the old agent takes the run. Runs that an older release of this crate started ignore this option and
+    /// always use the default.
     pub fn changed_agent(mut self, changed_agent: ChangedAgent) -> Self {
         self.changed_agent = changed_agent;
         self
     }
 
-    /// Sets the version of the agent. By default there is none. A worker drives only runs of its version. With
-    /// [`AgentRuns::options`](crate::AgentRuns::options), new runs are pinned to this version.
+    /// Sets the version of the agent. Default: no version. A worker with a version drives only runs of this version.
+    /// With [`AgentRuns::options`](crate::AgentRuns::options), new runs are pinned to this version.
     ///
     /// If a worker of another version receives a pinned run, the workflow task fails with an error that names both
     /// versions. The run stalls until a worker of the pinned version takes it. With [`ChangedAgent::GoOn`] the run
     /// continues instead, and is pinned to the worker's version when it continues as new. A run or a worker without a
     /// version is not checked.
     ///
-    /// The version of a worker is not checked for tools, which any worker of the queue may run. Use
+    /// Workers of any version may run the tools of a run. Use
     /// [`AgentWorkerBuilder::deployment`](crate::AgentWorkerBuilder::deployment) to route tools by version too.
     pub fn agent_version(mut self, version: impl Into<String>) -> Self {
         self.agent_version = Some(version.into());
@@ -152,8 +158,9 @@ impl TemporalOptions {
     }
 
     /// Sets the names of the environment variables that tools see in
-    /// [`ToolContext::environment`](neuron_types::ToolContext::environment). Default: none, because the values are
-    /// stored in the history.
+    /// [`ToolContext::environment`](neuron_types::ToolContext::environment). Default: no variables.
+    ///
+    /// The values of the variables are stored in the history.
     pub fn environment<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.environment = names.into_iter().map(Into::into).collect();
         self
@@ -162,31 +169,33 @@ impl TemporalOptions {
     /// Sets the maximum size of a record in bytes. Records are the responses of the model, the arguments and results of
     /// tools, and [recorded](neuron_types::DurableContext::record) values. Default: [`DEFAULT_RECORD_LIMIT`].
     ///
-    /// A value above 1.5 MiB is reduced to 1.5 MiB, because the server accepts payloads of 2 MiB. A record above the
-    /// limit becomes an error that names the record. This error is not retried.
+    /// A longer record becomes an error that names the record. This error is not retried. A limit above 1.5 MiB is
+    /// reduced to 1.5 MiB, because the server accepts payloads of 2 MiB including their envelope.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.record_limit = bytes.min(LARGEST_RECORD);
         self
     }
 
     /// Sets the number of steps after which a run continues as a new execution. Steps are model calls, batches of
-    /// tools, waits and recorded values. Without this option a run continues as new only when the server suggests it,
-    /// after some thousand events.
+    /// tools, waits and recorded values.
+    ///
+    /// By default a run continues as new only when the server suggests it, after some thousand events.
     pub fn continue_as_new_after(mut self, steps: usize) -> Self {
         self.continue_as_new_after = Some(steps);
         self
     }
 
-    /// Sets the store for payloads of more than 128 KiB, which are then not kept in the history. With a store, a
-    /// conversation that is longer than [`record_limit`](Self::record_limit) can be returned, and can continue as a new
-    /// execution.
+    /// Sets a store for payloads of more than 128 KiB, which the history then does not contain. Default: no store.
+    ///
+    /// With a store, a conversation may be longer than [`record_limit`](Self::record_limit) when the run returns it or
+    /// continues as a new execution.
     pub fn payload_store(mut self, store: impl PayloadStore + 'static) -> Self {
         self.payload_store = Some(Arc::new(store));
         self
     }
 
-    /// Returns the maximum size in bytes of a run's result and of the state of a new execution. With a payload store
-    /// there is no limit, and the result is `usize::MAX`.
+    /// Returns the maximum size in bytes of a run's result and of the state of a new execution. Returns `usize::MAX` if
+    /// there is a payload store, which removes the limit.
     pub(crate) fn state_limit(&self) -> usize {
         match self.payload_store {
             Some(_) => usize::MAX,

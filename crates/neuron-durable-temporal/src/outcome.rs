@@ -11,7 +11,7 @@ use crate::mailbox::Untaken;
 /// Maximum length of an error's text in a failure, in bytes.
 const LONGEST_TEXT: usize = 16 * 1024;
 
-/// The outcome that the workflow of a successful run returns. It is shortened if it does not fit into a payload.
+/// The outcome of a successful run, which its workflow returns. It is shortened if it does not fit into a payload.
 ///
 /// `Debug` does not show the conversation.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -21,9 +21,10 @@ pub struct RunOutcome {
     pub version: u32,
     /// Result of the run.
     pub result: AgentResult,
-    /// Set if parts of the result were left out. This happens if the outcome is longer than
-    /// [`TemporalOptions::record_limit`](crate::TemporalOptions::record_limit) without a payload store, or is nested
-    /// too deeply. The messages are left out first, and then the end of the response.
+    /// Set if parts of the result were left out. The messages are left out first, and then the end of the response.
+    ///
+    /// Parts are left out if the outcome is nested too deeply. Without a payload store, they are also left out if the
+    /// outcome is longer than [`TemporalOptions::record_limit`](crate::TemporalOptions::record_limit).
     #[serde(default)]
     pub is_cut: bool,
 }
@@ -68,7 +69,8 @@ impl fmt::Debug for RunOutcome {
     }
 }
 
-/// The reason why a run has no result. It is stored in the details of the failure with which the workflow ends.
+/// The reason why a run has no result. The workflow of the run ends with a Temporal failure, whose details contain this
+/// value.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunFailure {
@@ -76,12 +78,12 @@ pub struct RunFailure {
     pub kind: String,
     /// Text of the error, shortened if it is too long.
     pub message: String,
-    /// State of a run that ended with [`LoopError::ApprovalRequired`]. `None` if it does not fit into a payload, or the
-    /// run ended with another error.
+    /// Calls that wait for a decision, with the state of their run, after [`LoopError::ApprovalRequired`]. `None` after
+    /// any other error, or if the state does not fit into a payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<Box<PendingApproval>>,
-    /// The signals that the run had not received when it failed. A revived run gets them. Empty if they do not fit
-    /// into a payload.
+    /// Signals that the run had not received when it failed. The run gets them if it is revived. Empty if they do not
+    /// fit into a payload.
     #[serde(default, skip_serializing_if = "Untaken::is_empty")]
     pub(crate) signals: Untaken,
 }
@@ -96,8 +98,8 @@ impl RunFailure {
         self.kind == "ApprovalRequired"
     }
 
-    /// Creates the failure of a run, so that its JSON has at most `limit` bytes. The signals are left out first, and
-    /// then the pending calls.
+    /// Creates the failure of a run. If its JSON would have more than `limit` bytes, the signals are left out first,
+    /// and then the pending calls.
     pub(crate) fn within(error: &LoopError, signals: Untaken, limit: usize) -> Self {
         let mut message = error.to_string();
         cut(&mut message, LONGEST_TEXT.min(limit / 8));

@@ -1,6 +1,6 @@
-//! Polls the run of an agent in a way that hides wakes among the run's own futures from the SDK.
+//! Hides wakes among the futures of a run from the SDK ([`with_own_wakes`]).
 //!
-//! The SDK fails a workflow task if anything else than the SDK wakes the workflow, because the order of such wakes may
+//! The SDK fails a workflow task if anything except the SDK wakes the workflow, because the order of such wakes may
 //! differ on replay. The futures of a run also wake each other while they are polled. For example, the reader of a
 //! stream wakes the loop when it takes an event. The order of these wakes depends only on the code, so they are safe.
 
@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Wake, Waker};
 use std::thread::{self, ThreadId};
 
-/// Polls a future, and polls it again immediately if the polling thread woke the future during the poll. All other
-/// wakes are passed to the SDK.
+/// Polls a future, and polls it again immediately if it was woken by the polling thread during the poll. Passes all
+/// other wakes to the SDK.
 pub(crate) async fn with_own_wakes<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let wakes = Arc::new(OwnWakes::default());
@@ -48,8 +48,8 @@ impl OwnWakes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a poll by the current thread. `outer` is the SDK's waker, which receives every wake except wakes by this
-    /// thread during the poll.
+    /// Begins a poll on the current thread. Wakes by this thread during the poll are only recorded. All other wakes go
+    /// to `outer`, the SDK's waker.
     fn begin(&self, outer: &Waker) {
         let polled_by = Some(thread::current().id());
         *self.lock() = State { polled_by, is_woken: false, outer: Some(outer.clone()) };

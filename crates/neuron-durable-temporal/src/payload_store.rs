@@ -8,11 +8,11 @@ use neuron_types::{BoxError, WasmBoxedFuture};
 pub(crate) use codec::{PATIENCE, converter, with_store};
 pub use files::FilePayloadStore;
 
-/// Stores long payloads outside of the server, for example in a bucket, a table, or a directory that all workers
+/// A store for long payloads outside of the server, for example a bucket, a table, or a directory that all workers
 /// share.
 ///
-/// A payload of more than 128 KiB is put into the store, and the history has only its key. The key is a digest of the
-/// payload. Storing a payload twice is therefore harmless, and several runs may share a stored payload.
+/// A payload of more than 128 KiB is put into the store, and the history contains only its key. The key is a digest of
+/// the payload, so several runs may share a stored payload. Storing a payload twice is harmless.
 ///
 /// Keep a payload for as long as the history of its run. A run whose payload is lost cannot be replayed. If the client
 /// has a codec of its own, payloads are encoded by that codec first, so encrypted payloads are stored encrypted.
@@ -47,15 +47,16 @@ pub use files::FilePayloadStore;
 /// }
 /// ```
 pub trait PayloadStore: Send + Sync {
-    /// Stores the bytes under the key. They must be durable when this method returns. The key consists of hexadecimal
-    /// digits.
+    /// Stores the bytes under the key, which consists of hexadecimal digits. The bytes must be durable when this method
+    /// returns.
     ///
     /// # Errors
     ///
-    /// Any error of the store. A worker repeats this method for five minutes, with pauses of up to five seconds.
-    /// Meanwhile it keeps the model's response or the tool's result in memory. After five minutes the worker discards
-    /// it, and the model call or tool call is made again. An implementation should therefore wait for a busy store
-    /// instead of returning an error. A client does not retry.
+    /// Any error of the store. If the store is only busy, wait instead of returning an error.
+    ///
+    /// After an error, a worker calls this method again for five minutes, with pauses of up to five seconds. Meanwhile
+    /// the model's response or the tool's result stays in its memory. After five minutes this result is lost, and the
+    /// model call or tool call is made again. A client does not retry.
     fn put<'a>(
         &'a self,
         key: &'a str,
@@ -66,7 +67,7 @@ pub trait PayloadStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error of the store. A worker repeats this method for five minutes, as for [`put`](Self::put). After that,
-    /// the server retries the workflow task or the activity.
+    /// Any error of the store. A worker then calls this method again for five minutes, with pauses of up to five
+    /// seconds. After that, the server retries the workflow task or the activity.
     fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>>;
 }

@@ -13,8 +13,8 @@ use temporalio_sdk::workflow_replayer::{
 use crate::payload_store::converter;
 use crate::{AgentWorkflow, TemporalError, TemporalOptions};
 
-/// Replays a history of [`AgentRun::history`](crate::AgentRun::history) without a server, a model or tools. This checks
-/// that `agent` can continue a run that older code started.
+/// Checks that `agent` can continue a run that older code started. Replays a history of the run, which
+/// [`AgentRun::history`](crate::AgentRun::history) returned, without a server, a model or tools.
 ///
 /// Keep histories of your agent in its repository, and replay them in its tests before each deployment.
 ///

@@ -1,4 +1,4 @@
-//! Retries of activities. The server applies a retry policy, and the activity decides after each failed attempt if it
+//! Retries of activities. The server applies a retry policy. After each failed attempt, the activity also decides if it
 //! may be retried.
 
 use std::time::Duration;
@@ -6,13 +6,15 @@ use std::time::Duration;
 use neuron_types::{DurableError, ErrorRecord, ProviderError, RetryPolicy, ToolEffect, ToolError};
 use temporalio_sdk::ApplicationFailure;
 
-/// Additional attempts for lost workers. The server counts a lost worker as a failed attempt. This number limits the
-/// retries of a call that kills its process each time.
+/// Number of attempts that are added to a retry policy for lost workers, which the server counts as failed attempts.
+/// The number limits the retries of a call that kills its process each time.
 const LOST_WORKERS: u32 = 10;
 
-/// Returns the retry policy for the server. It has the pauses and error kinds of `policy`, and additional attempts for
-/// lost workers. Without a policy, only lost workers are retried. [`another_model_call`] and [`another_tool_call`]
-/// decide about each failed attempt.
+/// Returns the retry policy for the server, with additional attempts for lost workers. Without a `policy`, only lost
+/// workers are retried.
+///
+/// After each failed attempt, [`another_model_call`] or [`another_tool_call`] decides if `policy` itself allows another
+/// attempt.
 pub(crate) fn server_policy(policy: Option<&RetryPolicy>) -> temporalio_common::RetryPolicy {
     let Some(policy) = policy else {
         return temporalio_common::RetryPolicy::builder()
@@ -58,8 +60,8 @@ pub(crate) fn another_model_call(
     Some(failure(&ErrorRecord::from(error), wait))
 }
 
-/// Returns the failure with which an activity requests another attempt at a tool call. Returns `None` if the error is
-/// final or the tool must not run twice.
+/// Returns the failure that makes the server start another attempt of a tool call. Returns `None` if the error is final
+/// or the tool must not run twice.
 pub(crate) fn another_tool_call(
     error: &ToolError,
     effect: ToolEffect,
@@ -72,8 +74,8 @@ pub(crate) fn another_tool_call(
     (may_repeat && is_failure).then(|| failure(&ErrorRecord::from(error), None))
 }
 
-/// Creates the failure of a local model call whose workflow task belongs to another worker. The retry is delayed by
-/// `wait`, and the SDK cancels the call before the retry begins.
+/// Creates the failure of a local model call whose workflow task now belongs to another worker. The SDK waits for
+/// `wait` before a retry, and cancels the call before this time is over.
 pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
     tracing::debug!(
         "a call of the model does not begin: its workflow task belongs to another worker"
@@ -85,8 +87,8 @@ pub(crate) fn lost_task(wait: Duration) -> ApplicationFailure {
         .build()
 }
 
-/// Creates the failure with which an activity ends after this worker may have lost it. If no other worker has the
-/// activity, and it may run twice, the server starts another attempt.
+/// Creates the failure of an activity that this worker may have lost. The server then starts another attempt, unless
+/// another worker holds the activity or the call must not run twice.
 pub(crate) fn lost_activity(error: &DurableError) -> ApplicationFailure {
     tracing::debug!(%error, "an activity ends: this worker may have lost it");
     ApplicationFailure::builder(std::io::Error::other(error.to_string()))
@@ -101,8 +103,8 @@ fn allows(policy: &RetryPolicy, kind: &str, attempt: u32) -> bool {
     more && !policy.non_retryable_errors.iter().any(|name| name == kind)
 }
 
-/// Creates the failure of an attempt that is retried. Its text has only the kind of the error, so the details stay out
-/// of the history until an error is final.
+/// Creates the failure of an attempt that is retried. Its text contains only the kind of the error. The details of an
+/// error are stored in the history only if the error is final.
 fn failure(record: &ErrorRecord, wait: Option<Duration>) -> ApplicationFailure {
     let text = std::io::Error::other(format!("{}: another attempt follows", record.kind));
     ApplicationFailure::builder(text)

@@ -28,8 +28,8 @@ use crate::signal_input::SignalInput;
 use crate::workflow::RunInput;
 use crate::{AgentWorkflow, RunOutcome, Signal, TemporalError, TemporalOptions};
 
-/// Starts and operates the runs of an agent, for example from a web server. It connects only to the Temporal server,
-/// and not to the [workers](crate::AgentWorker).
+/// A client that starts and operates the runs of an agent, for example in a web server. It connects only to the
+/// Temporal server, and not to the [workers](crate::AgentWorker).
 ///
 /// # Example
 ///
@@ -80,19 +80,19 @@ impl AgentRuns {
     /// Sets the timeout of a workflow task in new runs. Default: 10 seconds. If a worker does not respond for this
     /// long, the server gives the run to another worker.
     ///
-    /// A shorter timeout speeds up the recovery of a run. During a local model call, the worker reports to the server
-    /// within each timeout, and each report adds three events to the history.
+    /// With a shorter timeout, a run recovers faster, but its history grows faster during local model calls. The worker
+    /// reports to the server within each timeout, and each report adds three events.
     #[must_use]
     pub fn task_timeout(self, timeout: Duration) -> Self {
         Self { task_timeout: timeout, ..self }
     }
 
-    /// Starts a run. `id` becomes the id of its workflow.
+    /// Starts a run, whose workflow gets the id `id`.
     ///
     /// # Errors
     ///
     /// [`TemporalError::AlreadyStarted`] if a run with this id has not ended. [`TemporalError::Other`] if the server
-    /// rejects the request, for example because the start is too long.
+    /// rejects the request, for example because `start` is too long.
     pub async fn start(
         &self,
         id: impl Into<String>,
@@ -114,7 +114,7 @@ impl AgentRuns {
         }
     }
 
-    /// Returns a handle to the run with this id. The existence of the run is checked only by the methods of the handle.
+    /// Returns a handle to the run with this id. Does not check that the run exists.
     pub fn get(&self, id: impl Into<String>) -> AgentRun {
         let id = id.into();
         let handle = self.client.get_workflow_handle::<AgentWorkflow>(id.clone());
@@ -167,7 +167,7 @@ impl AgentRun {
         }
     }
 
-    /// Sends a signal to the run. The signal is queued until the run waits for a signal with this name.
+    /// Sends a signal to the run. The signal stays queued until the run waits for this name.
     ///
     /// # Errors
     ///
@@ -186,8 +186,8 @@ impl AgentRun {
         }
     }
 
-    /// Returns the calls that wait for a decision, without the conversation. Returns `None` if the run does not wait
-    /// for decisions. A worker must be running to answer the query.
+    /// Queries a worker for the calls that wait for a decision. The returned value does not contain the conversation.
+    /// Returns `None` if the run does not wait for decisions.
     ///
     /// # Errors
     ///
@@ -201,8 +201,8 @@ impl AgentRun {
         }
     }
 
-    /// Cancels the run, which ends at its next step. A running tool is told with its next heartbeat, and the run does
-    /// not wait for the tool.
+    /// Cancels the run, which then ends at its next step. A running tool is cancelled with its next heartbeat, and the
+    /// run does not wait for it.
     ///
     /// # Errors
     ///
@@ -226,8 +226,8 @@ impl AgentRun {
         history.map_err(|error| TemporalError::Other(error.into()))
     }
 
-    /// Converts the error of a request to a run. The server reports "not found" for a run that has ended too, so this
-    /// method asks for the end of the run.
+    /// Converts the error of a request to a run. The server reports "not found" for an ended run too, so this method
+    /// then asks if the run has ended.
     async fn interaction(&self, error: WorkflowInteractionError) -> TemporalError {
         let WorkflowInteractionError::NotFound(_) = error else {
             return TemporalError::Other(error.into());

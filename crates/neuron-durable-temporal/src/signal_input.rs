@@ -9,10 +9,10 @@ use temporalio_common::protos::temporal::api::common::v1::Payload;
 use crate::Signal;
 use crate::json::Json;
 
-/// The payload of the signal `neuron_signal`, or the error of an invalid payload.
+/// The payload of the signal `neuron_signal`, or the text of the error if the payload is invalid.
 ///
-/// Any client can send a signal, and the signal stays in the history. If the conversion of its payload returned an
-/// error, the SDK would fail the workflow task forever. So the error is kept as a value.
+/// The error is a value, because any client can send an invalid signal. If the conversion failed instead, the SDK would
+/// fail the workflow task forever.
 pub(crate) struct SignalInput(Result<Json<Signal>, String>);
 
 impl SignalInput {

@@ -44,10 +44,10 @@ pub(crate) struct Pin {
     pub(crate) agent_version: AgentVersion,
 }
 
-/// The workflow `neuron_sub_agent`, which runs the call of a tool that is an agent. It is a child of the workflow that
-/// makes the call.
+/// The workflow `neuron_sub_agent`, which runs an agent inside a tool call. It is a child of the workflow that makes
+/// the call.
 ///
-/// A custom worker registers it beside [`AgentWorkflow`](crate::AgentWorkflow), with the same options.
+/// A custom worker registers this workflow beside [`AgentWorkflow`](crate::AgentWorkflow), with the same options.
 #[workflow]
 pub struct SubAgentWorkflow {
     agent: Arc<dyn DurableAgent>,
@@ -57,8 +57,10 @@ pub struct SubAgentWorkflow {
 }
 
 impl SubAgentWorkflow {
-    /// Creates the workflow of one execution. Call it in the factory that `register_workflow_with_factory` of a worker
-    /// takes. `agent` is the outermost agent, and `tools` are the tools of its [activities](crate::AgentActivities).
+    /// Creates the workflow of one execution. Call this function in the factory for the worker's
+    /// `register_workflow_with_factory`.
+    ///
+    /// `agent` is the outermost agent. `tools` are the tools of its [activities](crate::AgentActivities).
     #[must_use]
     pub fn new(
         agent: Arc<dyn DurableAgent>,

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 /// Maximum length of a timer's summary in bytes. The server accepts up to 400 bytes.
 const LONGEST_SUMMARY: usize = 200;
 
-/// Returns the summary of the timer that limits a wait for decisions. `AgentRuns::missed` finds the timer by this text
-/// when no worker runs. Returns `None` if the name of the signal is too long.
+/// Returns the summary of the timer that limits a wait for decisions. Returns `None` if the name of the signal is too
+/// long for it.
+///
+/// `AgentRuns::missed` finds the timer in the history by this text.
 pub(crate) fn summary(signal: &str) -> Option<String> {
     let summary = format!("decisions by the signal {signal:?}");
     Some(summary).filter(|summary| summary.len() <= LONGEST_SUMMARY)
@@ -22,8 +24,8 @@ pub(crate) fn summary(signal: &str) -> Option<String> {
 pub(crate) struct Waits {
     /// The current wait. `None` if the run does not wait.
     pub(crate) now: Option<Wait>,
-    /// Names of the signals whose last wait for decisions ended at its deadline without a decision, with the time of
-    /// that end.
+    /// Deadlines of the waits for decisions that ended without decisions, by the name of the signal. A later wait for
+    /// the same signal removes the entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ended: BTreeMap<String, DateTime<Utc>>,
 }

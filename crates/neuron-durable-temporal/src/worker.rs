@@ -15,10 +15,9 @@ use temporalio_sdk::{Runtime, Worker, WorkerOptions};
 use crate::payload_store::{PATIENCE, with_store};
 use crate::{AgentActivities, AgentWorkflow, SubAgentWorkflow, TemporalError, TemporalOptions};
 
-/// A Temporal worker that hosts one agent on a task queue. It owns the provider and the tools, and drives any number of
-/// the agent's runs concurrently.
+/// A Temporal worker that hosts one agent on a task queue. It drives any number of the agent's runs concurrently.
 ///
-/// Several workers may share the queue, on one or more machines. Use another task queue for another agent.
+/// Several workers of the agent may share the queue, on one or more machines. Each agent needs its own task queue.
 ///
 /// # Example: a graceful shutdown
 ///
@@ -53,8 +52,8 @@ impl AgentWorker {
     /// Creates a builder for a worker that hosts `agent` on `task_queue`. The activities of the runs call `provider`
     /// and `tools`.
     ///
-    /// The agent has a tool registry of its own, which describes the tools to the model. Both registries must have the
-    /// same tools.
+    /// The agent has its own tool registry, which describes the tools to the model. This registry and `tools` must
+    /// contain the same tools.
     pub fn builder(
         client: Client,
         task_queue: impl Into<String>,
@@ -93,7 +92,7 @@ impl AgentWorker {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, other workers continue the runs, as if the process had been killed.
+    /// If the future is dropped, the worker stops as if its process had been killed. Other workers continue its runs.
     pub async fn run(&mut self) -> Result<(), TemporalError> {
         self.worker.run().await.map_err(|error| TemporalError::Worker(error.into()))
     }
@@ -112,8 +111,10 @@ impl fmt::Debug for AgentWorker {
 pub struct ShutdownHandle(Arc<dyn Fn() + Send + Sync>);
 
 impl ShutdownHandle {
-    /// Begins the shutdown. The worker accepts no new work, waits up to
-    /// [`shutdown_timeout`](AgentWorkerBuilder::shutdown_timeout) for its running activities, and then cancels them.
+    /// Begins the shutdown. The worker accepts no new work, and waits up to
+    /// [`shutdown_timeout`](AgentWorkerBuilder::shutdown_timeout) for its running activities. It then cancels the
+    /// activities that are still running.
+    ///
     /// Its runs continue on another worker, or when this worker is started again.
     pub fn shutdown(&self) {
         (self.0)();
@@ -155,8 +156,8 @@ impl AgentWorkerBuilder {
         self
     }
 
-    /// Sets the time that the server waits for the worker that has a run in its memory, before it gives the run to
-    /// another worker. Default: 5 seconds. A shorter time speeds up the recovery of a run.
+    /// Sets the time after which the server gives a run to another worker, if the worker that has the run in its memory
+    /// does not respond. Default: 5 seconds. With a shorter time, a run recovers faster.
     pub fn sticky_timeout(mut self, timeout: Duration) -> Self {
         self.sticky_timeout = timeout;
         self
@@ -168,19 +169,19 @@ impl AgentWorkerBuilder {
         self
     }
 
-    /// Sets the maximum number of runs in the worker's memory. Default: 1000. A run that is not in the memory is
-    /// replayed from its history at each event. With 0, every run is replayed.
+    /// Sets the maximum number of runs that the worker keeps in memory. Default: 1000. Every other run is replayed from
+    /// its history at each event. With 0, the worker keeps no run in memory.
     pub fn max_cached_runs(mut self, runs: usize) -> Self {
         self.max_cached_runs = runs;
         self
     }
 
-    /// Makes the worker a version of a Worker Deployment. The server then routes each run and its tools to workers of
-    /// the version with which the run began. By default each worker of the queue accepts every run.
+    /// Makes the worker a version of a Worker Deployment. The server then routes a run and its tools only to workers of
+    /// the version with which the run began. By default every worker of the queue accepts every run.
     ///
-    /// New runs begin with the deployment's current version. If no version is current, new runs wait until an operator
-    /// sets one (`temporal worker deployment set-current-version`). Shut down the workers of an old version when the
-    /// server shows that version as drained.
+    /// New runs begin with the deployment's current version. Without a current version, new runs wait until an operator
+    /// sets one (`temporal worker deployment set-current-version`). Keep the workers of an old version until the server
+    /// shows the version as drained.
     pub fn deployment(mut self, name: impl Into<String>, build_id: impl Into<String>) -> Self {
         let version =
             WorkerDeploymentVersion::builder().deployment_name(name).build_id(build_id).build();
@@ -196,7 +197,7 @@ impl AgentWorkerBuilder {
     ///
     /// # Errors
     ///
-    /// [`TemporalError::Worker`] if the settings do not fit together, or there is no tokio runtime.
+    /// [`TemporalError::Worker`] if the settings contradict each other, or there is no tokio runtime.
     pub fn build(self) -> Result<AgentWorker, TemporalError> {
         fn failed(error: impl Into<neuron_types::BoxError>) -> TemporalError {
             TemporalError::Worker(error.into())

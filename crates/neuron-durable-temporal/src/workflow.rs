@@ -69,13 +69,15 @@ impl fmt::Debug for RunInput {
 /// The workflow `neuron_agent`, which drives the run of an agent to its end.
 ///
 /// - The signal `neuron_signal` delivers a [`Signal`](crate::Signal) to the run.
-/// - The query `neuron_pending` returns the [`PendingApproval`] for which the run waits, without the conversation, or
-///   null if the run does not wait for one.
+/// - The query `neuron_pending` returns the [`PendingApproval`] for which the run waits, without the conversation. It
+///   returns null if the run does not wait for an approval.
 /// - The query `neuron_waits_for` returns the current wait of any kind. [`AgentRuns`](crate::AgentRuns) uses it.
 ///
-/// The workflow returns a [`RunOutcome`]. If the run fails, the workflow ends with an application failure whose type is
-/// the error's [`kind`](LoopError::kind), or `Panic` if the agent's code panicked. The message of the panic is logged
-/// but not stored in the history, because it may contain secrets.
+/// The workflow returns a [`RunOutcome`]. If the run fails, the workflow ends with an application failure, whose type
+/// is the error's [`kind`](LoopError::kind).
+///
+/// If the agent's code panics, the type of the failure is `Panic`. The message of the panic is logged but not stored in
+/// the history, because it may contain secrets.
 #[workflow]
 pub struct AgentWorkflow {
     agent: Arc<dyn DurableAgent>,
@@ -212,11 +214,12 @@ impl fmt::Debug for AgentWorkflow {
     }
 }
 
-/// Returns the input of the next execution, from the state in the mailbox and the undelivered signals.
+/// Returns the input of the next execution. It contains the state from the mailbox and the signals that the run has not
+/// received.
 ///
 /// # Errors
 ///
-/// [`DurableError::Other`] if the mailbox has no state, or the input is longer than a payload may be.
+/// [`DurableError::Other`] if the mailbox has no state, or the input is too long for a payload.
 fn next_input(
     ctx: &WorkflowContext<AgentWorkflow>,
     options: &TemporalOptions,
@@ -240,8 +243,8 @@ fn next_input(
     Ok(next)
 }
 
-/// Creates the failure that ends the workflow of a failed run. The failure is not retryable, because a retry would
-/// repeat the whole run.
+/// Creates the failure with which the workflow of a failed run ends. The server does not retry it, because a retry
+/// would repeat the whole run.
 fn ended(error: &LoopError, signals: Untaken, limit: usize) -> WorkflowTermination {
     let failure = RunFailure::within(error, signals, limit);
     let text = std::io::Error::other(failure.message.clone());

@@ -12,12 +12,15 @@ use crate::HasMailbox;
 /// The shortest timer that the server accepts. It may take until the next second of the server's clock to fire.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Ends the workflow task if it has the result of a local activity that the server has not received.
+/// Makes the worker send the results of local activities to the server, by waiting for a timer. Does nothing if the
+/// server has all results.
 ///
-/// The worker sends the result of a local activity only at the end of the workflow task. A task also ends when the run
-/// waits for an activity or a timer. Without such a wait, the result would be lost in three cases: the worker dies
-/// during the next local call, a signal arrives at the end of the run, or all results together exceed the maximum
-/// length of a message. The model call would then be made and paid again.
+/// The worker sends these results only at the end of a workflow task, and the timer ends the task. A result that was
+/// not sent is lost in these cases, and the model call is then made and paid again:
+///
+/// - The worker dies during the next local call.
+/// - A signal arrives at the end of the run.
+/// - All results of the task together exceed the maximum length of a message.
 pub(crate) async fn keep_answers<W: HasMailbox>(
     ctx: &WorkflowContext<W>,
 ) -> Result<(), DurableError> {
@@ -43,8 +46,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         self.ctx.state_mut(|state| state.mailbox_mut().set_unkept_answer(true));
     }
 
-    /// Records that the server has all results of local activities. A wait for a timer or an activity ended the
-    /// workflow task, and the worker sent the results.
+    /// Records that the server has received all results of local activities. Call this after a wait for a timer or an
+    /// activity, because such a wait ends the workflow task.
     pub(super) fn answers_are_kept(&self) {
         self.ctx.state_mut(|state| state.mailbox_mut().set_unkept_answer(false));
     }

@@ -14,8 +14,8 @@ use crate::json::Json;
 use crate::local_calls::LocalCall;
 use crate::{HasMailbox, ModelCalls, retry};
 
-/// Timeout for all attempts of a local activity together, with the pauses between them. One year is practically no
-/// limit. Without a timeout, the SDK ends a local activity after 100 seconds.
+/// Timeout for all attempts of a local activity together, including the pauses. Without this timeout, the SDK would end
+/// a local activity after 100 seconds.
 const ALL_ATTEMPTS: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// The record of a model call as JSON.
@@ -53,8 +53,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         record.into_llm()
     }
 
-    /// Calls the model in a local activity of this worker. `id` is the id of the activity. `asked` is the summary of
-    /// the request, which the history stores.
+    /// Calls the model in a local activity of this worker. `id` is the id of the activity. `asked` is a summary of the
+    /// request for the history.
     async fn call_here(
         &self,
         request: RequestRef<'_>,
@@ -92,7 +92,7 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 
     /// Calls the model in an activity that any worker of the queue can run. `id` is the id of the activity. `asked` is
-    /// the summary of the request, which the history stores.
+    /// a summary of the request for the history.
     async fn call_anywhere(
         &self,
         request: RequestRef<'_>,

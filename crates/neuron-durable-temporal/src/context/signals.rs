@@ -14,8 +14,9 @@ use crate::HasMailbox;
 use crate::wait::{Wait, summary};
 
 impl<W: HasMailbox> TemporalDurableContext<W> {
-    /// Waits for the oldest signal with this name. Returns `None` if no signal arrived before the timeout. `pending`
-    /// are the calls to decide on, if the wait is for decisions.
+    /// Waits for the oldest signal with this name. Returns `None` if no signal arrives before the timeout.
+    ///
+    /// Pass the calls that need a decision as `pending` if the signal brings decisions.
     pub(super) async fn receive(
         &self,
         name: &str,

@@ -18,8 +18,8 @@ use crate::outcome::cut;
 use crate::sub_agent::{Pin, PinnedCall, SubAgentWorkflow};
 use crate::{HasMailbox, retry};
 
-/// Maximum total size in bytes of the calls that are started together (512 KiB). A larger batch is run in parts, one
-/// part after another. The server accepts messages of up to 4 MiB, including all overhead.
+/// Maximum total size in bytes of the tool calls that start together (512 KiB). A larger batch runs in parts, one after
+/// another. The calls of a part are sent in one message, and the server accepts messages of up to 4 MiB.
 const MOST_AT_ONCE: usize = 1 << 19;
 
 /// Maximum length of a workflow's id in bytes.
@@ -34,8 +34,10 @@ struct Call {
     meter: UsageMeter,
     /// Id of the activity.
     id: String,
-    /// Size in bytes of the call, with the approval with which it resumes. The working directory and the environment
-    /// are not counted. They differ between workers, but a run's commands must depend only on its history.
+    /// Size of the call in bytes, including the decision of a call that resumes after an approval.
+    ///
+    /// The working directory and the environment are not counted, because they differ between workers. This size
+    /// decides which calls start together, so it must be the same on replay.
     length: usize,
     /// The input of the activity, or the error that prevents the call.
     request: Result<Json<ToolRequest>, DurableError>,
@@ -70,8 +72,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
         results
     }
 
-    /// Prepares a call. The id of its activity contains `batch`, the number of the batch in this execution, and
-    /// `position`, the call's index in the batch.
+    /// Prepares a call and the input of its activity. The id of the activity contains `batch`, the number of the batch
+    /// in this execution, and `position`, the call's index in the batch.
     fn prepare(
         &self,
         invocation: &ToolInvocation,
@@ -225,8 +227,8 @@ impl<W: HasMailbox> TemporalDurableContext<W> {
     }
 }
 
-/// Returns the id of a child workflow. An id that is too long for the server is shortened, and ends with a digest of
-/// the whole id.
+/// Returns the id of the child workflow for a tool call. If the id would be too long for the server, it is shortened
+/// and ends with a digest.
 fn child_id(parent: &str, call: &str) -> String {
     let mut id = format!("{parent}/{call}");
     if id.len() > LONGEST_ID {

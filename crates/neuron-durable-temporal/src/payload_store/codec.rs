@@ -20,8 +20,8 @@ use super::PayloadStore;
 /// Maximum size in bytes of a payload that stays in the history (128 KiB). Longer payloads are moved to the store.
 const LONG: usize = 128 * 1024;
 
-/// Time for which a worker retries a failing store. After this time the worker gives up. The model call or tool call
-/// whose result could not be stored is then made again.
+/// Time for which a worker retries a failing store. After this time, the worker discards the result that it could not
+/// store. The model call or tool call is then made again.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Pause before the first retry. Each further pause is twice as long.
@@ -179,8 +179,8 @@ async fn put(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxErr
     Ok(Payload { metadata, data: key.into_bytes(), ..Payload::default() })
 }
 
-/// Reads the original payload from the store, and checks its digest. The data of `payload` is the key of the original
-/// payload.
+/// Replaces a payload that contains a store key by the original payload from the store. Returns an error if the digest
+/// of the original is wrong.
 async fn get(store: &RetryingStore, payload: &Payload) -> Result<Payload, BoxError> {
     let key = std::str::from_utf8(&payload.data)?;
     // The key may become a file name, so a key that is not a hexadecimal digest is rejected.

@@ -8,8 +8,8 @@ use neuron_types::{BoxError, WasmBoxedFuture};
 
 use super::PayloadStore;
 
-/// Keeps payloads as files of a directory, which all workers of a task queue must share. A file is written completely
-/// or not at all, and synced to the disk.
+/// Stores payloads as files of a directory, which all workers of a task queue must share. Each file is synced to the
+/// disk, and is never left half-written.
 #[derive(Debug, Clone)]
 pub struct FilePayloadStore {
     directory: PathBuf,
@@ -53,8 +53,8 @@ impl PayloadStore for FilePayloadStore {
     }
 }
 
-/// Writes a temporary file and renames it, so a crash never leaves a partial file under the key. Does nothing if the
-/// file exists.
+/// Writes a file for the key, or does nothing if the file exists. A crash never leaves a partial file under the key,
+/// because a temporary file is written first and then renamed.
 fn write(directory: &Path, key: &str, bytes: &[u8]) -> io::Result<()> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let file = directory.join(key);

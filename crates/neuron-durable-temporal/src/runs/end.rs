@@ -29,8 +29,8 @@ pub(super) struct End {
 }
 
 impl End {
-    /// Reads the end of an execution, with the result or failure in its last event. Returns `None` if the execution has
-    /// not ended. A result that cannot be parsed gives the status [`RunStatus::Damaged`].
+    /// Reads the result or failure from the last event of an execution. Returns `None` if the execution has not ended.
+    /// If the result cannot be parsed, the status is [`RunStatus::Damaged`].
     ///
     /// # Errors
     ///

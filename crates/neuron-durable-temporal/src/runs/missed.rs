@@ -20,11 +20,11 @@ const PAGE: i32 = 100;
 const PAGES: usize = 10;
 
 impl AgentRuns {
-    /// Returns the time at which the timer of a wait for decisions fired, if the run has not handled the timer yet.
-    /// Returns `None` in any other case. The time is read from the history.
+    /// Returns the time at which the deadline of a wait for decisions passed, if no worker has handled the deadline
+    /// yet. Otherwise returns `None`. The time is the time of the timer's event in the history.
     ///
-    /// Without this check a late signal would still be accepted, because a signal takes precedence over a timer that
-    /// fired in the same task.
+    /// A late signal must be refused in this case. The run would accept it, because a signal takes precedence over a
+    /// timer that fired in the same workflow task.
     pub(super) async fn missed(
         &self,
         id: &str,

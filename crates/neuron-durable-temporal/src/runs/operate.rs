@@ -29,15 +29,16 @@ pub(super) const TYPE: &str = "neuron_agent";
 /// Maximum time for the answer of a worker to a single query.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Time limits for the queries to workers when runs are listed. The first limit is for a single query, and the second
-/// for all queries together.
+/// Time limits for queries to workers while runs are listed. The first limit applies to a single query, and the second
+/// to all queries together.
 const PATIENCE_IN_LIST: (Duration, Duration) = (Duration::from_secs(1), PATIENCE);
 
 /// Number of runs that are read concurrently for a list.
 const AT_ONCE: usize = 16;
 
-/// Operates the runs of the task queue. The server's list of workflows may be a second behind. If the worker of a run
-/// does not answer a query, the list has the run without the signal or time for which it waits.
+/// Operates the runs of the task queue. The server's list of workflows may be a second old.
+///
+/// If a worker does not answer a query, [`waits_for`](RunSummary::waits_for) of its run is `None` in the list.
 impl DurableRuns for AgentRuns {
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let query = format!("TaskQueue = {} AND WorkflowType = '{TYPE}'", quoted(&self.task_queue));
@@ -108,8 +109,8 @@ impl DurableRuns for AgentRuns {
 }
 
 impl AgentRuns {
-    /// Returns the server's data of the newest execution of a run. Returns [`RunsError::NotFound`] if the id belongs to
-    /// no run of an agent.
+    /// Returns the server's data of the newest execution of a run. Returns [`RunsError::NotFound`] if no run of an
+    /// agent has this id.
     pub(super) async fn describe(&self, id: &str) -> Result<WorkflowExecutionInfo, RunsError> {
         match self.get(id).handle.describe(WorkflowDescribeOptions::default()).await {
             Ok(described) if described.workflow_type() == TYPE => {
@@ -140,7 +141,7 @@ impl AgentRun {
     }
 }
 
-/// Returns the newest execution of a run, with the start of its first execution and the number of earlier executions.
+/// Returns the newest execution of a run, the start of the run's first execution, and the number of earlier executions.
 /// Returns `None` for an empty list.
 fn chain(mut executions: Vec<WorkflowExecutionInfo>) -> Option<Chain> {
     executions.sort_by_key(|info| Reverse(started_at(info)));
@@ -169,8 +170,7 @@ pub(super) fn of_status(id: &str, status: RpcStatus) -> RunsError {
     }
 }
 
-/// Returns the summary of a run whose data the server cannot read. `status` is the server's error. For damaged data the
-/// server uses the same codes as for an unavailable service.
+/// Returns the summary of a run whose data the server cannot read. `status` is the server's error.
 ///
 /// # Errors
 ///

@@ -24,7 +24,7 @@ impl Patience {
         Self { each, end, has_answer: AtomicBool::new(false), is_silent: AtomicBool::new(false) }
     }
 
-    /// Returns the maximum time for the next answer. Returns zero if the first query was not answered, because then
+    /// Returns the maximum time to wait for the next answer. Returns zero if the first query was not answered, because
     /// probably no worker is running.
     fn left(&self) -> Duration {
         match self.is_silent.load(Relaxed) && !self.has_answer.load(Relaxed) {

@@ -21,12 +21,13 @@ use crate::json::Json;
 use crate::workflow::RunInput;
 
 impl AgentRuns {
-    /// Starts the run again with these decisions, with the same id, version and task queue.
+    /// Starts the run again with these decisions. The run keeps its id, its agent version and its task queue.
     ///
     /// # Errors
     ///
-    /// [`RunsError::NotRevivable`] if the run has not ended, ended for another reason, was revived meanwhile, or its
-    /// state was too long to be stored. [`RunsError::Approval`] if the decisions do not fit the pending calls.
+    /// - [`RunsError::NotRevivable`] if the run has not ended, or did not end with calls that need a decision.
+    /// - [`RunsError::NotRevivable`] if the run was revived meanwhile, or its state was too long to be stored.
+    /// - [`RunsError::Approval`] if the decisions do not fit the pending calls.
     pub(super) async fn start_again(
         &self,
         id: &str,
@@ -71,9 +72,8 @@ impl AgentRuns {
 
     /// Creates the request that starts the run again.
     ///
-    /// The request id is derived from the id of the execution that ended. Several processes that revive the same run
-    /// therefore send the same request id. The server recognises the repeated request while the execution that it
-    /// started is the newest one, and then starts no other execution.
+    /// Several processes that revive a run at the same time send the same request id, which is derived from the ended
+    /// execution. The server then starts only one execution, as long as this execution is the newest one.
     async fn request(
         &self,
         id: &str,

@@ -29,8 +29,8 @@ use crate::{AgentWorkflow, RunFailure};
 /// Number of events at the end of a history in which a failed workflow task is searched.
 const NEWEST_EVENTS: i32 = 20;
 
-/// Attempt number of a workflow task from which a run counts as stalled, even if the history has no failure. The server
-/// records only the failure of the first attempt, and a lost worker reports no failure.
+/// Attempt number of a workflow task from which a run counts as stalled, even if its history contains no failure. The
+/// history contains only the failure of the first attempt, and a lost worker reports no failure.
 const MANY_ATTEMPTS: i32 = 3;
 
 /// The newest execution of a run, with data of the earlier executions that it continues.
@@ -108,8 +108,8 @@ impl AgentRuns {
         Ok(())
     }
 
-    /// Returns the reason why an execution is stalled. `task` is its pending workflow task. Returns `None` if the
-    /// execution is not stalled.
+    /// Returns the reason why an execution is stalled, or `None` if it is not stalled. `task` is the execution's
+    /// pending workflow task.
     async fn stalled(
         &self,
         execution: WorkflowExecution,
@@ -126,8 +126,8 @@ impl AgentRuns {
         Ok(reason.or_else(|| (attempt >= MANY_ATTEMPTS).then(many)))
     }
 
-    /// Returns the reason why an agent inside a tool call is stalled, at any depth. Returns `None` if no agent is
-    /// stalled.
+    /// Returns the reason why an agent inside a tool call of the run is stalled, at any depth of nesting. Returns
+    /// `None` if no such agent is stalled.
     async fn stalled_inside(
         &self,
         mut children: Vec<PendingChildExecutionInfo>,
@@ -156,8 +156,8 @@ impl AgentRuns {
         Ok(None)
     }
 
-    /// Returns the text with which the newest workflow task of an execution failed. Returns `None` if the newest task
-    /// did not fail.
+    /// Returns the text of the failure of an execution's newest workflow task. Returns `None` if this task did not
+    /// fail.
     async fn failure(&self, execution: WorkflowExecution) -> Result<Option<String>, RpcStatus> {
         let mut client = self.client.clone();
         let request = GetWorkflowExecutionHistoryReverseRequest {
@@ -185,8 +185,8 @@ impl AgentRuns {
 }
 
 impl AgentRun {
-    /// Queries the run's worker for the waits of the run. Returns `None` if no worker answers in time, or the worker is
-    /// of an older release.
+    /// Queries the run's worker for the waits of the run. Returns `None` if no worker answers in time, or if the worker
+    /// belongs to an older release.
     pub(super) async fn waits(&self, patience: &Patience) -> Option<Waits> {
         let options = WorkflowQueryOptions::default();
         let asked = patience.wait(self.handle.query(AgentWorkflow::waits_for, (), options)).await?;
@@ -219,7 +219,7 @@ fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     Some(WaitsFor::new(WaitEvent::Approval { signal: None, pending }))
 }
 
-/// Returns the start time of an execution, truncated to microseconds, the precision of the server's list. Returns
+/// Returns the start time of an execution in microseconds, because the server's list has no higher precision. Returns
 /// `None` if the server gave no valid time.
 pub(super) fn started_at(info: &WorkflowExecutionInfo) -> Option<DateTime<Utc>> {
     let time = info.start_time.as_ref().and_then(proto_ts_to_system_time);

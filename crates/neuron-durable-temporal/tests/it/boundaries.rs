@@ -30,8 +30,8 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// An agent that reads a page, summarises it and answers. The summary and the answer are two model calls with no other
-/// step between them.
+/// An agent that reads a page, summarises it and answers. The summary and the answer are two consecutive model calls,
+/// without another step in between.
 fn summarises(start: Start, durability: Durability<'_>) -> Running<'_> {
     Box::pin(async move {
         let never = Model::new(|_| Err(ProviderError::InvalidRequest("past the engine".into())));

@@ -1,15 +1,15 @@
-//! Tests of runs whose agent code changed. Some use a server, and some replay committed histories without a server.
+//! Tests of runs whose agent code changed. Some tests use a server. Other tests replay the committed histories in
+//! `tests/histories`.
 //!
-//! `tests/histories` contains the histories, which `NEURON_WRITE_HISTORIES=1 cargo test -p neuron-durable-temporal`
-//! wrote. They are of the crash scenario of `neuron-conformance-durable`, with local model calls or with activities,
-//! and of a run that continued as new.
+//! The recorded runs are the crash scenario of `neuron-conformance-durable`, with local model calls or with activities,
+//! and a run that continued as new.
 //!
-//! Histories whose names begin with `asked` contain summaries of the requests to the model. The other histories were
-//! written by the first release, which stored digests of the requests in the ids of activities. They cannot be written
-//! again.
+//! Histories whose names begin with `asked` contain summaries of the requests to the model. Other histories are from
+//! the first release, which stored digests of the requests in the ids of activities. They cannot be written again.
 //!
-//! A release must be able to continue the runs of the previous release. New histories no longer test this, so write
-//! them again only after an intended incompatible change.
+//! The histories test that a release can continue the runs of the previous release. Newly written histories do not test
+//! this. Write them again only after an intended incompatible change, with `NEURON_WRITE_HISTORIES=1 cargo test -p
+//! neuron-durable-temporal`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ fn histories() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/histories")
 }
 
-/// Reads a committed history from its file. With `NEURON_WRITE_HISTORIES=1`, a history whose name starts with `asked`
-/// is first replaced by the result of `write`.
+/// Reads a committed history from its file. With `NEURON_WRITE_HISTORIES=1`, first replaces a history whose name begins
+/// with `asked` by the result of `write`.
 async fn history(name: &str, write: impl AsyncFnOnce() -> Vec<u8>) -> Vec<u8> {
     let file = histories().join(format!("{name}.json"));
     let writes = std::env::var("NEURON_WRITE_HISTORIES").is_ok_and(|write| write == "1");

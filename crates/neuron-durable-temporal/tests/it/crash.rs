@@ -16,8 +16,8 @@ use temporalio_client::Client;
 
 use crate::host::{TestContext, connect, options};
 
-/// The client of a Temporal server, as an engine for the conformance suite. Each run has its own task queue, which is
-/// named after the log file of its effects. So a worker of one test takes no run of another test.
+/// A durable engine for the conformance suite, with the client of a Temporal server. Each run has its own task queue,
+/// named after its log file, so that tests do not share workers.
 pub(crate) struct Engine {
     pub(crate) client: Client,
 }
@@ -95,8 +95,8 @@ async fn killed_workers_resume_runs_of_nested_agents() {
     check_killed_workers("crash::killed_workers_resume_runs_of_nested_agents", plan, 6).await;
 }
 
-/// Runs the crash tests of `plan`, which kill processes with workers. `test` is the path of the calling test. Checks
-/// that at least `kills` workers were killed.
+/// Runs the crash tests of `plan`, and checks that they killed at least `kills` workers. `test` is the path of the
+/// calling test, which is started again in the child processes.
 async fn check_killed_workers(test: &str, plan: CrashPlan, kills: usize) {
     let place = async || {
         let server = tokio::task::spawn_blocking(TemporalServer::shared).await.unwrap();

@@ -32,8 +32,8 @@ pub(crate) fn unique(name: &str) -> String {
     format!("{name}-{}-{number}", std::process::id())
 }
 
-/// Returns options with a heartbeat timeout of three seconds. It is short, so that tests with a killed worker do not
-/// wait long, and long enough for a slow machine.
+/// Returns options with a heartbeat timeout of three seconds. A test with a killed worker must not wait long, but a
+/// slow machine needs some time.
 pub(crate) fn options() -> TemporalOptions {
     TemporalOptions::new().heartbeat_timeout(Duration::from_secs(3))
 }

@@ -24,8 +24,8 @@ fn echo() -> ToolRegistry {
     tools
 }
 
-/// Returns a model that calls `echo` `times` times, and then responds `done`. `argument` and `result` are the lengths
-/// in bytes of each call's argument and result.
+/// Returns a model that calls the tool `echo` `times` times, and then responds `done`. `argument` and `result` are the
+/// lengths in bytes of the argument and the result of each call.
 fn echoes(times: usize, argument: usize, result: usize) -> Model {
     Model::new(move |request| {
         let turn = turns(request);

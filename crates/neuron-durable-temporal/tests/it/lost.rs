@@ -13,8 +13,8 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::host::{Agent, Does, Model, TestContext, call, options, text};
 
-/// Starts a proxy that forwards connections to the server, and returns its address. While `held` is `true`, the worker
-/// receives no responses.
+/// Starts a proxy between a worker and the server, and returns its address. While `held` is `true`, the proxy holds
+/// back the server's responses.
 async fn proxy(server: String, held: watch::Receiver<bool>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();

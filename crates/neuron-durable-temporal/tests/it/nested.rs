@@ -27,7 +27,7 @@ impl PermissionPolicy for AsksAboutWires {
     }
 }
 
-/// Returns the model of an agent that calls a cashier, which is a nested agent. The cashier pays, waits for an approval
+/// Returns a model for an agent and for the nested agent `cashier` that it calls. The cashier pays, needs an approval
 /// to wire money, and repeats the payment.
 fn model() -> Model {
     Model::new(|request| {
@@ -45,8 +45,8 @@ fn model() -> Model {
 
 type Calls = Arc<Mutex<Vec<&'static str>>>;
 
-/// Returns the tools of the tests, including the nested agent `cashier` with the system prompt `prompt`. Each call of
-/// `pay` or `wire` is added to `calls` and lasts for `pause`.
+/// Returns the tools `pay` and `wire`, and the nested agent `cashier` with the system prompt `prompt`. Each call of
+/// `pay` or `wire` adds its name to `calls` and lasts for `pause`.
 fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for name in ["pay", "wire"] {
@@ -68,8 +68,8 @@ fn tools(calls: &Calls, pause: Duration, prompt: &str) -> ToolRegistry {
     tools
 }
 
-/// Runs the agent, and checks that the agent pays once. `timeout` is the maximum time to wait for the approval. The id
-/// of the run has at least `length` bytes.
+/// Runs the agent, and checks that it pays once although the model repeats the payment. `timeout` limits the wait for
+/// the approval. The id of the run has at least `length` bytes.
 async fn check_paid_once(name: &str, length: usize, timeout: Duration) {
     let options = options();
     let Some(bench) = TestContext::new(name, &options).await else { return };

@@ -68,8 +68,8 @@ fn wires(wired: &Wired) -> ToolRegistry {
     tools
 }
 
-/// Returns an agent that needs an approval for calls of the tool `wire`. The run fails if no approval arrives within
-/// `timeout`.
+/// Returns an agent that needs an approval for each call of the tool `wire`. Its run fails if no approval arrives
+/// within `timeout`.
 fn asks(timeout: Duration) -> Agent {
     let mut agent = Agent::new(declared);
     agent.policy = Some(|tool, _| match tool {
@@ -157,8 +157,8 @@ async fn operations_on_an_unknown_run_return_not_found() {
     assert_eq!(bench.runs.list().await.unwrap(), []);
 }
 
-/// An agent whose waits for a signal and for decisions both end at their deadlines. The agent then waits for another
-/// signal, and for the first signal again.
+/// An agent that misses a signal `first` and the decisions `approve`, because both waits end at their deadlines. It
+/// then waits for a signal `second`, and again for `first`.
 fn misses(
     _: Start,
     context: Durability<'_>,
@@ -227,8 +227,8 @@ async fn decisions_are_refused_after_a_deadline_without_a_worker() {
     assert!(wired.lock().unwrap().is_empty());
 }
 
-/// Returns a model that calls the tools `settle`, `wire` and `settle` again. Both calls of `settle` have the same
-/// effect key, so the second call does not run.
+/// Returns a model that calls the tools `settle`, `wire` and again `settle`. The second call of `settle` must not run,
+/// because it has the effect key of the first call.
 fn plans() -> Model {
     Model::script(vec![
         vec![call("s", "settle", json!({"key": 17}))],

@@ -16,8 +16,7 @@ use serde_json::json;
 
 use crate::host::{Agent, Does, Model, TestContext, answer, call, connect, options, text, turns};
 
-/// The operation in which a worker waits, so that the test can stop its process. The worker waits until the file `go
-/// on` exists.
+/// The operation in which a worker waits until the file `go on` exists. The test stops the worker's process there.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 enum Place {
     Model,
@@ -48,7 +47,7 @@ impl Site {
         log.lines().filter(|line| line.starts_with(run)).map(str::to_owned).collect()
     }
 
-    /// Returns `true` if the worker must wait in this operation. In this case it first reports the operation to the
+    /// Returns `true` if the worker must wait in the operation `place`. Before that, reports the operation to the
     /// parent process.
     fn reaches(&self, place: Place) -> bool {
         let waits = self.place == Some(place) && !self.may_go_on();
@@ -137,7 +136,9 @@ fn signal(name: &str, process: &str) {
 }
 
 /// Stops a worker in the operation `place`, lets a second worker end the run, and resumes the first worker. Returns the
-/// operations that the first and the second worker started, and the response. Returns `None` if no server is available.
+/// operations that each of the two workers started, and the response.
+///
+/// Returns `None` if no server is available.
 async fn check_stopped(test: &str, place: Place) -> Option<(Vec<String>, Vec<String>, String)> {
     if let Some(task) = child_process::task() {
         let (address, queue, site): (String, String, Site) = serde_json::from_str(&task).unwrap();

@@ -30,8 +30,8 @@ impl Temporal {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a worker for the run with the agent of this scenario, unless such a worker is already running. Returns a
-    /// handle to the run.
+    /// Starts a worker with the agent of the scenario, if no such worker is running for the run. Returns a handle to
+    /// the run.
     async fn host(&self, run_id: &str, scenario: &Scenario, log: &EffectLog) -> AgentRun {
         let before = self.hosts().remove(run_id);
         let host = match before {
@@ -104,8 +104,10 @@ impl DurableEngine for Temporal {
         Some(tokio::task::spawn_blocking(replay).await.unwrap().map_err(failure))
     }
 
-    /// Replays the history of the run with the changed code, and returns the failure. A real worker with the changed
-    /// code would only stall the run, and the run would return no failure.
+    /// Starts the run with the code `first`, then replays its history with the changed code `then`. Returns the failure
+    /// of the replay.
+    ///
+    /// The history is replayed, because a real worker with the changed code would only stall the run.
     async fn change_code(
         &self,
         run_id: &str,
@@ -135,8 +137,8 @@ impl DurableEngine for Temporal {
         u64::try_from(history.len()).ok()
     }
 
-    /// Returns `false`, because each tool runs in an activity. The scopes with which hooks surround a call exist only
-    /// in the workflow.
+    /// Returns `false`, because each tool runs in an activity. The scopes that hooks open around a call exist only in
+    /// the workflow.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }
