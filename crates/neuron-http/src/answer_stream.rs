@@ -19,8 +19,8 @@ pub trait Decoder {
     /// The framing that splits the vendor's bytes into frames.
     type Framing: Framing + Default;
 
-    /// Decodes one frame and appends its events to `events`. Returns `true` if the response is complete. `secret` must
-    /// be redacted in errors that quote the frame.
+    /// Decodes one frame and appends its events to `events`. Returns `true` if the response is complete. An error that
+    /// quotes the frame must not show the key `secret`.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ pub trait Decoder {
         events: &mut VecDeque<StreamEvent>,
     ) -> Result<bool, ProviderError>;
 
-    /// Handles a stream whose bytes end before a frame has completed the response.
+    /// Handles a stream that ends before a frame has completed the response.
     ///
     /// # Errors
     ///
@@ -61,8 +61,8 @@ pub struct AnswerStream<B, A: Decoder> {
     ready: VecDeque<StreamEvent>,
     /// Set after the last event was added to `ready`.
     ended: bool,
-    /// Function that tells the body that the response is complete and only the end of the body is missing. It returns
-    /// `true` if the stream should wait for the end of the body.
+    /// Function that is called with the body when only the end of the body is still missing. It returns `true` if the
+    /// stream should wait for this end.
     expect_end: fn(&mut B) -> bool,
     /// Set while the stream waits for the end of the body, before it returns the last event.
     awaits_end: bool,

@@ -10,8 +10,8 @@ use http::{HeaderValue, Uri};
 use neuron_types::ProviderError;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode_str, utf8_percent_encode};
 
-/// Bytes that are percent-encoded in a path or a query, because RFC 3986 does not allow them there. A `%` is not
-/// encoded, because it may already begin an escape.
+/// Bytes that are percent-encoded in a path or a query, because RFC 3986 does not allow them there. `%` is not one of
+/// them, because it may begin an escape.
 const ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
@@ -26,8 +26,10 @@ const ESCAPED: &AsciiSet = &CONTROLS
 
 /// The base URL of an API. `Debug` hides the password and the query, which may contain secrets.
 ///
-/// A user name and a password in the URL are sent as basic authentication, unless the request has an `authorization`
-/// header. The host must be ASCII. An internationalised domain name must be in its `xn--` form.
+/// A user name and a password in the URL are sent as basic authentication. They are not sent if the request already has
+/// an `authorization` header.
+///
+/// The host must be ASCII, so an internationalised domain name must be in its `xn--` form.
 ///
 /// # Example
 ///
@@ -67,8 +69,8 @@ impl BaseUrl {
         Self { url, parts }
     }
 
-    /// Returns the host's name or address. An IPv6 address is returned without brackets. Returns an empty text if the
-    /// URL is not an HTTP URL.
+    /// Returns the name or address of the host, or an empty text if the URL is not an HTTP URL. An IPv6 address has no
+    /// brackets.
     #[must_use]
     pub fn host(&self) -> &str {
         let host = self.parts.as_ref().map_or("", |parts| parts.authority.host());
@@ -84,9 +86,11 @@ impl BaseUrl {
 
     /// Returns the URL of `path` (for example `v1/messages`) below the base URL.
     ///
-    /// The base URL may end with a slash. It may also end with the first segment of `path`, if this segment is a
-    /// version such as `v1` or is `api`. The segment is then not repeated. The query of the base URL is moved to the
-    /// end. The user name and the password are removed.
+    /// - A slash at the end of the base URL is not repeated.
+    /// - If the base URL ends with the first segment of `path`, and the segment is `api` or a version such as `v1`, it
+    ///   is not repeated.
+    /// - The query of the base URL is moved to the end.
+    /// - The user name and the password are removed.
     ///
     /// # Errors
     ///
@@ -114,7 +118,7 @@ impl BaseUrl {
             .map_err(|error| self.invalid(&format!("is not a URL: {error}")))
     }
 
-    /// Returns the `authorization` header for the user name and the password in the URL. Returns `None` if the URL has
+    /// Returns the `authorization` header with the user name and the password of the URL. Returns `None` if the URL has
     /// no user name.
     pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
         self.parts.as_ref().ok()?.authorization.as_ref()
@@ -203,8 +207,8 @@ fn default_port(scheme: &Scheme) -> u16 {
     if *scheme == Scheme::HTTPS { 443 } else { 80 }
 }
 
-/// Returns the value of the `authorization` header for basic authentication (RFC 7617). `user` is the part of the URL
-/// before the `@`. Returns `None` if the value would not be a valid header value.
+/// Returns the `authorization` header for basic authentication (RFC 7617). `user` is the part of the URL before the
+/// `@`. Returns `None` if the result is not a valid header value.
 fn basic(user: &str) -> Option<HeaderValue> {
     let (name, password) = user.split_once(':').unwrap_or((user, ""));
     let decoded = [name, password].map(|part| percent_decode_str(part).collect::<Vec<_>>());
@@ -214,8 +218,8 @@ fn basic(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Returns `true` if a path segment is `api` or a version such as `v1`. Paths of an API begin with such a segment. Any
-/// other segment may be a name in the base URL, for example a deployment named `chat`.
+/// Returns `true` if a path segment is `api` or a version such as `v1`. Only these segments are known to begin the
+/// paths of an API. Any other segment may be a name, for example of a deployment.
 fn is_root(segment: &str) -> bool {
     let version = segment.strip_prefix('v').unwrap_or_default();
     let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
@@ -246,8 +250,8 @@ mod tests {
         check("http://h/v2", "http://h/v2/v1/messages");
     }
 
-    /// A base URL may end with the first segment of the path, for example with a deployment named `chat`. The joined
-    /// URL must have this segment twice. Regression test: it had the segment only once.
+    /// Regression test. If the base URL ends with a name that is also the first segment of the path, the joined URL
+    /// must have both. An example is a deployment named `chat` and the path `chat/completions`.
     #[test]
     fn join_keeps_a_base_that_ends_like_the_endpoint() {
         for (base, path) in [
@@ -265,8 +269,8 @@ mod tests {
         assert_eq!(joined.to_string(), "http://h/api/chat");
     }
 
-    /// The query of the base URL must follow the joined path. Regression test: the path was appended to the query, so
-    /// all requests had the path of the base URL.
+    /// Regression test. The query of the base URL must follow the joined path. The path was once appended to the query
+    /// instead.
     #[test]
     fn join_keeps_query_at_the_end() {
         check("http://h/v1?api-version=2", "http://h/v1/messages?api-version=2");
@@ -329,8 +333,8 @@ mod tests {
         }
     }
 
-    /// The first two expected values are the examples of RFC 7617, sections 2 and 2.1. The second password contains a
-    /// character that is not ASCII, and is sent as UTF-8.
+    /// The first two expected values are examples of RFC 7617, sections 2 and 2.1. The second example has a password
+    /// with a character that is not ASCII.
     #[test]
     fn user_and_password_are_sent_as_basic_authentication() {
         for (url, expected) in [

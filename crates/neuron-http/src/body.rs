@@ -18,16 +18,17 @@ use crate::deadline::Deadline;
 use crate::headers::metadata;
 use crate::transport;
 
-/// Maximum size in bytes of a body that is read completely. Responses of models are much smaller. The largest batch of
-/// embeddings (2,048 vectors of 3,072 numbers, as text) has 82 MB.
+/// Maximum size in bytes of a body that is read completely (256 MiB). The longest known response is a batch of 2,048
+/// embeddings with 3,072 numbers each, which has 82 MB as text.
 const MAX_BODY_BYTES: usize = 256 * 1024 * 1024;
 
 /// Reads a body completely, before the deadline.
 ///
 /// # Errors
 ///
-/// [`ProviderError::Network`] if the transfer fails, [`ProviderError::Timeout`] at the deadline, and
-/// [`ProviderError::Other`] if the body has more than 256 MiB.
+/// - [`ProviderError::Network`] if the transfer fails.
+/// - [`ProviderError::Timeout`] at the deadline.
+/// - [`ProviderError::Other`] if the body has more than 256 MiB.
 pub(crate) async fn read_body(
     mut chunks: Chunks,
     uri: &Uri,
@@ -50,9 +51,8 @@ pub(crate) async fn read_body(
     Ok(body)
 }
 
-/// Yields to the runtime once, so that the connection returns to the pool. After a body was read, a task of the HTTP
-/// client returns the connection to the pool. Without the yield, an immediately following request would run before this
-/// task and open another connection.
+/// Yields to the runtime once. A task of the HTTP client can then return the connection to the pool, so that the next
+/// request reuses the connection.
 #[cfg(not(target_family = "wasm"))]
 async fn yield_now() {
     let mut given = false;
@@ -69,8 +69,8 @@ async fn yield_now() {
 /// Maximum length in bytes of the part of an error body that is read.
 const MAX_EXPLANATION_BYTES: usize = 64 * 1024;
 
-/// Reads the beginning of a body that explains an error. Returns the bytes that arrived before the deadline or a
-/// transfer error.
+/// Reads the beginning of a body that explains an error, up to [`MAX_EXPLANATION_BYTES`]. At the deadline or after a
+/// transfer error, returns the bytes that have arrived.
 pub(crate) async fn read_beginning(mut chunks: Chunks, deadline: Deadline) -> Vec<u8> {
     read_more(&mut chunks, Vec::new(), deadline).await
 }
@@ -93,7 +93,7 @@ async fn next(chunks: &mut Chunks) -> Option<Result<Bytes, BoxError>> {
     poll_fn(|cx| chunks.poll_next(cx)).await
 }
 
-/// The body of a response, as a stream of chunks. The stream returns an error if no chunk arrives within the idle
+/// The body of a response, as a stream of chunks. The next chunk is an error if it does not arrive within the idle
 /// timeout.
 pub struct Body {
     /// Bytes that were read by `check_beginning` and not returned yet.
@@ -122,12 +122,13 @@ impl Body {
         }
     }
 
-    /// Reads the beginning of the body until the function `is_wanted` can decide whether to accept the body.
-    /// `is_wanted` receives the bytes read so far, and returns `None` if it needs more bytes. The inner result is `Ok`
-    /// for an accepted body, whose bytes remain part of the body. It is `Err` with the beginning of the body for a
-    /// rejected body.
+    /// Reads the beginning of the body and checks it with `is_wanted`. This function receives the bytes read so far,
+    /// and returns `None` if it needs more bytes.
     ///
-    /// An empty body is accepted, because the decoder reports an empty body as an incomplete response.
+    /// The inner result is `Ok` if the body is accepted. The bytes that were read then remain part of the body. If the
+    /// body is rejected, the inner result is `Err` with the beginning of the body.
+    ///
+    /// An empty body is accepted, because the decoder reports it as an incomplete response.
     pub(crate) async fn check_beginning(
         &mut self,
         is_wanted: impl Fn(&[u8]) -> Option<bool>,
@@ -156,8 +157,7 @@ impl Body {
     }
 
     /// Shortens the idle timeout to at most 50 ms, because only the end of the body is missing. Returns `true` if the
-    /// caller should wait for the end of the body. Returns `false` on wasm32, where the browser reads to the end
-    /// itself.
+    /// caller should wait for this end. Returns `false` on wasm32, where the browser waits.
     pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
         cfg!(not(target_family = "wasm"))

@@ -24,8 +24,8 @@ use crate::transport;
 
 /// An HTTP client of your own, for [`Endpoint::with_client`](crate::Endpoint::with_client).
 ///
-/// With the feature `reqwest`, a `reqwest::Client` can be converted into this type. On wasm32 this conversion always
-/// exists, and `reqwest` is the only supported client.
+/// With the feature `reqwest`, a `reqwest::Client` can be converted into this type. On wasm32 the conversion needs no
+/// feature, and `reqwest` is the only supported client.
 #[derive(Clone)]
 pub struct HttpClient(Arc<dyn Fn(Request<Full<Bytes>>) -> Sending + Send + Sync>);
 
@@ -33,8 +33,7 @@ pub struct HttpClient(Arc<dyn Fn(Request<Full<Bytes>>) -> Sending + Send + Sync>
 type Sending = Pin<Box<dyn Future<Output = Result<Response<Chunks>, BoxError>> + Send>>;
 
 impl HttpClient {
-    /// Creates a client from a service, for example from the pooled client of `hyper-util` with a connector of your
-    /// own.
+    /// Creates a client from a service. The service may be the pooled client of `hyper-util` with your own connector.
     ///
     /// # Example
     ///
@@ -99,8 +98,8 @@ pub(crate) enum Http {
     Given(HttpClient),
 }
 
-/// The clients of an endpoint. They are created with the first request, because creating them may fail and the
-/// constructors of providers return no error.
+/// The clients of an endpoint. They are created for the first request and not by the constructor, because creating them
+/// may fail.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
     /// The client for the first attempt of a request. It keeps idle connections in a pool.
@@ -129,7 +128,7 @@ impl Http {
         }
     }
 
-    /// Sends a JSON body. Returns the response when its headers have arrived, whatever its status is.
+    /// Sends a JSON body. Returns a response with any status, as soon as its headers have arrived.
     ///
     /// # Errors
     ///
@@ -170,9 +169,11 @@ fn post(uri: &Uri, headers: HeaderMap, body: Bytes) -> Request<Full<Bytes>> {
     request
 }
 
-/// Sends a request. If the server closed the idle connection that was used, the request is sent again on a new
-/// connection. The error of the second attempt is never [`Unsent`](neuron_types::Unsent), which marks a request that
-/// was certainly not sent. The first attempt may have reached the server.
+/// Sends a request. If the server closed the idle connection of the request, sends the request again on a new
+/// connection.
+///
+/// The error of the second attempt is never [`Unsent`](neuron_types::Unsent), because the first attempt may have
+/// reached the server.
 async fn send(
     clients: &Clients,
     uri: &Uri,
@@ -218,8 +219,8 @@ impl Client {
     }
 }
 
-/// Returns the client in `slot`, and creates the client if the slot is empty. `max_idle` is the maximum number of idle
-/// connections that the client keeps.
+/// Returns the client in `slot`, and creates the client if the slot is empty. The created client keeps up to `max_idle`
+/// idle connections.
 fn client<'c>(
     slot: &'c OnceLock<Client>,
     uri: &Uri,

@@ -31,7 +31,8 @@ pub(crate) struct Connector {
 }
 
 impl Connector {
-    /// Creates a connector for the server of a URL. `timeout` limits opening a connection, including the TLS handshake.
+    /// Creates a connector to the server of `uri`. `timeout` is the maximum time for opening a connection, including
+    /// the TLS handshake.
     ///
     /// # Errors
     ///
@@ -53,8 +54,8 @@ impl Connector {
         Ok(Self { tcp, tls, proxy, timeout })
     }
 
-    /// Returns the credentials for a proxy that forwards plain HTTP requests. Returns `None` without such a proxy. A
-    /// proxy that tunnels receives its credentials from `connect_through` instead.
+    /// Returns the credentials that a request must send to a proxy. Returns `None` if there is no proxy, or if the
+    /// request is tunnelled through the proxy. `connect_through` sends the credentials for a tunnel.
     pub(crate) fn proxy_authorization(&self, uri: &Uri) -> Option<&HeaderValue> {
         let proxy = self.proxy.as_ref().filter(|_| uri.scheme() == Some(&Scheme::HTTP))?;
         proxy.basic_auth()
@@ -68,8 +69,8 @@ impl Connector {
         self.connect_through(proxy, uri).await.map_err(|source| ProxyError::boxed(proxy, source))
     }
 
-    /// Connects to a server or a proxy, with TLS if the scheme of `uri` is `https`. `is_forwarded` is `true` if the
-    /// peer is a proxy that forwards plain HTTP.
+    /// Opens a connection to a server or a proxy. The connection uses TLS if the scheme of `uri` is `https`. Pass
+    /// `true` for `is_forwarded` if the peer is a proxy that forwards plain HTTP.
     async fn connect_to(&self, uri: Uri, is_forwarded: bool) -> Result<Io, BoxError> {
         let mut tcp = self.tcp.clone();
         if uri.scheme() == Some(&Scheme::HTTP) {
@@ -103,8 +104,8 @@ impl Connector {
 /// Idle time before the first TCP keepalive probe, and the interval between probes.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
-/// Returns the proxy for a URL, from environment variables such as `HTTPS_PROXY`. Returns `None` if no proxy is set,
-/// and for loopback addresses.
+/// Returns the proxy for a URL, which environment variables such as `HTTPS_PROXY` set. Returns `None` if there is no
+/// proxy, and for a loopback address.
 fn proxy(uri: &Uri) -> Option<Intercept> {
     let host = uri.host().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -113,8 +114,8 @@ fn proxy(uri: &Uri) -> Option<Intercept> {
     if is_local { None } else { Matcher::from_env().intercept(uri) }
 }
 
-/// Returns a TLS configuration with the cryptography of `ring`. It trusts the root certificates of the operating system
-/// if `is_used` is `true`, and no certificates otherwise. `is_used` is `false` if all connections use plain HTTP.
+/// Returns a TLS configuration with the cryptography of `ring`. If `is_used` is `true`, it trusts the root certificates
+/// of the operating system. Pass `false` if all connections use plain HTTP.
 fn tls_config(is_used: bool) -> Result<ClientConfig, rustls::Error> {
     use rustls_platform_verifier::BuilderVerifierExt;
 

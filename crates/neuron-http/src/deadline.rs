@@ -50,8 +50,7 @@ mod native {
     }
 
     pin_project! {
-        /// The future of [`Deadline::within`]. It is written by hand, because the future of an `async fn` would need
-        /// twice the space of `work`.
+        /// The future of [`Deadline::within`]. It is a type of its own, because an `async fn` would store `work` twice.
         pub(crate) struct WithinDeadline<F> {
             limit: Duration,
             #[pin]

@@ -16,8 +16,8 @@ use crate::client::{Http, HttpClient};
 use crate::deadline::Deadline;
 use crate::{BaseUrl, KeySource, Rejection, Reply, Secret};
 
-/// Timeout for the body of an error response. The status alone is enough to decide on a retry, which a slow body must
-/// not delay.
+/// Maximum time to read the body of an error response. The body only explains the error, so a slow body must not delay
+/// a retry for longer.
 pub(crate) const EXPLANATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Value of the `user-agent` header. Not used on wasm32, where the browser sends its own.
@@ -38,7 +38,7 @@ pub(crate) struct Timeouts {
 
 /// The HTTP endpoint of a vendor's API, with its base URL, API key and timeouts.
 ///
-/// Clones share the connections. `Debug` hides the key and a password in the URL.
+/// Clones share their connections. `Debug` hides the key and a password in the URL.
 ///
 /// # Example
 ///
@@ -65,8 +65,11 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint with default timeouts. They are 10 seconds for opening a connection, 10 minutes for a
-    /// response, and 2 minutes between two chunks of a stream.
+    /// Creates an endpoint with default timeouts:
+    ///
+    /// - Opening a connection may take 10 seconds.
+    /// - A response may take 10 minutes.
+    /// - The time between two chunks of a stream may be 2 minutes.
     pub fn new(base_url: impl Into<String>, secret: Secret) -> Self {
         Self {
             base_url: BaseUrl::new(base_url),
@@ -86,12 +89,13 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// Returns the error of the source, [`ProviderError::Timeout`] if the source returns no key in time, or
-    /// [`ProviderError::Other`] outside of a tokio runtime.
+    /// - The error of the source.
+    /// - [`ProviderError::Timeout`] if the source returns no key in time.
+    /// - [`ProviderError::Other`] outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
-    /// As cancel safe as [`KeySource::key`].
+    /// This method is as cancel safe as [`KeySource::key`].
     pub async fn for_call(&self, source: &KeySource) -> Result<Self, ProviderError> {
         check_runtime()?;
         let deadline = Deadline::after(self.timeouts.call);
@@ -124,21 +128,22 @@ impl Endpoint {
         self
     }
 
-    /// Sends requests with a client that the caller provides, for example to trust certificates that the operating
-    /// system does not have.
+    /// Sends requests with your own client. It may, for example, trust certificates that the operating system does not
+    /// trust.
     ///
-    /// The client controls TLS, proxies, redirects and the timeout for opening a connection, so the [connect
-    /// timeout](Self::with_connect_timeout) of this endpoint has no effect. Disable redirects (in `reqwest`,
-    /// `redirect::Policy::none()`), because they may send the key to another server. Requests of such a client are
-    /// never sent a second time (see [`post`](Self::post)).
+    /// The client controls TLS, proxies, redirects and the timeout for opening a connection. The [connect
+    /// timeout](Self::with_connect_timeout) of this endpoint therefore has no effect. A request is never sent a second
+    /// time by the endpoint (see [`post`](Self::post)).
+    ///
+    /// Disable redirects (in `reqwest`, `redirect::Policy::none()`), because they may send the key to another server.
     #[must_use]
     pub fn with_client(mut self, client: impl Into<HttpClient>) -> Self {
         self.http = Http::from(client.into());
         self
     }
 
-    /// Sets the timeout for a whole response, or for the start of a stream. Has no effect on wasm32, where the browser
-    /// decides.
+    /// Sets the maximum time for a whole response, or for the headers of a stream. Has no effect on wasm32, where the
+    /// browser decides.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.call = timeout;
@@ -177,16 +182,25 @@ impl Endpoint {
     /// `reject` converts a response without a successful status into an error. The key is redacted in the body that
     /// `reject` receives.
     ///
+    /// # Second attempt
+    ///
     /// A server may close an idle connection while a request is sent on it. The request is then sent again on a new
-    /// connection. The server may therefore receive the request twice, and in rare cases the model call is charged
-    /// twice. A request is never sent again if it was sent on a new connection, if its response has begun, or if it
-    /// timed out. For comparison, the official clients of OpenAI and Anthropic retry every failed connection twice.
+    /// connection. In rare cases the server receives both requests, and the model call is charged twice. The official
+    /// clients of OpenAI and Anthropic take a higher risk, because they retry every failed connection twice.
+    ///
+    /// There is no second attempt in these cases:
+    ///
+    /// - The request was sent on a new connection.
+    /// - The response has begun.
+    /// - The request timed out.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] if there is no response, [`ProviderError::Timeout`] if it is late,
-    /// [`ProviderError::InvalidRequest`] if the URL is invalid, and [`ProviderError::Other`] outside of a tokio
-    /// runtime. Any other status than success is the error of `reject`.
+    /// - The error of `reject` if the status is not a success.
+    /// - [`ProviderError::Network`] if there is no response.
+    /// - [`ProviderError::Timeout`] if the response is late.
+    /// - [`ProviderError::InvalidRequest`] if the URL is invalid.
+    /// - [`ProviderError::Other`] outside of a tokio runtime.
     ///
     /// # Cancel safety
     ///
@@ -221,8 +235,8 @@ impl Endpoint {
     }
 }
 
-/// Checks that a tokio runtime is running on this thread. Returns [`ProviderError::Other`] if not, because timers and
-/// connections would panic without a runtime.
+/// Returns [`ProviderError::Other`] if no tokio runtime runs on this thread. Without this check, timers and connections
+/// would panic.
 fn check_runtime() -> Result<(), ProviderError> {
     #[cfg(not(target_family = "wasm"))]
     if tokio::runtime::Handle::try_current().is_err() {

@@ -89,15 +89,15 @@ const CODES: &[(&str, Fault)] = &[
     ("permission_error", Fault::Key),
 ];
 
-/// Error types that are too general to decide the class of an error. They decide it only if neither the message nor the
-/// HTTP status does.
+/// Error types that are too general to classify an error. They are used only if neither the message nor the HTTP status
+/// gives the class.
 const WEAK_CODES: [&str; 2] = ["invalid_request_error", "invalid_prompt"];
 
 /// Types of errors about a missing object, from Anthropic, OpenAI-compatible servers, Google and vLLM.
 const NOT_FOUND: [&str; 3] = ["not_found_error", "NOT_FOUND", "NotFoundError"];
 
-/// Parts of messages in lower case, with their class. A row matches if the message contains all of its parts. The first
-/// matching row decides. The comments name the vendors that send the message.
+/// Parts of error messages, in lower case, with the class of the error. A message matches a row if it contains all
+/// parts of the row. The first matching row decides. A comment names the vendor that sends the message.
 const WORDINGS: &[(Fault, &[&str])] = &[
     // Anthropic: a 400 `invalid_request_error`.
     (Fault::Quota, &["credit balance is too low"]),
@@ -224,8 +224,9 @@ impl Fault {
         }
     }
 
-    /// Classifies an error by its message. `words` are the codes and types of the error, which only help to recognise a
-    /// missing model. Returns `None` if no row of [`WORDINGS`] matches.
+    /// Classifies an error by its message. Returns `None` if the message fits no class.
+    ///
+    /// `words` are the codes and types of the error. They are used only to recognise a missing model.
     fn of_message(words: &[&str], message: &str, status: Status) -> Option<Self> {
         let is_missing = status == Some(404)
             || status.is_none()
@@ -240,8 +241,8 @@ impl Fault {
         Some(*fault)
     }
 
-    /// Returns `true` if a message can have this class in a response with this status. Messages of unrelated errors may
-    /// contain the same words.
+    /// Returns `true` if an error of this class can have this message and this status. The check excludes unrelated
+    /// errors whose messages contain the same words.
     fn is_possible(self, message: &str, status: Status) -> bool {
         let is_failure = status.is_none_or(|status| status >= 500);
         match self {
@@ -272,15 +273,15 @@ const QUOTES: &[&str] = &[
     "\"input\":",
 ];
 
-/// Returns the part of an error message before its first quotation of the request, in lower case. Quoted text must not
-/// decide the class of the error.
+/// Returns the part of an error message before the first text that it quotes from the request, in lower case. Quoted
+/// text must not decide the class of an error.
 fn without_quotation(message: &str) -> String {
     let end = QUOTES.iter().filter_map(|quote| message.find(quote)).min();
     end.and_then(|end| message.get(..end)).unwrap_or(message).to_lowercase()
 }
 
-/// Returns `true` if a "not found" message is about a model and not about a path of the API. Such a message names the
-/// model before the words "not found" or directly after them.
+/// Returns `true` if a "not found" message is about a model, and not about a path of the API. The word "model" must
+/// come before "not found" or directly after it.
 fn names_model(message: &str) -> bool {
     let phrases = ["not found", "does not exist", "endpoints found"];
     let splits = phrases.iter().filter_map(|phrase| message.split_once(phrase));
@@ -329,8 +330,8 @@ fn output_limit_exceeds_window(message: &str) -> bool {
     }
 }
 
-/// Finds a number in `message` with the patterns `places`, in which `#` marks the number. Uses the first pattern that
-/// occurs in the message. Returns `None` if no pattern occurs.
+/// Finds a number in `message`. Each pattern in `places` has `#` at the place of the number. Uses the first pattern
+/// that occurs, and returns `None` if none occurs.
 fn number(message: &str, places: &[&str]) -> Option<u64> {
     let is_other = |letter: char| !letter.is_ascii_digit() && letter != ',';
     places.iter().find_map(|place| {

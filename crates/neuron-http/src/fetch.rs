@@ -42,7 +42,7 @@ impl Http {
     /// Does nothing, because the browser manages the connections.
     pub(crate) fn reset(&mut self) {}
 
-    /// Sends a JSON body. Returns the response when its headers have arrived, whatever its status is.
+    /// Sends a JSON body. Returns a response with any status, as soon as its headers have arrived.
     ///
     /// # Errors
     ///

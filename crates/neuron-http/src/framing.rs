@@ -8,7 +8,7 @@ const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
 /// Splits chunks of bytes into frames. A frame is a line, or the data of a server-sent event.
 pub trait Framing {
-    /// Decodes the next chunk, and calls `on_frame` with every complete frame.
+    /// Decodes the next chunk, and calls `on_frame` with each frame that is now complete.
     ///
     /// # Errors
     ///
@@ -33,7 +33,7 @@ pub trait Framing {
 
 /// Deserialises the JSON of a frame.
 ///
-/// UTF-8 is validated once for the whole frame, which is much faster than validating each string.
+/// Validates UTF-8 once for the whole frame, because this is much faster than validating each string.
 ///
 /// # Errors
 ///

@@ -6,8 +6,9 @@ use chrono::{DateTime, Utc};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use neuron_types::{AnswerMetadata, ProviderError};
 
-/// Returns the delay that the server requests before a retry. The delay is read from the header `retry-after-ms`, or
-/// else from `retry-after` as seconds or as a date. Returns `None` if there is no valid value.
+/// Returns the delay that the server requests before a retry. Returns `None` if no header contains a valid delay.
+///
+/// The header `retry-after-ms` is used if it is valid, and otherwise `retry-after`, which contains seconds or a date.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = |text: &str, unit: f64| {
@@ -21,7 +22,8 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     seconds(text, 1.0).or_else(|| time_until(text, Utc::now()))
 }
 
-/// Returns the time from `now` until an HTTP date. Returns zero for a date in the past, and `None` for an invalid date.
+/// Returns the time from `now` until an HTTP date. Returns zero if the date is in the past, and `None` if it is
+/// invalid.
 fn time_until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
     let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
     Some((date.with_timezone(&Utc) - now).to_std().unwrap_or_default())
@@ -33,8 +35,8 @@ pub fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// Names of the headers that may contain the request id. The first is sent by Anthropic, the second by OpenAI and most
-/// others, and the last three by Azure, OpenRouter and Bedrock.
+/// Names of the headers that may contain the request id. Anthropic sends the first header. OpenAI and most others send
+/// the second. Azure, OpenRouter and Bedrock send the last three.
 const REQUEST_IDS: [&str; 5] =
     ["request-id", "x-request-id", "apim-request-id", "x-generation-id", "x-amzn-requestid"];
 
@@ -43,8 +45,8 @@ pub(crate) fn request_id(headers: &HeaderMap) -> Option<&str> {
     REQUEST_IDS.iter().find_map(|name| header(headers, name))
 }
 
-/// Returns the request id and all rate limit headers. A rate limit header is a header whose name contains `ratelimit`.
-/// All known vendors use such names.
+/// Returns the request id and the rate limits from the headers. Each header whose name contains `ratelimit` is a rate
+/// limit, because all known vendors use such names.
 pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     let mut metadata = AnswerMetadata::default();
     metadata.request_id = request_id(headers).map(str::to_owned);
@@ -54,7 +56,7 @@ pub(crate) fn metadata(headers: &HeaderMap) -> AnswerMetadata {
     metadata
 }
 
-/// Converts a text into the value of the header `name`. An error does not quote the text, because it may be a secret.
+/// Converts a text into the value of the header `name`. The text may be a secret, so an error does not quote it.
 ///
 /// # Errors
 ///

@@ -1,16 +1,18 @@
-//! Detection of idle connections that the server closed.
+//! Recognises idle connections that the server closed.
 //!
-//! A server closes a connection that was idle for some time. This may happen while a request is sent on the connection.
-//! hyper itself sends the request again if hyper had not started to write it. After the start, hyper cannot know how
-//! much the server has read, and returns an error. [`was_closed`] recognises these errors, so that the client can retry
-//! the request.
+//! A server may close an idle connection while a request is sent on it. hyper sends the request again if it had not
+//! started to write it. Otherwise hyper returns an error, because the server may have read the request. [`was_closed`]
+//! recognises this error, so that the client can retry the request.
 //!
-//! The error of a closed idle connection arrives [within a second](CLOSE_WINDOW). If a server closes the connection
-//! later, it has probably processed the request. A retry could then be charged twice.
+//! The error of a closed idle connection arrives [within a second](CLOSE_WINDOW). After a later error the request is
+//! not retried, because the server has probably processed it and would charge it twice.
 //!
-//! Even within this second the server may have processed the request, so in rare cases a model call is charged twice.
-//! This risk is accepted for three reasons. The server has almost always read nothing, the caller would retry anyway,
-//! and the official clients of OpenAI and Anthropic retry every failed connection twice.
+//! Even within this second, the server may in rare cases have processed the request. The risk of a second charge is
+//! accepted for these reasons:
+//!
+//! - The server has almost always read nothing.
+//! - The caller would retry anyway.
+//! - The official clients of OpenAI and Anthropic retry every failed connection twice.
 
 use std::io;
 use std::sync::Arc;
@@ -22,12 +24,12 @@ use hyper_util::client::legacy;
 
 use crate::transport::causes;
 
-/// Maximum time between sending a request and the error of a closed idle connection. After a later error the request is
-/// not sent again.
+/// Maximum time from the start of a request to the error of a closed idle connection. A request that fails later is not
+/// sent again.
 pub(crate) const CLOSE_WINDOW: Duration = Duration::from_secs(1);
 
-/// A flag of a connection, which is `true` after the connection's first response. The pool attaches the flag to each
-/// response and each error of the connection.
+/// A flag that is `true` after the first response of a connection. The pool attaches the connection's flag to each of
+/// its responses and errors.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HasServed(Arc<AtomicBool>);
 
@@ -40,10 +42,10 @@ impl HasServed {
     }
 }
 
-/// Returns `true` if the server closed or reset a connection before a complete response head, and the connection had
-/// served an earlier response.
+/// Returns `true` if the server closed or reset a connection after an earlier response, and before the head of the next
+/// response was complete.
 ///
-/// hyper reports the same error whether a part of the response head arrived or nothing.
+/// A part of this head may have arrived, because hyper does not report the difference.
 pub(crate) fn was_closed(error: &legacy::Error) -> bool {
     let Some(connection) = error.connect_info() else {
         return false;

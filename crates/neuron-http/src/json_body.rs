@@ -9,11 +9,15 @@ use serde::{Serialize, Serializer};
 use serde_json::ser::{CompactFormatter, Compound};
 use serde_json::{Map, Value};
 
-/// Writes a JSON object field by field, and merges the fields of `extra` into it.
+/// Writes a JSON object, and merges the fields of `extra` into it. The closure writes the fields of the object one by
+/// one.
 ///
-/// Objects are merged recursively. The array `tools` of `extra` is appended to the array of the request. Every other
-/// field of `extra` replaces the field of the request. A field becomes a [`Value`] only if `extra` has it too, so a
-/// long conversation is serialised without a copy.
+/// - An object in `extra` is merged into the object of the same name.
+/// - The array `tools` of `extra` is appended to the array of the same name.
+/// - Any other field of `extra` replaces the field of the same name.
+///
+/// Only a field that `extra` has too is converted to a [`Value`]. A long conversation is therefore serialised without a
+/// copy.
 ///
 /// # Errors
 ///
@@ -135,9 +139,9 @@ impl Fields<'_> {
 
     /// Writes the fields of `extra` that were not written yet, except the field named `later`.
     ///
-    /// Call this method before you write the last field, whose name is `later`. The last field should be one that grows
-    /// with each turn, such as the messages. The body then begins with the same bytes as in the previous turn, which
-    /// prompt caches require.
+    /// Call this method before you write the last field, and pass the name of this field as `later`. The last field
+    /// should grow with each turn, as the messages do. The body then begins with the same bytes as in the previous
+    /// turn, which prompt caches require.
     ///
     /// # Errors
     ///
@@ -159,8 +163,8 @@ impl fmt::Debug for Fields<'_> {
     }
 }
 
-/// Merges `more`, the value of a field of `extra`, into the request's field with the same name. `key` is this name at
-/// the top level, and empty for a nested field.
+/// Merges `more`, the value of a field of `extra`, into the field of the same name. `key` is the name of a field at the
+/// top level, and an empty text for a nested field.
 fn merge(key: &str, field: &mut Value, more: &Value) {
     match (field, more) {
         (Value::Array(tools), Value::Array(more)) if key == "tools" => {
@@ -182,8 +186,8 @@ fn merge(key: &str, field: &mut Value, more: &Value) {
     }
 }
 
-/// Serialises a number in its shortest decimal form, so that 0.7 is not written as 0.699999988079071. Infinity and NaN
-/// are errors, because JSON has neither.
+/// Serialises a number in its shortest decimal form, for example 0.7 instead of 0.699999988079071. Returns an error for
+/// infinity and NaN, which JSON does not have.
 #[derive(Debug, Clone, Copy)]
 pub struct Shortest(pub f32);
 
@@ -197,8 +201,8 @@ impl Serialize for Shortest {
     }
 }
 
-/// Serialises the arguments of a tool call for vendors that accept only objects. Null becomes an empty object, and any
-/// other value becomes the field `input` of an object.
+/// Serialises the arguments of a tool call for vendors that accept only objects. Null becomes an empty object. Any
+/// other value that is not an object becomes the field `input` of an object.
 #[derive(Debug, Clone, Copy)]
 pub struct ObjectInput<'a>(pub &'a Value);
 

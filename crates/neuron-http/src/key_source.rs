@@ -8,7 +8,7 @@ use neuron_types::{ProviderError, WasmBoxedFuture, WasmCompatSend, WasmCompatSyn
 
 use crate::Secret;
 
-/// A source of API keys that change while the program runs, such as tokens of Azure Entra, Google Cloud, AWS or a
+/// A source of API keys that change while the program runs. Examples are tokens of Azure Entra, Google Cloud, AWS or a
 /// vault.
 ///
 /// A provider calls the source before each request, so the source should cache its token until it expires.
@@ -31,8 +31,8 @@ pub struct KeySource(Arc<dyn KeySourceDyn>);
 impl KeySource {
     /// Creates a source from a function that returns the current key.
     ///
-    /// An error of the function is returned as the error of the provider's call. [`ProviderError::Authentication`] is
-    /// not retried, and [`ProviderError::Network`] is.
+    /// The provider's call returns the error of this function. The call is retried after [`ProviderError::Network`],
+    /// and not after [`ProviderError::Authentication`].
     pub fn new<F, K>(key: F) -> Self
     where
         F: Fn() -> K + WasmCompatSend + WasmCompatSync + 'static,
@@ -49,7 +49,7 @@ impl KeySource {
     ///
     /// # Cancel safety
     ///
-    /// As cancel safe as the future that the source's function returns.
+    /// This method is as cancel safe as the future that the source's function returns.
     pub async fn key(&self) -> Result<Secret, ProviderError> {
         Ok(Secret::new(self.0.key().await?))
     }

@@ -4,8 +4,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// Deserialises a value. Returns the default if the value is null or has another type. Use this function with
-/// `deserialize_with` for a field that must not make the whole response fail.
+/// Deserialises a value, or returns the default if the value is null or has another type. Use this function with
+/// `deserialize_with`, so that a wrong field does not make the whole response fail.
 ///
 /// # Errors
 ///

@@ -1,11 +1,11 @@
 //! The HTTP layer of neuron's providers.
 //!
 //! The crate contains endpoints with timeouts, response bodies that are read in chunks, and decoders of server-sent
-//! events and JSON lines. It also redacts API keys, converts error responses into
-//! [`ProviderError`](neuron_types::ProviderError), and serialises requests without copying the conversation.
+//! events and JSON lines. It redacts API keys, and converts error responses into
+//! [`ProviderError`](neuron_types::ProviderError). It serialises requests without copying the conversation.
 //!
-//! Error codes and messages of specific vendors are only in one private table. Headers and URLs have the types of the
-//! crate [`http`].
+//! Headers and URLs have the types of the crate [`http`]. A single private table contains the vendors' error codes and
+//! messages.
 //!
 //! | task | types |
 //! |---|---|

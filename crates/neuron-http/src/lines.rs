@@ -61,8 +61,8 @@ impl Framing for LineDecoder {
     }
 }
 
-/// Returns the position of the first line feed, or `None` if there is none. For a few bytes, a simple loop is faster
-/// than `memchr`.
+/// Returns the position of the first line feed, or `None` if there is none. A simple loop is used for fewer than 16
+/// bytes, where it is faster than `memchr`.
 #[inline]
 fn line_end(bytes: &[u8]) -> Option<usize> {
     match bytes.len() {
@@ -98,8 +98,8 @@ mod tests {
         lines
     }
 
-    /// Checks the lines that the decoder finds in `text`. Decodes the text in one piece, then byte by byte, and then in
-    /// two pieces for each possible split.
+    /// Checks the lines that the decoder finds in `text`. Feeds the text in one piece, byte by byte, and in two pieces
+    /// with every possible split.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();

@@ -23,7 +23,7 @@ pub struct Rejection {
 
 impl Rejection {
     /// Creates a rejection from a status, headers and the beginning of a body. `limit` is the timeout of the request,
-    /// which [`ProviderError::Timeout`] reports.
+    /// which the error shows if it is a [`ProviderError::Timeout`].
     #[must_use]
     pub fn new(status: u16, headers: HeaderMap, body: &[u8], limit: Duration) -> Self {
         Self { status, headers, body: body.to_vec(), limit }
@@ -41,15 +41,14 @@ impl Rejection {
         header(&self.headers, name)
     }
 
-    /// Deserialises the body from JSON. Returns `None` if the body is not a `T`, for example if it is an HTML page of a
-    /// proxy.
+    /// Deserialises the body from JSON. Returns `None` if the body is not a `T`, such as the HTML page of a proxy.
     #[must_use]
     pub fn json<T: DeserializeOwned>(&self) -> Option<T> {
         serde_json::from_slice(&self.body).ok()
     }
 
-    /// Parses the body as an error in any format of [`VendorError`]. If it has no known format, the message describes
-    /// the body.
+    /// Parses the body as an error in any format of [`VendorError`]. If the format is unknown, the message of the
+    /// returned error describes the body.
     #[must_use]
     pub fn vendor_error(&self) -> VendorError {
         VendorError::find_in(&self.body).unwrap_or_else(|| {
@@ -60,17 +59,18 @@ impl Rejection {
         })
     }
 
-    /// Converts the response into an error. The text of the error contains the status, the vendor's name for the error,
-    /// the message and the request id.
+    /// Converts the response into an error. The text of the error contains the status, the vendor's code or type, the
+    /// message and the request id.
     #[must_use]
     pub fn error(&self) -> ProviderError {
         let error = self.vendor_error();
         self.error_of(&error, error.message())
     }
 
-    /// Converts a vendor's error into a [`ProviderError`] whose text contains `message` instead of the vendor's
-    /// message. The class of the error is derived from the vendor's codes and message, or else from the
-    /// [status](Self::classify).
+    /// Converts a vendor's error into a [`ProviderError`]. Its text contains `message` instead of the vendor's message.
+    ///
+    /// The class of the error is derived from the vendor's codes and message. If they do not give a class, it is
+    /// derived from the [status](Self::classify).
     #[must_use]
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
         let request_id = error.request_id().or_else(|| request_id(&self.headers));
@@ -91,8 +91,8 @@ impl Rejection {
         }
     }
 
-    /// Returns a message about a body that has no known error format. It quotes the body, or names the target of a
-    /// redirect.
+    /// Returns a message about a body without a known error format. The message names the target of a redirect, or
+    /// quotes the body.
     fn foreign(&self) -> String {
         let shown = excerpt(self.body.trim_ascii());
         match self.header("location") {
@@ -104,8 +104,8 @@ impl Rejection {
         }
     }
 
-    /// Converts the response into an error with this text, by its status alone. Use it if the vendor's codes do not
-    /// give a more precise class.
+    /// Converts the response into an error with this text. The class of the error depends only on the status. Use this
+    /// method if the vendor's codes do not give a more precise class.
     ///
     /// | status | error |
     /// |---|---|
@@ -117,8 +117,8 @@ impl Rejection {
     /// | other 5xx | [`ServiceUnavailable`](ProviderError::ServiceUnavailable) |
     /// | all others | [`InvalidRequest`](ProviderError::InvalidRequest) |
     ///
-    /// The delay is that of [`retry_after`], and is added to the error. The text of a 404 adds that the base URL is
-    /// probably wrong.
+    /// "Delay" is the result of [`retry_after`], which is added to the error. The error of a 404 also says that the
+    /// base URL is probably wrong.
     #[must_use]
     pub fn classify(&self, text: String) -> ProviderError {
         let error = match self.status {
@@ -137,7 +137,7 @@ impl Rejection {
 }
 
 /// Formats the text of an error. `place` is the status, or the part of a successful response that contains the error.
-/// `kind` is the vendor's name for the error, and may be empty.
+/// `kind` is the vendor's code or type, and may be empty.
 pub(crate) fn describe(place: &str, kind: &str, message: &str, request_id: Option<&str>) -> String {
     let space = if kind.is_empty() { "" } else { " " };
     let id = request_id.map(|id| format!(" (request id {id})")).unwrap_or_default();

@@ -38,12 +38,12 @@ impl Reply {
         self.response.headers()
     }
 
-    /// Reads the body and parses it with `read`. Adds the request id and the rate limits from the headers to the
-    /// message's [metadata](neuron_types::Message::metadata).
+    /// Reads the body and parses it with the function `read`. Adds the request id and the rate limits from the headers
+    /// to the message's [metadata](neuron_types::Message::metadata).
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`read`](Self::read) and of the function `read`.
+    /// Returns the errors of the method [`Reply::read`](Self::read) and of the function `read`.
     ///
     /// # Cancel safety
     ///
@@ -62,15 +62,18 @@ impl Reply {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Network`] if the transfer fails, [`ProviderError::Timeout`] at the deadline of the call, and
-    /// [`ProviderError::Other`] if the body has more than 256 MiB.
+    /// - [`ProviderError::Network`] if the transfer fails.
+    /// - [`ProviderError::Timeout`] at the deadline of the call.
+    /// - [`ProviderError::Other`] if the body has more than 256 MiB.
     pub async fn read(self) -> Result<Vec<u8>, ProviderError> {
         read_body(self.response.into_body(), &self.uri, self.deadline).await
     }
 
-    /// Returns the body as a stream if its content type is one of `content_types`. A body that is `text/plain` or has
-    /// no content type is also accepted if it begins like server-sent events or JSON lines. The beginning of any other
-    /// body is passed to `explain`, because it often contains an error.
+    /// Returns the body as a stream, if its content type is one of `content_types`. A body of type `text/plain` or
+    /// without a type is also accepted, if it begins like server-sent events or JSON lines.
+    ///
+    /// Any other body is rejected. The function `explain` receives its beginning, which often contains an error of the
+    /// server.
     ///
     /// # Errors
     ///
@@ -111,9 +114,8 @@ impl Reply {
 /// Content type of server-sent events.
 const EVENTS: &str = "text/event-stream";
 
-/// Returns `true` if a body begins with a comment or a field of [server-sent
-/// events](https://html.spec.whatwg.org/multipage/server-sent-events.html). Returns `None` if more bytes are needed to
-/// decide.
+/// Returns `Some(true)` if a body begins with a comment or a field of [server-sent
+/// events](https://html.spec.whatwg.org/multipage/server-sent-events.html). Returns `None` if more bytes are needed.
 fn begins_event(bytes: &[u8]) -> Option<bool> {
     const BEGINNINGS: [&[u8]; 5] = [b":", b"data:", b"event:", b"id:", b"retry:"];
     let bytes = skip_bom_and_space(bytes);

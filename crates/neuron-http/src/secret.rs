@@ -37,8 +37,8 @@ impl Secret {
         self.0.is_empty()
     }
 
-    /// Returns a header value that consists of `prefix` and the secret. It is marked as sensitive, so that its `Debug`
-    /// output does not show it.
+    /// Returns a header value that consists of `prefix` and the secret. The value is marked as sensitive, so `Debug`
+    /// does not show it.
     ///
     /// # Errors
     ///
@@ -60,9 +60,14 @@ impl Secret {
         excerpt(self.redact(String::from_utf8_lossy(bytes).into_owned()).as_bytes())
     }
 
-    /// Replaces the secret in a text that a server sent, because servers quote keys in errors. Also replaces a secret
-    /// with JSON's escape `\/` for `/`, and an incomplete secret at the end of the text. A secret of fewer than 8 bytes
-    /// is not replaced.
+    /// Replaces the secret in a text that a server sent, because servers quote keys in errors. These forms are
+    /// replaced:
+    ///
+    /// - the secret itself
+    /// - the secret with JSON's escape `\/` for `/`
+    /// - the first four or more bytes of the secret at the end of the text
+    ///
+    /// A secret of fewer than 8 bytes is not replaced.
     #[must_use]
     pub fn redact(&self, text: String) -> String {
         if self.0.len() < MIN_SECRET_BYTES {
@@ -120,8 +125,8 @@ impl Secret {
     }
 }
 
-/// Replaces a secret in a text with `[redacted]`. If the text ends with the first four or more bytes of the secret,
-/// these bytes are replaced too.
+/// Replaces a secret in a text with `[redacted]`. Also replaces the first four or more bytes of the secret at the end
+/// of the text, which may have been cut.
 fn redact(text: String, secret: &str) -> String {
     let text = match text.contains(secret) {
         true => text.replace(secret, "[redacted]"),
@@ -133,15 +138,15 @@ fn redact(text: String, secret: &str) -> String {
     }
 }
 
-/// Returns the text before an incomplete secret at its end. Returns `None` if the text does not end with the first four
-/// or more bytes of the secret. Fewer bytes reveal nothing.
+/// Returns the text before an incomplete secret at its end. Returns `None` if the text does not end with at least the
+/// first four bytes of the secret.
 fn before_cut<'t>(text: &'t str, secret: &str) -> Option<&'t str> {
     let ends = secret.char_indices().map(|(end, _)| end).filter(|end| *end >= 4);
     ends.rev().find_map(|end| text.strip_suffix(secret.get(..end)?))
 }
 
-/// Minimum length in bytes of a secret that is redacted. For servers that need no key, users set a short word, and
-/// redacting this word would make error messages unreadable.
+/// Minimum length in bytes of a secret that is redacted. A shorter secret is probably a word such as `none`, for a
+/// server without keys. Redacting this word would make error messages unreadable.
 const MIN_SECRET_BYTES: usize = 8;
 
 /// Maximum length in characters of a server's text that an error quotes.
@@ -177,8 +182,8 @@ mod tests {
         assert_eq!(Secret::default().redact("all".into()), "all");
     }
 
-    /// An incomplete secret at the end of a text must be redacted. Regression test: most of the key was shown if an
-    /// error body was truncated inside the key.
+    /// Regression test. An incomplete secret at the end of a text must be redacted. If an error body was truncated
+    /// inside the key, most of the key was shown.
     #[test]
     fn redact_removes_truncated_secret() {
         check("bad key sk-añ-12", "bad key [redacted]");
@@ -188,8 +193,8 @@ mod tests {
         check("sk-añ-1, cut by the server", "sk-añ-1, cut by the server");
     }
 
-    /// A secret with JSON's escape `\/` for `/` must be redacted. Regression test: an error about a malformed response
-    /// showed such a key.
+    /// Regression test. A secret with JSON's escape `\/` for `/` must be redacted. An error about a malformed response
+    /// once showed such a secret.
     #[test]
     fn redact_removes_json_escaped_secret() {
         let secret = Secret::new("sk-12/34/5");

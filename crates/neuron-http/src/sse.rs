@@ -3,7 +3,7 @@
 //! The decoder follows the
 //! [standard](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Lines end with
 //! LF, CR or CRLF. A line that begins with a colon is a comment. One space after the colon of a field is removed.
-//! Several `data` lines of an event are joined with line feeds. All other fields are ignored.
+//! Several `data` lines of an event are joined with line feeds. Fields other than `data` are ignored.
 
 use memchr::memchr2;
 use neuron_types::ProviderError;
@@ -168,8 +168,8 @@ mod tests {
         events
     }
 
-    /// Checks the events that the decoder finds in `text`. Decodes the text in one piece, then byte by byte, and then
-    /// in two pieces for each possible split.
+    /// Checks the events that the decoder finds in `text`. Feeds the text in one piece, byte by byte, and in two pieces
+    /// with every possible split.
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
         let bytes = text.as_bytes();

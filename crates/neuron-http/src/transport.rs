@@ -8,22 +8,22 @@ use neuron_types::{BoxError, ProviderError, Unsent};
 
 type Cause = dyn Error + 'static;
 
-/// Converts the error of the first attempt of a request. The result is marked as [`Unsent`] if no connection was
-/// opened, because the request was then certainly not sent.
+/// Converts the error of a request's first attempt. The result is marked as [`Unsent`] if no connection was opened,
+/// because the server then cannot have received the request.
 pub(crate) fn network_error(uri: &Uri, error: &Cause) -> ProviderError {
     let described = describe(uri, error);
     let is_unsent = is_unsent(error);
     ProviderError::Network(if is_unsent { Box::new(Unsent(described)) } else { described })
 }
 
-/// Converts the error of the second attempt of a request. The result is never marked as [`Unsent`], because the first
-/// attempt may have reached the server.
+/// Converts the error of a request's second attempt. The result is never marked as [`Unsent`], because the server may
+/// have received the first attempt.
 #[cfg(not(target_family = "wasm"))]
 pub(crate) fn second_attempt_error(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::Network(describe(uri, error))
 }
 
-/// Converts the transfer error of a stream. The error is not retryable, because the caller may already have used the
+/// Converts the transfer error of a stream. The result is not retryable, because the caller may already have used the
 /// beginning of the stream.
 pub(crate) fn broken_stream(uri: &Uri, error: &Cause) -> ProviderError {
     ProviderError::StreamError(describe(uri, error).to_string())
@@ -77,8 +77,7 @@ fn origin(uri: &Uri) -> String {
     format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
 }
 
-/// An error whose text contains all of its causes in one line. The text of hyper's outermost error alone is too
-/// general.
+/// An error whose text contains all of its causes in one line. hyper's outermost error alone does not say enough.
 #[derive(Debug)]
 struct TransportError(String);
 

@@ -14,8 +14,7 @@ use crate::rejection::describe;
 
 /// An error that a vendor sent in a body or in an event.
 ///
-/// Servers that are compatible with the same API send errors in different formats. All formats of this table are
-/// parsed:
+/// These formats are parsed for every vendor, because even servers with the same API send errors in different formats:
 ///
 /// | format | from |
 /// |---|---|
@@ -28,8 +27,8 @@ use crate::rejection::describe;
 /// | `{"detail": …}` | Mistral (401), FastAPI |
 /// | `{"base_resp": {"status_code", "status_msg"}}`, unless the code is 0 | MiniMax |
 ///
-/// A `code` is a text, a number, or absent. OpenRouter sends the error of the upstream server in `metadata.raw`. This
-/// error is appended to the message.
+/// `code` may be a text, a number, or absent. OpenRouter sends the error of the upstream server in `metadata.raw`,
+/// which is appended to the message.
 ///
 /// # Example
 ///
@@ -62,8 +61,8 @@ impl VendorError {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// Creates an error from a body without a known error format. `shown` becomes the message. The words in `wording`
-    /// decide the class of the error.
+    /// Creates an error from a body without a known error format. `shown` becomes the message. The class of the error
+    /// is derived from the text `wording`.
     pub(crate) fn foreign(shown: String, wording: String) -> Self {
         Self { wording: Some(wording), ..Self::new(shown) }
     }
@@ -91,15 +90,15 @@ impl VendorError {
         found.map(|error| Self { request_id, ..error })
     }
 
-    /// Finds the error in the bytes of a body or an event. Returns `None` if the bytes are not JSON or contain no
+    /// Finds the error in the bytes of a body or an event. Returns `None` if the bytes are not JSON, or contain no
     /// error.
     #[must_use]
     pub fn find_in(data: &[u8]) -> Option<Self> {
         Self::find(serde_json::from_slice(data).ok()?)
     }
 
-    /// Parses an event that reports an error. Returns `None` if the event contains no error. The `type` of the event
-    /// itself is not used, because it is not the type of the error.
+    /// Parses an event that reports an error. Returns `None` if the event contains no error. The event's own `type` is
+    /// ignored, because it is not the type of the error.
     #[must_use]
     pub fn of_event(data: &[u8]) -> Option<Self> {
         let mut json: Value = serde_json::from_slice(data).ok()?;
@@ -107,8 +106,8 @@ impl VendorError {
         nested.or_else(|| Some(Self { kind: None, ..Self::read(json)? }))
     }
 
-    /// Parses the value of an `error` field. Returns `None` if the value is null, an empty text or of another type,
-    /// which means that there is no error.
+    /// Parses the value of an `error` field. Returns `None` if there is no error, because the value is null, an empty
+    /// text, or neither a text nor an object.
     #[must_use]
     pub fn read(json: Value) -> Option<Self> {
         let mut fields = match json {
@@ -178,8 +177,8 @@ impl VendorError {
         })
     }
 
-    /// Returns the vendor's code, or else the type of the error. Returns an empty text if there is neither. A code that
-    /// is an HTTP status is ignored.
+    /// Returns the vendor's code, or the type of the error if there is no code. A code that is an HTTP status does not
+    /// count. Returns an empty text if there is neither.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         let code = self.code.as_ref().filter(|_| self.status().is_none());
@@ -197,8 +196,8 @@ impl VendorError {
         self.message.as_deref().unwrap_or("the server gives no reason")
     }
 
-    /// Returns `true` if the message contains `text`, ignoring case. `text` must be in lower case. Parts of the message
-    /// that quote the request are ignored.
+    /// Returns `true` if the message contains `text`. `text` must be in lower case, and the case of the message is
+    /// ignored. Parts of the message that quote the request are ignored too.
     #[must_use]
     pub fn says(&self, text: &str) -> bool {
         self.wording.as_deref().unwrap_or(self.message()).to_lowercase().contains(text)
@@ -210,8 +209,10 @@ impl VendorError {
         self.request_id.as_deref()
     }
 
-    /// Converts an error that was sent with a successful status. `place` names the location in the error text, as
-    /// `the stream` or `the answer`. `other` creates the error if its class is unknown.
+    /// Converts an error that a response with a successful status contains. The function `other` creates the error if
+    /// its class is unknown.
+    ///
+    /// `place` is the part of the response for the error text, such as `the stream` or `the answer`.
     #[must_use]
     pub fn within(
         &self,
@@ -229,8 +230,8 @@ impl VendorError {
         }
     }
 
-    /// Returns the class of the error. `status` is the HTTP status, or `None` for an error in a response with a
-    /// successful status. Returns `None` if the class is unknown.
+    /// Returns the class of the error, or `None` if it is unknown. `status` is the HTTP status of the error. Pass
+    /// `None` if the response had a successful status.
     pub(crate) fn fault(&self, status: Option<u16>) -> Option<Fault> {
         let code = match &self.code {
             Some(Value::String(code)) => Some(code.as_str()),
@@ -242,8 +243,8 @@ impl VendorError {
         Fault::of(&words, self.wording.as_deref().unwrap_or(self.message()), status)
     }
 
-    /// Returns the `code` of the error if the code is an HTTP status from 400 to 599. Proxies send the status of the
-    /// upstream server in this field.
+    /// Returns the `code` of the error if it is an HTTP status from 400 to 599. Proxies put the status of the upstream
+    /// server there.
     fn status(&self) -> Option<u16> {
         let code = self.code.as_ref()?;
         let number = code.as_u64().or_else(|| code.as_str()?.parse().ok())?;
@@ -260,8 +261,8 @@ impl<'de> Deserialize<'de> for VendorError {
     }
 }
 
-/// Returns a value as text, or `None` for null. A value that is not a string is shown as JSON. Such a value often lists
-/// invalid fields.
+/// Returns a value as text, or `None` for null. A value that is not a string, such as a list of invalid fields, is
+/// returned as JSON.
 fn text(value: Value) -> Option<String> {
     match value {
         Value::Null => None,
@@ -270,8 +271,8 @@ fn text(value: Value) -> Option<String> {
     }
 }
 
-/// Joins the texts of a value that the server wrote itself. FastAPI's lists of invalid fields also quote the request,
-/// which is left out.
+/// Joins the texts in a value that the server wrote itself. Leaves out the quoted request in FastAPI's lists of invalid
+/// fields.
 fn own_texts(value: &Value) -> String {
     let join = |texts: Vec<String>| texts.join("\n");
     match value {

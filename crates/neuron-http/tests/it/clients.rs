@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// Certificate of a company's certificate authority. The two constants below contain the certificates and keys of a
-/// server and a client, which the authority signed.
+/// Certificate of a private certificate authority. [`SERVER`] and [`CLIENT`] contain a certificate that it signed, with
+/// the private key.
 const AUTHORITY: &[u8] = include_bytes!("tls/ca.pem");
 const SERVER: &[u8] = include_bytes!("tls/server.pem");
 const CLIENT: &[u8] = include_bytes!("tls/client.pem");

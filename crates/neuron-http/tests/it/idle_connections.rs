@@ -46,8 +46,8 @@ impl Server {
         connection.write("{}").await;
     }
 
-    /// Serves connections one after another. Each connection follows its own script in `scripts`. On each further
-    /// connection, the request gets a complete response.
+    /// Serves connections one after another. The connection number `n` follows the script number `n` in `scripts`. Each
+    /// later connection gets one complete response.
     async fn serve(&self, scripts: &[&[Step]]) {
         let mut scripts = scripts.iter();
         loop {
@@ -85,8 +85,8 @@ impl Server {
         }
     }
 
-    /// Makes calls one after another while the server follows its scripts. Returns the result of the last call and the
-    /// number of requests that the server received.
+    /// Makes `calls` calls one after another, while the server follows `scripts`. Returns the result of the last call,
+    /// and the number of requests that the server received.
     async fn calls(
         &self,
         endpoint: &Endpoint,
@@ -196,8 +196,8 @@ async fn repeated_request_is_reported_as_sent() {
     assert!(error.was_sent());
 }
 
-/// The second attempt of a request must open a new connection. Regression test: the attempt used another idle
-/// connection, which the server had closed too.
+/// Regression test. The second attempt of a request must open a new connection. It once used another idle connection,
+/// which the server had closed too.
 #[tokio::test]
 async fn second_attempt_uses_new_connection() {
     let server = RawServer::bind().await;

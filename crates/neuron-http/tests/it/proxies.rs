@@ -9,8 +9,8 @@ use tokio::net::TcpListener;
 /// Environment variable with the URL that a child process calls.
 const TARGET: &str = "NEURON_HTTP_TEST_TARGET";
 
-/// Runs the test with this name again in a child process with these environment variables. Returns the output of
-/// [`call_target`] in the child process.
+/// Runs the test named `test` again in a child process with these environment variables. Returns the output of the
+/// child process, in which [`call_target`] calls the URL `target`.
 async fn child(test: &str, target: &str, variables: &[(&str, String)]) -> String {
     let mut command = Command::new(std::env::current_exe().expect("the path of this binary"));
     command.args(["--exact", test, "--nocapture"]).env(TARGET, target);
@@ -25,8 +25,8 @@ async fn child(test: &str, target: &str, variables: &[(&str, String)]) -> String
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// Calls the URL in the variable [`TARGET`] and prints the result. Does nothing and returns `false` if the variable is
-/// not set, as in the main test process. Returns `true` in a child process.
+/// Calls the URL in the variable [`TARGET`], prints the result and returns `true`. Returns `false` if the variable is
+/// not set, as in the main test process.
 async fn call_target() -> bool {
     let Ok(target) = std::env::var(TARGET) else {
         return false;

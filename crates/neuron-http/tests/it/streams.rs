@@ -10,8 +10,10 @@ use tokio::io::AsyncWriteExt;
 const SSE: [&str; 1] = ["text/event-stream"];
 const LINES: [&str; 1] = ["application/x-ndjson"];
 
-/// Serves one stream with the chunks `pieces`, reads it with a client that accepts the content types `kinds`, and
-/// returns the bytes read. An empty `content_type` means that the response has no such header.
+/// Serves a stream with the chunks `pieces`, and reads it with a client that accepts the content types `kinds`. Returns
+/// the bytes that the client read.
+///
+/// If `content_type` is empty, the response has no such header.
 async fn streamed(
     kinds: &[&str],
     content_type: &str,
