@@ -14,8 +14,8 @@ use crate::conversation::Conversation;
 use crate::parts::{Definition, EnclosingRun, Parts};
 use crate::run::{OwnedRun, Run};
 
-/// The definition of an agent, with its model, tools and settings. It is cheap to clone, and any number of
-/// [conversations](Conversation) can share it.
+/// The definition of an agent, with its model, tools and settings. Any number of [conversations](Conversation) can
+/// share it. Cloning is cheap.
 ///
 /// # Example
 ///

@@ -25,9 +25,14 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Builds an [`Agent`]. Made by [`Agent::builder`].
 ///
-/// The defaults suit production. Mistakes of the model (invalid arguments, unknown tools, failing tools) go back to the
-/// model. A run has at most 50 turns. A model call is retried twice after a transient error. A tool call may take ten
-/// minutes. Requests ask the provider to cache the conversation.
+/// The defaults are meant for production:
+///
+/// - After a mistake of the model, such as invalid arguments, an unknown tool or a failing tool, the model gets the
+///   error as the result.
+/// - A run has at most 50 turns.
+/// - A model call is retried twice after a transient error.
+/// - A tool call may take ten minutes.
+/// - Requests ask the provider to cache the conversation.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
@@ -98,22 +103,22 @@ impl AgentBuilder {
         self
     }
 
-    /// Sets a budget that all runs of this agent share with the agents inside their tools. By default, the budget in
-    /// the [`ToolContext`] of the run applies, if there is one.
+    /// Sets a budget that all runs of this agent share, including the agents inside their tools. By default, the budget
+    /// in the [`ToolContext`] of the run applies, if there is one.
     pub fn budget(mut self, budget: Budget) -> Self {
         self.inner.definition.budget = Some(budget);
         self
     }
 
-    /// Sets the policy that decides which tool calls may run. It runs after the hooks and before any middleware.
+    /// Sets the policy that decides which tool calls may run. It decides after the hooks and before any middleware.
     /// Default: all calls run.
     pub fn permission_policy(mut self, policy: impl PermissionPolicy + 'static) -> Self {
         self.inner.definition.policy = Some(Arc::new(policy));
         self
     }
 
-    /// Sets the signer of calls that wait for an approval. Decisions on unsigned calls are then rejected. Default:
-    /// calls are not signed.
+    /// Sets the signer of tool calls that wait for an approval. With a signer, decisions on unsigned calls are
+    /// rejected. Default: calls are not signed.
     pub fn approval_signer(mut self, signer: impl ApprovalSigner + 'static) -> Self {
         self.inner.definition.signer = Some(Arc::new(signer));
         self
@@ -131,8 +136,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a callback that may change the settings, the system prompt and the tools of the next request. The callback
-    /// is added as a layer and runs again on replay.
+    /// Adds a callback that runs before each request, and may change its settings, system prompt and tools. The
+    /// callback is added as a [layer](Self::layer), and runs again on replay.
     ///
     /// # Example: search first
     ///
@@ -157,8 +162,8 @@ impl AgentBuilder {
         self.layer(PrepareTurn::new(callback))
     }
 
-    /// Adds a condition that is checked after the tools of a response ran. If it returns `true`, the run ends with that
-    /// response.
+    /// Adds a condition that is checked after the tools of a response have run. If the condition returns `true`, the
+    /// run ends with this response.
     ///
     /// # Example
     ///
@@ -206,8 +211,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds the hooks of the parent run before the hooks of this agent. `ctx` is the context of the tool call that runs
-    /// the agent.
+    /// Adds the hooks of the parent run before the hooks of this agent. The parent run made the tool call that runs
+    /// this agent, and `ctx` is the context of this call.
     pub fn inherit_hooks(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             self.inner.definition.hooks.splice(..0, run.hooks.iter().cloned());
@@ -215,9 +220,10 @@ impl AgentBuilder {
         self
     }
 
-    /// Uses the parent run's permission policy, unless this agent has its own. The agent also uses the parent run's
-    /// approval signer and its setting of whether calls pause for approvals. `ctx` is the context of the tool call that
-    /// runs the agent.
+    /// Uses the permission policy of the parent run, unless this agent has its own. Also uses the parent's approval
+    /// signer, and pauses for approvals only if the parent does.
+    ///
+    /// The parent run made the tool call that runs this agent, and `ctx` is the context of this call.
     pub fn inherit_permissions(mut self, ctx: &ToolContext) -> Self {
         if let Some(run) = EnclosingRun::around(ctx) {
             let definition = &mut self.inner.definition;
@@ -239,7 +245,7 @@ impl AgentBuilder {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] for a tool that runs a program without a sandbox, or that the sandbox refuses.
+    /// [`RegistryError::CannotRun`] if a tool runs a program without a sandbox, or if the sandbox refuses the tool.
     pub fn try_build(self) -> Result<Agent, RegistryError> {
         self.inner.definition.tools.check_runnable()?;
         Ok(self.build())

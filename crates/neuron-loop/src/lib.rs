@@ -1,8 +1,8 @@
-//! The agent loop. It calls the model, runs the tools that the model calls, and compacts the conversation, until the
+//! The agent loop. It calls the model, runs the requested tools, and compacts the conversation if necessary, until the
 //! model gives an answer.
 //!
-//! An [`Agent`] is defined once and shared. A [`Conversation`] is a value that can be stored, forked, and continued by
-//! another agent or process. A [`Run`] is one run of an agent over a conversation.
+//! An [`Agent`] is defined once and shared. A [`Conversation`] can be stored, forked, and continued by another agent or
+//! process. A [`Run`] is a run of an agent over a conversation.
 //!
 //! ```
 //! use neuron_loop::{Agent, Conversation};
@@ -41,8 +41,10 @@
 //! - [`Run::typed`] adds a typed output to any of them.
 //!
 //! [`Run::durable`], [`Run::store`] and [`Run::budget`] configure the run. A [`RunHandle`] steers or cancels it from
-//! outside. An [`OwnedRun`], made by [`Agent::run_owned`], owns its conversation. A server can
-//! [detach](OwnedRun::detach) it from its client. The conversation is returned whether the run succeeds, fails or is
+//! outside.
+//!
+//! An [`OwnedRun`], made by [`Agent::run_owned`], owns its conversation. A server can [detach](OwnedRun::detach) the
+//! run, so that it continues without the client. The conversation is returned whether the run succeeds, fails or is
 //! dropped.
 //!
 //! # Guarantees
@@ -52,10 +54,10 @@
 //!   cancellation or drop, and the next run can continue.
 //! - Cancelling [`ToolContext::cancellation_token`](neuron_types::ToolContext::cancellation_token) ends the run
 //!   immediately, even while a provider, stream or tool hangs.
-//! - Limits are checked in advance. The loop starts no model call, turn or tool that would exceed a limit. It checks
-//!   tokens as soon as they are known, before the next call and before any tool.
-//! - Complete tool calls run, whatever the stop reason is. Exceptions are a refused response and a response that was
-//!   cut off inside a call. [`RunResult::stop_reason`] shows if the response is complete.
+//! - The loop starts no model call, turn or tool that would exceed a limit. It checks tokens as soon as they are known,
+//!   before the next call and before any tool.
+//! - Complete tool calls run after any stop reason, unless the response was refused, or was cut off inside a call.
+//!   [`RunResult::stop_reason`] shows if the response is complete.
 //! - The loop spawns no tasks. Dropping a run's future or stream stops everything in it.
 //!
 //! # After each answer
@@ -74,51 +76,58 @@
 //! # Layers and hooks
 //!
 //! A [`ModelLayer`](neuron_types::ModelLayer) wraps each model call, as middleware wraps each tool call. It may change
-//! the request, choose another provider, check the response, delay its text, or repeat the call. A layer that rejects
-//! text ends the run. The rejected text is not kept: new messages are removed from the conversation, and the response
-//! is not added to it. An [`ObservabilityHook`](neuron_types::ObservabilityHook) receives the events of a run and may
-//! end the run. A hook that checks text provides a layer for the check.
+//! the request, choose another provider, check the response, delay its text, or repeat the call.
+//!
+//! A layer that rejects text ends the run. If it rejects new messages, they are removed from the conversation. If it
+//! rejects a response, the response is not added.
+//!
+//! An [`ObservabilityHook`](neuron_types::ObservabilityHook) receives the events of a run and may end the run. A hook
+//! that checks text provides a layer for the check.
 //!
 //! # Approvals
 //!
-//! A [permission policy](AgentBuilder::permission_policy) checks each call before it runs, after the hooks and before
-//! any middleware. A denied call gets an error as its result. By default, a call that needs a person's decision is
-//! denied too. With [`LoopConfig::pause_for_approval`] the call stays pending: the other calls of the response run, and
-//! the run ends with [`LoopError::ApprovalRequired`]. The conversation keeps the pending calls, so any process can
-//! resume it with the decisions. The loop requests no approval for a call that its tool would refuse.
+//! A [permission policy](AgentBuilder::permission_policy) checks each tool call before it runs, after the hooks and
+//! before any middleware. A denied call gets an error as its result. By default, a call that needs a person's decision
+//! is denied too.
 //!
-//! If an agent inside a tool pauses, the tool returns
+//! With [`LoopConfig::pause_for_approval`], such a call stays pending. The other calls of the response are executed,
+//! and then the run ends with [`LoopError::ApprovalRequired`]. The conversation contains the pending calls, so any
+//! process can resume it with the decisions. The loop requests no approval for a call that its tool would refuse.
+//!
+//! If an agent inside a tool pauses for an approval, the tool returns
 //! [`ToolError::ApprovalRequired`](neuron_types::ToolError::ApprovalRequired). After the decision, the tool is called
-//! again and finds a [`ResumedApproval`](neuron_types::ResumedApproval) in its context.
+//! again with a [`ResumedApproval`](neuron_types::ResumedApproval) in its context.
 //!
 //! A run can also wait for decisions without ending. See [`Run::wait_for_approval`], and [`ApprovalSignal`] for durable
 //! engines.
 //!
 //! # Durable runs
 //!
-//! With a [durable context](Run::durable) an engine executes and journals the model calls and tool calls. The loop
-//! requests them in an order that depends only on the conversation, so a replay finds each call in the journal. An
-//! `Agent` is a [`DurableAgent`](neuron_types::DurableAgent), which engines can host directly. The code of hooks,
-//! layers, injectors and callbacks runs again on replay.
+//! With a [durable context](Run::durable), an engine executes and journals the model calls and tool calls. Their order
+//! depends only on the conversation, so a replay finds each call in the journal. The code of hooks, layers, injectors
+//! and callbacks runs again on replay. An `Agent` is a [`DurableAgent`](neuron_types::DurableAgent), which engines can
+//! host directly.
 //!
 //! # Agents inside tools
 //!
-//! An agent that runs inside a tool call, with the context of the call, is a child of the calling run:
+//! An agent that runs inside a tool call, with the context of this call, is a child of the run that made the call:
 //!
 //! - its tokens count in the parent's [usage](Conversation::usage) and in the parent's [`Budget`];
 //! - it is cancelled with the parent, and the idempotency keys of its calls extend the key of the outer call;
 //! - [`HookScope::within`](neuron_types::HookScope::within) names the outer call for hooks;
 //! - the parent ends too if the child pauses for an approval, is cancelled, or is ended by a hook.
 //!
-//! [`inherit_hooks`](AgentBuilder::inherit_hooks) adds the parent's hooks to the child, and
-//! [`inherit_permissions`](AgentBuilder::inherit_permissions) gives it the parent's policy. `neuron-subagent` does
-//! both.
+//! [`inherit_hooks`](AgentBuilder::inherit_hooks) adds the parent's hooks to the child.
+//! [`inherit_permissions`](AgentBuilder::inherit_permissions) gives the child the parent's policy. `neuron-subagent`
+//! does both.
 //!
 //! # Retries
 //!
-//! The loop retries a model call up to [`LoopConfig::retries`] times after a transient error. It waits as long as the
-//! provider asks, up to a minute. Each attempt counts as one request for the limits and as one call for the hooks. If a
-//! stream breaks, its reader receives a [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset), and the partial
+//! The loop retries a model call up to [`LoopConfig::retries`] times after a transient error. Before a retry it waits
+//! as long as the provider asks, up to a minute. Each attempt counts as one request for the limits and as one call for
+//! the hooks.
+//!
+//! If a stream breaks, its reader receives a [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset), and the partial
 //! response is dropped. With a durable engine, only the engine retries.
 //!
 //! # Agent and conversation in one value

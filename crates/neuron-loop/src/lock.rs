@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex and ignores poisoning. No code of this crate panics between two changes of a locked value, so the
-/// value is always consistent.
+/// Locks a mutex and ignores poisoning. This is safe, because no code of this crate panics while a locked value is
+/// inconsistent.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -33,9 +33,11 @@ pub(crate) async fn compact_if_needed(
     Ok(compacted)
 }
 
-/// Compacts the history after a model call did not fit into the context window. Returns `None` if a second attempt of
-/// the call makes no sense. This is so if the strategy failed, if it found nothing to shorten, or if the previous call
-/// did not fit either.
+/// Compacts the history after a model call did not fit into the context window. Returns `None` if the call should not
+/// be repeated:
+///
+/// - The previous call did not fit either.
+/// - The strategy failed, or did not shorten the history.
 pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -56,9 +58,8 @@ pub(crate) async fn make_room(
     }
 }
 
-/// Returns the size, in tokens, that the strategy receives for a forced compaction. It is a size at which the strategy
-/// compacts by itself, or `tokens` if there is none. The estimate `tokens` is too small, because the provider reported
-/// that the conversation is too long.
+/// Returns the size in tokens that is passed to the strategy, so that it compacts although its own estimate is too
+/// small. Returns the estimate `tokens` if the strategy compacts at no size.
 fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     let request = env.frame.request(&ledger.messages);
     let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));
@@ -67,8 +68,11 @@ fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     enough.next().unwrap_or(tokens)
 }
 
-/// Runs the strategy on a copy of the history, and replaces the history if the copy is shorter. Returns `None` if it is
-/// not. An error or a dropped run leaves the history unchanged. `told_tokens` is the size that the strategy receives.
+/// Runs the strategy on a copy of the history, and replaces the history if the copy is shorter. Returns `None` if the
+/// copy is not shorter. An error or a dropped run leaves the history unchanged.
+///
+/// `told_tokens` is the size in tokens that the strategy receives. `old_tokens` is the size that hooks and the result
+/// report.
 async fn compact(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -121,7 +125,7 @@ async fn compact(
     Ok(Some((old_tokens, new_tokens)))
 }
 
-/// Scales a number of tokens by the ratio of two estimates. Returns `tokens * new / old`, or `new` if `old` is 0.
+/// Returns `tokens * new / old`, which scales a size in tokens by two estimates. Returns `new` if `old` is 0.
 fn in_proportion(tokens: usize, new: usize, old: usize) -> usize {
     match old {
         0 => new,

@@ -9,11 +9,10 @@ pub(crate) use stored::{decided_before, from_pending, from_snapshot, session_par
 
 use crate::ledger::Ledger;
 
-/// A conversation as a value. It holds the messages, the pending calls, the usage counters, and the state of the
-/// current run.
+/// A conversation. It contains the messages, the pending calls, the usage counters, and the state of the current run.
 ///
-/// The history is valid at any time: providers accept it after an error, a cancellation or a drop. A conversation can
-/// be cloned. It can be stored with `serde` or as a [`Session`](neuron_types::Session).
+/// The history is always valid, so providers accept it even after an error, a cancellation or a drop. A conversation
+/// can be cloned. It can be stored with `serde` or as a [`Session`](neuron_types::Session).
 ///
 /// # Example: two answers to one question
 ///
@@ -82,16 +81,17 @@ impl Conversation {
         self.ledger.tally.run.turns
     }
 
-    /// Returns the calls that wait for an approval, with the state of their run. Returns `None` if no call waits.
-    /// [`Start::Decide`](neuron_types::Start::Decide) resumes the run.
+    /// Returns the tool calls that wait for an approval, with the state of their run. Returns `None` if no call waits.
+    ///
+    /// Start a run with [`Start::Decide`](neuron_types::Start::Decide) to resume it with decisions.
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
         self.ledger.pending()
     }
 
     /// Returns a new conversation with the first `messages` messages of this conversation. Any agent can continue it.
-    /// If the cut separates tool calls from their results, these calls get a result that says that they were
-    /// interrupted.
+    ///
+    /// Tool calls whose results are not among these messages get a result that says that they were interrupted.
     #[must_use]
     pub fn fork(&self, messages: usize) -> Self {
         let kept = self.ledger.messages.iter().take(messages).cloned().collect();

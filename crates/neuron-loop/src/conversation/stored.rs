@@ -34,9 +34,11 @@ impl TryFrom<Ledger> for Conversation {
     }
 }
 
-/// Splits a conversation into the messages that will not change any more and the new state of its session. The state
-/// holds everything else. If `tools_begin` is set, calls that have not begun are stored as begun, because they may
-/// begin before the session is stored again.
+/// Splits a conversation into messages that will not change any more, and the new state of its session. The state
+/// contains everything else.
+///
+/// If `tools_begin` is set, calls that can begin are stored as begun. Set it if they may begin before the session is
+/// stored again.
 pub(crate) fn session_parts(
     ledger: &Ledger,
     mut state: SessionState,
@@ -54,8 +56,8 @@ pub(crate) fn session_parts(
     Ok((settled, state))
 }
 
-/// Returns the id of a call that has a decision in `ledger` but no longer waits for one in the session `state`. Returns
-/// `None` if every decided call still waits there.
+/// Returns the id of a call that has a decision in `ledger`, but does not wait for this decision in the stored `state`.
+/// Returns `None` if the calls with a decision all wait there.
 pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<String> {
     let mut decided = ledger.decided_calls().peekable();
     decided.peek()?;
@@ -81,8 +83,10 @@ pub(crate) fn decided_before(ledger: &Ledger, state: &SessionState) -> Option<St
 }
 
 impl Conversation {
-    /// Restores the conversation of a session, including the state of an interrupted run. If this state is missing or
-    /// does not fit the session's messages, the messages are repaired, and the next run is a new run.
+    /// Restores the conversation of a session, including the state of an interrupted run.
+    ///
+    /// If this state is missing or does not fit the session's messages, the messages are repaired. The next run is then
+    /// a new run.
     #[must_use]
     pub fn from_session(mut session: Session) -> Self {
         let stored = session.state.custom.remove(SESSION_KEY);
@@ -102,7 +106,7 @@ impl Conversation {
         Self { ledger }
     }
 
-    /// Writes the conversation into a session and marks the session as changed. The other values of the session are
+    /// Writes the conversation into a session and marks the session as changed. All other values of the session are
     /// kept.
     ///
     /// # Errors

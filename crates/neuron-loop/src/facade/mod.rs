@@ -24,11 +24,13 @@ use crate::run::{Events, Live, Step, agent_result, drive};
 
 /// An agent with one conversation. Each run adds one user message to the conversation and answers it.
 ///
-/// [`Agent`](crate::Agent) shares one definition between conversations and also has sessions, approvals, typed runs and
-/// detached runs. This type has the plain defaults of its [configuration](LoopConfig): a failing tool ends the run, and
-/// there are no limits and no retries.
+/// This type has the plain defaults of [`LoopConfig`], where a failing tool ends the run, and there are no limits and
+/// no retries.
 ///
-/// `D` is the type of the durable context. Its default, [`Durability`], holds any context.
+/// Use [`Agent`](crate::Agent) instead to share an agent between conversations, or for sessions, approvals, typed runs
+/// and detached runs.
+///
+/// `D` is the type of the durable context. The default, [`Durability`], holds a context of any type.
 ///
 /// # Example
 ///
@@ -138,8 +140,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the run. Results of finished tools are in the conversation. Other calls have a result
-    /// that says that they did not finish. To end the run with [`LoopError::Cancelled`] instead, cancel
+    /// Dropping the future stops the run. The results of finished tool calls stay in the conversation. Unfinished calls
+    /// get a result that says so. To end the run with [`LoopError::Cancelled`] instead, cancel
     /// [`ToolContext::cancellation_token`].
     pub fn run(
         &mut self,
@@ -167,8 +169,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> AgentLoop<P, C, D> {
         self.run(Message::user(text), ctx)
     }
 
-    /// Like [`run`](Self::run), but returns a stream of text, tool calls and tool results. The run makes progress while
-    /// the stream is polled. See [`AgentStream`].
+    /// Does the same as [`run`](Self::run), but returns a stream of text, tool calls and tool results. The run makes
+    /// progress only while the stream is polled. See [`AgentStream`].
     pub fn run_stream<'a>(
         &'a mut self,
         message: Message,

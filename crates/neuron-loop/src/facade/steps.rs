@@ -17,7 +17,7 @@ use crate::run::{Live, Step, agent_result, drive};
 /// A run that returns control after each turn. Made by [`AgentLoop::run_step`].
 ///
 /// Between turns the caller can read the conversation, add messages and change tools. Dropping the iterator stops the
-/// run at the current turn. The history stays valid.
+/// run, and the history stays valid.
 ///
 /// # Example
 ///
@@ -92,8 +92,8 @@ impl<P: Provider, C: ContextStrategy, D: DurableContext> StepIterator<'_, P, C, 
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops the turn. The next call continues the run. If the outcome of the turn was already
-    /// known, the next call returns it.
+    /// Dropping the future stops the turn. The next call continues the run, or returns the outcome of the stopped turn
+    /// if it was already known.
     pub async fn next(&mut self) -> Option<TurnResult> {
         let (parts, durability, ledger) = self.agent.lend();
         let (parts, results) = (parts.with_durability(durability.as_ref()), Mutex::default());

@@ -11,9 +11,10 @@ use crate::run::{Events, Item};
 
 /// A run as a stream of events. Made by [`AgentLoop::run_stream`](crate::AgentLoop::run_stream).
 ///
-/// The agent runs only while the stream is polled. A slow reader slows the run and its tools. Dropping the stream stops
-/// the run. The stream ends with exactly one [`StreamEvent::RunComplete`], [`StreamEvent::ApprovalRequired`] or
-/// [`StreamEvent::Error`].
+/// The last event is [`StreamEvent::RunComplete`], [`StreamEvent::ApprovalRequired`] or [`StreamEvent::Error`].
+///
+/// The agent runs only while the stream is polled, so a slow reader slows the run and its tools. Dropping the stream
+/// stops the run.
 ///
 /// The stream borrows the agent until it is dropped. Put it in a block, or `drop` it, before you use the agent again.
 #[derive(Debug)]
@@ -21,7 +22,7 @@ use crate::run::{Events, Item};
 pub struct AgentStream<'a>(pub(super) Events<'a, Result<AgentResult, LoopError>>);
 
 impl AgentStream<'_> {
-    /// Returns the next event, or `None` after the last.
+    /// Returns the next event, or `None` after the last event.
     ///
     /// # Cancel safety
     ///

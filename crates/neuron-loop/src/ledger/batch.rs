@@ -1,7 +1,8 @@
 //! The tool calls of one response and their results.
 //!
-//! A response with tool calls enters the history together with one placeholder result per call. When a run stops, each
-//! remaining placeholder gets a text with the reason. Each call therefore has exactly one result, however the run ends.
+//! A response with tool calls is added to the history together with an empty result for each call. The real result
+//! replaces the empty one. When the run stops, the results that are still empty get a text with the reason. Each call
+//! therefore always has exactly one result.
 
 use std::borrow::Cow;
 use std::mem;
@@ -32,8 +33,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the number of messages, from the start, that will not change any more. An open batch still changes the
-    /// results of the last response, so this response and its results are not included.
+    /// Returns the number of messages, from the start of the history, that will not change any more. While a batch is
+    /// open, the last response and its results are not counted.
     pub(crate) fn settled(&self) -> usize {
         let place = transcript::place_of_results(&self.messages).filter(|_| self.batch().is_some());
         place.map_or(self.messages.len(), |place| place.saturating_sub(1))
@@ -50,8 +51,8 @@ impl Ledger {
         Some((Calls { answer: before.last()?, after, batch }, tally))
     }
 
-    /// Opens a batch for the response at the end of the history, and adds a message with an empty result for each of
-    /// its calls.
+    /// Opens a batch for the tool calls of the last response in the history. Adds a message with an empty result for
+    /// each call.
     pub(super) fn open_batch(&mut self, batch: Batch) {
         self.phase = Phase::Batch(batch);
         let result = |call: ToolUseRef<'_>| ContentBlock::ToolResult {
@@ -63,16 +64,18 @@ impl Ledger {
         self.messages.push(Message { role: Role::User, content });
     }
 
-    /// Writes the reason `why` into the result of each call that has no real result yet. Pass `None` if the run may be
-    /// continued later. Each call then gets a reason by its state, for example that it awaits an approval.
+    /// Writes the reason `why` into the result of each call that has no real result yet.
+    ///
+    /// Pass `None` if the run may be continued later. The reason then depends on the state of the call, which may, for
+    /// example, wait for an approval.
     pub(crate) fn explain_missing(&mut self, why: Option<&str>) {
         if let Some((mut calls, _)) = self.open() {
             calls.explain_missing(why);
         }
     }
 
-    /// Closes the batch, and writes the reason `why` into the result of each unfinished call. No call of the batch runs
-    /// after that.
+    /// Closes the batch, so that no further call of it runs. Writes the reason `why` into the result of each unfinished
+    /// call.
     pub(crate) fn close_batch(&mut self, why: &str) {
         if self.batch().is_some() {
             self.explain_missing(Some(why));
@@ -80,7 +83,7 @@ impl Ledger {
         }
     }
 
-    /// Ends all calls that can still begin, with a result that says that they did not run because of `why`. The batch
+    /// Ends all calls that can still begin. Their results say that the calls did not run because of `why`. The batch
     /// stays open.
     pub(super) fn close_open_calls(&mut self, why: &str) {
         if let Some((mut calls, _)) = self.open() {
@@ -99,8 +102,10 @@ impl Ledger {
         });
     }
 
-    /// Handles calls that had begun when a run was interrupted. A call can begin again if `may_repeat` returns `true`
-    /// for its tool. All other such calls end with a result that says that their outcome is unknown.
+    /// Decides about the calls that had begun when a run was interrupted. A call can begin again if `may_repeat`
+    /// returns `true` for the name of its tool.
+    ///
+    /// Otherwise the call ends with a result that says that its outcome is unknown.
     pub(crate) fn recover(&mut self, may_repeat: impl Fn(&str) -> bool) {
         let Some((calls, _)) = self.open() else {
             return;

@@ -15,9 +15,10 @@ pub(crate) struct Batch {
     /// Names of registered tools that the request did not offer. A call of such a tool does not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hidden: Vec<String>,
-    /// Number of earlier responses of the turn that were discarded after their calls had started. It is part of the
-    /// idempotency keys, so that a new call has another key than a discarded one. Set when the first call of the batch
-    /// begins.
+    /// Number of earlier responses of the turn that were discarded after some of their calls had started. `None` until
+    /// the first call of this batch begins.
+    ///
+    /// The number is part of the idempotency keys, so a call never has the key of a discarded call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) attempt: Option<usize>,
     /// Position of the call that gave the valid output of a typed run. Set until the other calls have ended.
@@ -79,8 +80,8 @@ impl Batch {
         open.map(|(index, _)| index).collect()
     }
 
-    /// Returns the number of calls that will start when the batch continues. A call inside which an agent resumes after
-    /// an approval is not included, because it was counted when it first started.
+    /// Returns the number of calls that will start for the first time when the batch continues. A call whose nested
+    /// agent resumes after an approval has started before and is not counted.
     pub(crate) fn count_of_starts(&self) -> usize {
         use ApprovalDecision::{Approve, ApproveEdited};
         let starts = |state: &&CallState| match state {
@@ -117,8 +118,8 @@ impl CallState {
         }
     }
 
-    /// Returns the arguments to run if an approval may have changed them. Otherwise returns `None`, and the arguments
-    /// in the history are used.
+    /// Returns the arguments of a call that needed an approval, which may have changed them. Returns `None` for any
+    /// other call, whose arguments are in the history.
     pub(crate) fn edited(&self) -> Option<&Value> {
         match self {
             Self::AwaitingApproval(asked) => match &asked.decision {
@@ -172,8 +173,8 @@ impl Ledger {
         }
     }
 
-    /// Removes the decisions from calls that have not begun, so that these calls wait again. Returns `true` if at least
-    /// one decision was removed.
+    /// Removes the decisions of calls that have not begun, so that the calls wait for an approval again. Returns `true`
+    /// if a decision was removed.
     pub(crate) fn undecide(&mut self) -> bool {
         self.asked_calls().filter_map(|asked| asked.decision.take()).count() > 0
     }

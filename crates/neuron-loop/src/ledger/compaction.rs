@@ -12,15 +12,15 @@ pub(crate) struct KnownSize {
     pub(crate) tokens: usize,
     /// Number of messages, from the start, that `tokens` covers.
     pub(crate) messages: usize,
-    /// Estimated tokens of the system prompt and tools in the request whose size the provider reported. `None` if they
-    /// are not known.
+    /// Estimated tokens of the system prompt and the tools in the request whose size the provider reported. `None` if
+    /// there is no estimate.
     #[serde(default)]
     pub(crate) frame: Option<usize>,
 }
 
 impl KnownSize {
-    /// Returns the size of the same messages with another system prompt and other tools. `frame` returns the estimated
-    /// tokens of the new system prompt and tools.
+    /// Returns the size in tokens of these messages with the current system prompt and tools. `frame` returns the
+    /// estimated tokens of the current system prompt and tools.
     pub(crate) fn with_frame(self, frame: impl Fn() -> usize) -> usize {
         match self.frame {
             Some(sent) => self.tokens.saturating_add(frame()).saturating_sub(sent),
@@ -29,17 +29,17 @@ impl KnownSize {
     }
 }
 
-/// Number of compactions without effect, in a row, after which the next one is delayed. Each compaction may cost a
-/// model call.
+/// Number of consecutive compactions without effect after which the next compaction is delayed. The delay saves model
+/// calls that a strategy may make in vain.
 const MAX_FUTILE_COMPACTIONS: usize = 2;
 
-/// Divisor of the growth that is required before the next compaction, if the last one did not reach the strategy's
-/// token budget. With 8, the conversation must grow by an eighth. Without this delay, every turn would rewrite the
-/// history in vain.
+/// Divisor of the growth that is required before the next compaction, after a compaction missed the strategy's token
+/// budget. With 8, the conversation must first grow by an eighth. Otherwise every turn would rewrite the history in
+/// vain.
 const GROWTH_BEFORE_RETRY: usize = 8;
 
-/// Number of runs in a row that must miss the strategy's token budget before the next run keeps the delay. Below this
-/// number, a new run may compact at once, because its new message may make a compaction effective.
+/// Number of consecutive runs that may miss the strategy's token budget before the delay also applies to new runs.
+/// Until then a new run may compact at once, because its new message may help.
 const MAX_MISSED_RUNS: usize = 2;
 
 /// The outcomes of the compactions so far. They decide when the next one is tried.
@@ -48,8 +48,8 @@ const MAX_MISSED_RUNS: usize = 2;
 pub(crate) struct CompactionBackoff {
     /// Number of compactions in a row that changed nothing.
     futile: usize,
-    /// Size in tokens up to which no compaction is tried. Set after a compaction that did not reach the strategy's
-    /// token budget.
+    /// Size in tokens that the conversation must exceed before the next compaction. Set after a compaction that missed
+    /// the strategy's token budget, and otherwise `None`.
     compact_above: Option<usize>,
     /// Set if `compact_above` was computed from an estimate, and the provider has not reported a size since.
     is_estimate: bool,
@@ -62,8 +62,8 @@ pub(crate) struct CompactionBackoff {
 }
 
 impl CompactionBackoff {
-    /// Removes the delay of the next compaction at the start of a run. The delay stays if too many runs in a row could
-    /// not shorten the history to the strategy's token budget.
+    /// Begins a run, which may compact without a delay. The delay stays if the last [`MAX_MISSED_RUNS`] runs all missed
+    /// the strategy's token budget.
     pub(crate) fn begin_run(&mut self) {
         self.missed = false;
         if self.missed_runs < MAX_MISSED_RUNS {
@@ -71,8 +71,8 @@ impl CompactionBackoff {
         }
     }
 
-    /// Returns `true` if the next compaction is delayed, because the conversation, now of `tokens` tokens, has not
-    /// grown enough since the last one.
+    /// Returns `true` if the next compaction is delayed, because the conversation has not grown enough. `tokens` is its
+    /// current size.
     pub(crate) fn puts_off(&self, tokens: usize) -> bool {
         self.compact_above.is_some_and(|above| tokens <= above)
     }
@@ -103,16 +103,16 @@ impl CompactionBackoff {
         *self = Self { reported: self.reported, ..Self::default() };
     }
 
-    /// Records the size of the conversation that the provider reported. A delay that was computed from an estimate is
-    /// computed again from this size.
+    /// Records the conversation's size in tokens that the provider reported. If the delay was computed from an
+    /// estimated size, it is computed again from this size.
     pub(crate) fn note_size(&mut self, tokens: usize) {
         if std::mem::take(&mut self.is_estimate) && self.compact_above.is_some() {
             self.compact_above = Some(grown(tokens));
         }
     }
 
-    /// Delays the next compaction. Also counts the current run, once, among the runs whose compactions did not reach
-    /// the strategy's token budget.
+    /// Delays the next compaction after a compaction missed the strategy's token budget. Counts the current run as a
+    /// missed run, but only once.
     fn miss(&mut self, tokens: usize) {
         self.compact_above = Some(grown(tokens));
         if !std::mem::replace(&mut self.missed, true) {
@@ -128,15 +128,15 @@ impl CompactionBackoff {
     }
 }
 
-/// Returns the size in tokens above which the next compaction is tried. `tokens` is the size after a compaction that
-/// did not reach the strategy's token budget.
+/// Returns the size in tokens that the conversation must exceed before the next compaction. `tokens` is its current
+/// size.
 fn grown(tokens: usize) -> usize {
     tokens.saturating_add(tokens / GROWTH_BEFORE_RETRY)
 }
 
 impl Ledger {
-    /// Records the size of the conversation from the usage of its last response. `frame` is the estimated number of
-    /// tokens of system prompt and tools, or `None` if the strategy does not count tokens.
+    /// Records the size of the conversation from the usage of its last response. `frame` is the estimated size in
+    /// tokens of system prompt and tools. Pass `None` if the strategy does not count tokens.
     pub(crate) fn note_size(&mut self, usage: &TokenUsage, frame: Option<usize>) {
         // Some providers report no usage. The estimates are used for them.
         if usage.input_tokens > 0 {
@@ -165,12 +165,12 @@ impl Ledger {
         }
     }
 
-    /// Returns the strategy's new history after two corrections. Only the newest of equal reminders stays, and a
-    /// history that providers would reject is repaired.
+    /// Returns the history that a strategy created, after corrections. Of several equal reminders only the newest
+    /// stays. A history that providers would reject is repaired.
     ///
     /// # Errors
     ///
-    /// [`ContextError::CompactionFailed`] if no message is left that the model can answer.
+    /// [`ContextError::CompactionFailed`] if all remaining messages are system messages.
     pub(crate) fn checked(&self, messages: Vec<Message>) -> Result<Vec<Message>, ContextError> {
         let mut messages = self.reminders.newest_only(messages);
         if let Err(violation) = transcript::validate(&messages) {
@@ -186,8 +186,8 @@ impl Ledger {
     }
 }
 
-/// Returns the size of the conversation, in tokens, after a response. If Anthropic compacts, its usage report has one
-/// entry for the compaction and one for the response. Only the last entry tells the size.
+/// Returns the size of the conversation in tokens after a response. If Anthropic compacted the conversation, the usage
+/// has several entries, and only the last entry tells the size.
 fn size_after(usage: &TokenUsage) -> usize {
     match usage.iterations.as_ref().and_then(|passes| passes.last()) {
         // The compacted messages are gone. Only their summary remains.

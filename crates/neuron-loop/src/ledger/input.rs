@@ -31,7 +31,7 @@ impl Reminders {
         message.role == Role::System && !message.is_pinned() && self.0.contains(&message.text())
     }
 
-    /// Removes all but the newest of equal messages that the loop added. Strategies keep all system messages, so
+    /// Removes each message that the loop added earlier and added again later. Strategies keep all system messages, so
     /// repeated reminders would displace other messages of a long conversation.
     pub(crate) fn newest_only(&self, messages: Vec<Message>) -> Vec<Message> {
         let mut seen = HashSet::new();
@@ -100,8 +100,10 @@ impl Ledger {
         }
     }
 
-    /// Adds messages that were sent to a live run. If the run was about to end, it continues. Returns `false` if there
-    /// are no messages, or if the run ended at a limit. In the second case the messages are discarded.
+    /// Adds messages that were sent to a live run, and continues the run even if it was about to end. Returns `false`
+    /// if there are no messages.
+    ///
+    /// If the run has ended at a limit, discards the messages and returns `false`.
     pub(crate) fn steer(&mut self, messages: Vec<Message>) -> bool {
         let has_landed = matches!(&self.phase, Phase::Ended(ending) if ending.limit.is_some());
         if messages.is_empty() || has_landed {
@@ -149,9 +151,10 @@ impl Ledger {
         self.messages.get(self.first_new_message()..).unwrap_or_default()
     }
 
-    /// Removes input that a layer around the model call rejected. This is either a response that the provider paused,
-    /// or the new user messages with the reminders after them. Tool results are kept, or replaced by a text, so that
-    /// each call keeps its result.
+    /// Removes messages that a layer around the model call rejected. These are either a response that the provider
+    /// paused, or the new user messages with the reminders after them.
+    ///
+    /// A tool result stays, or is replaced by a text, because each call needs a result.
     pub(crate) fn take_back(&mut self, rejected: TakeBack) {
         self.rewrites = self.rewrites.saturating_add(1);
         let TakeBack::Input { with_tool_results } = rejected else {

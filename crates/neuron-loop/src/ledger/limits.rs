@@ -1,5 +1,5 @@
-//! Limits that end a run early, and tools whose calls fail too often. A limit of n allows exactly n. With
-//! [`OnLimit::Finalize`] one more model call is allowed for a final response.
+//! Limits of a run, and tools whose calls fail too often. A limit of n allows exactly n. With [`OnLimit::Finalize`], a
+//! run that reached a limit makes one more model call for a final response.
 
 use std::collections::BTreeMap;
 
@@ -50,12 +50,12 @@ impl Limit {
 }
 
 impl Ledger {
-    /// Counts, for each tool, the turns in a row in which all its calls failed. A successful call resets the counter of
-    /// its tool. Calls of tools that do not exist share one counter. `None` for `retries` counts nothing.
+    /// Counts for each tool the consecutive turns in which all its calls failed. A successful call resets the counter
+    /// of its tool. Tools that do not exist share one counter. Counts nothing if `retries` is `None`.
     ///
     /// # Errors
     ///
-    /// [`LoopError::Tool`] if a tool failed in more than `retries` turns in a row.
+    /// [`LoopError::Tool`] if the calls of a tool failed in more than `retries` consecutive turns.
     pub(crate) fn count_failing(
         &mut self,
         retries: Option<usize>,
@@ -93,9 +93,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// Prepares one last model call after the run reached a limit. Returns `false` if the error is not a limit, or if
-    /// the run must end without a last call. Tool calls that have not ended, including pending ones, get a result with
-    /// the error as the reason, and do not run.
+    /// Prepares one last model call after the run reached a limit. Ends unfinished tool calls, including pending calls,
+    /// with the limit's error as their result.
+    ///
+    /// Returns `false` if `error` is not a limit, or if the run must end without a last call.
     pub(crate) fn land_on(&mut self, error: &LoopError, config: &LoopConfig) -> bool {
         let is_wanted = config.on_limit == OnLimit::Finalize && allows_calls(config);
         let Some(limit) = Limit::of(error).filter(|_| is_wanted) else {

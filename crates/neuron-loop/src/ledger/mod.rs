@@ -1,5 +1,5 @@
 //! The state machine of a run, without I/O, async code or a clock. A [`Ledger`] is a conversation with the state of its
-//! current run. Its [`Phase`] says what must be done next. One method per event records the outcome.
+//! current run. Its [`Phase`] tells the next action of the run. For each kind of event, a method records the outcome.
 
 mod batch;
 mod calls;
@@ -23,8 +23,8 @@ pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
-/// Maximum number of times in a row that the provider may pause a response and is called to continue it. After that,
-/// the run ends with the paused response.
+/// Maximum number of consecutive pauses of a response by the provider. After each of these pauses the provider is
+/// called again. After one more pause, the run ends with the paused response.
 const MAX_PAUSES: usize = 16;
 
 /// A conversation with the state of its current run.
@@ -153,8 +153,8 @@ impl Ledger {
         }
     }
 
-    /// Ends the run. Returns its final response, or `None` if it ended with an error. Pending calls keep waiting for
-    /// their approval.
+    /// Ends the run. Returns its ending, or `None` if the run has no final response. Pending calls still wait for their
+    /// approval.
     pub(crate) fn end_run(&mut self) -> Option<Ending> {
         match std::mem::take(&mut self.phase) {
             Phase::Ended(ending) => Some(ending),
@@ -171,7 +171,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// [`LoopError::InvalidOutput`] if a typed run cannot get its output.
+    /// [`LoopError::InvalidOutput`] if a typed run has no valid output and no attempt is left. The error of a limit if
+    /// this was the last response, and it has calls that may not run.
     pub(crate) fn take_answer(
         &mut self,
         response: CompletionResponse,
@@ -220,8 +221,8 @@ impl Ledger {
         self.finish(text, stop_reason, limit, output)
     }
 
-    /// Ends the run with a final response. If a typed run still lacks a valid output, the model gets a complaint and is
-    /// called again instead.
+    /// Ends the run with a final response. If a typed run has no valid output and the model may try again, adds a
+    /// complaint for the model instead, and the run continues.
     fn finish(
         &mut self,
         response: String,
@@ -247,8 +248,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Closes the batch after all its calls have ended. Returns the stop reason of its response, or `None` if no batch
-    /// is open.
+    /// Closes the batch after all its calls have ended. Returns the stop reason of the response with these calls, or
+    /// `None` if no batch is open.
     pub(crate) fn end_batch(&mut self) -> Option<StopReason> {
         match std::mem::replace(&mut self.phase, Phase::TurnStart) {
             Phase::Batch(batch) => Some(batch.stop_reason),
@@ -294,8 +295,8 @@ impl Ledger {
     }
 }
 
-/// Returns `true` if this stop reason means that the provider paused the response. The model continues the response
-/// when it is called again.
+/// Returns `true` if this stop reason means that the provider paused the response. The model must then be called again
+/// to continue the response.
 fn is_pause(stop_reason: &StopReason) -> bool {
     matches!(stop_reason, StopReason::PauseTurn | StopReason::Compaction)
 }

@@ -52,12 +52,12 @@ impl OutputRules {
 }
 
 impl Ledger {
-    /// Reads the output from the text of a final response. Returns the complaint to the model in the inner `Err` if the
-    /// output is invalid and the model may try again.
+    /// Reads the output of a typed run from the text of a final response. If the output is invalid and the model may
+    /// try again, returns a complaint for the model in the inner `Err`.
     ///
     /// # Errors
     ///
-    /// [`LoopError::InvalidOutput`] if the model may not try again.
+    /// [`LoopError::InvalidOutput`] if the output is invalid and the model may not try again.
     pub(super) fn read_output(
         &mut self,
         rules: &OutputRules,
@@ -84,14 +84,16 @@ impl Ledger {
         Err(self.invalid_output(raw, reason, stop_reason))
     }
 
-    /// Handles the calls of the output tool, whose arguments are the output of a typed run. Other tool calls of the
-    /// response run later. They do not run if the run ends at once with its output, or if a reached `limit` makes this
-    /// response the last one.
+    /// Handles the calls of the output tool, whose arguments are the output of a typed run. Other calls of the response
+    /// run later, except in these cases:
+    ///
+    /// - The output is valid, and [`EndStrategy::Early`] ends the run at once.
+    /// - The run has reached a `limit`, so this response is the last one.
     ///
     /// # Errors
     ///
-    /// [`LoopError::InvalidOutput`] if no output is valid and the model may not try again. The limit's error if the
-    /// response was the last one and calls are left that may not run.
+    /// [`LoopError::InvalidOutput`] if no output is valid and the model may not try again. The error of `limit` if
+    /// there is a limit and no valid output.
     pub(super) fn take_output_calls(
         &mut self,
         limit: Option<Limit>,
@@ -126,8 +128,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Gives each call of the output tool its result, without running anything. If an output is invalid, returns its
-    /// arguments and a description of the fault.
+    /// Sets the results of the calls of the output tool, without running a tool. If an output is invalid, returns its
+    /// arguments and a description of the mistake.
     fn answer_output_calls(&mut self, rules: &OutputRules) -> Option<(String, String)> {
         let name = rules.tool_name()?;
         let (mut given, mut fault) = (None, None);
@@ -160,8 +162,10 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// Ends the run with the valid output that a call of the batch gave, after the other calls have ended. Returns
-    /// `false` if no call gave an output, or if [`EndStrategy::Graceful`] suppresses it because another call failed.
+    /// Ends the run with the output that a call of the batch gave, after the other calls have ended. Returns `false` if
+    /// no call gave a valid output.
+    ///
+    /// Also returns `false` if another call failed and the strategy is [`EndStrategy::Graceful`].
     pub(crate) fn settle_output(&mut self, rules: &OutputRules, limit: Option<Limit>) -> bool {
         let Some(index) = self.batch_mut().and_then(|batch| batch.output.take()) else {
             return false;
@@ -220,8 +224,10 @@ fn raw_arguments(input: &Value) -> String {
     ToolCall::invalid_json(input).map_or_else(|| input.to_string(), str::to_owned)
 }
 
-/// Returns `true` if the model's arguments were not valid JSON. The loop stores such arguments under the key
-/// `invalid_json`. Returns `false` for a tool that declares an argument with this name.
+/// Returns `true` if the model's arguments were not valid JSON. The loop stores invalid arguments as text under the key
+/// `invalid_json`.
+///
+/// Returns `false` for a tool that declares an argument with this name.
 pub(crate) fn is_invalid_json<'d>(
     input: &Value,
     definition: impl FnOnce() -> Option<&'d ToolDefinition>,

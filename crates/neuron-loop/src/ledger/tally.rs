@@ -36,19 +36,21 @@ pub(crate) struct RunRecord {
     /// Number of tool calls that were started.
     pub(crate) tool_calls: usize,
     pub(crate) usage: RunUsage,
-    /// Number of turns in a row in which a tool failed, by tool name. Calls of tools that do not exist count under the
-    /// empty name.
+    /// Number of consecutive turns in which all calls of a tool failed, by tool name. The empty name stands for all
+    /// tools that do not exist.
     pub(crate) failing: BTreeMap<String, usize>,
     /// Number of times in a row that the provider paused its response, so that another call had to continue it.
     pub(crate) pauses: usize,
     /// Number of responses that were checked for the output of a typed run.
     pub(crate) output_attempts: usize,
-    /// The last turn in which tool calls started before their response was complete, and the number of such responses
-    /// in that turn. Later responses of the turn need other idempotency keys, because these responses may have been
-    /// discarded.
+    /// Number of the last turn in which calls started before their response was complete, and the number of such
+    /// responses in this turn.
+    ///
+    /// The response may have been discarded after its calls started. Calls of a later response in the turn therefore
+    /// need other idempotency keys.
     pub(crate) given_up: (usize, usize),
-    /// Set if the last model call did not fit into the context window. A second failure in a row is not followed by a
-    /// compaction.
+    /// Set if the last model call did not fit into the context window. If the next call does not fit either, the
+    /// conversation is not compacted again.
     pub(crate) overflowed: bool,
 }
 
@@ -65,7 +67,7 @@ pub(crate) struct RunUsage {
 
 impl RunRecord {
     /// Checks before a model call that the limits allow another turn, another request and more tokens. Returns the
-    /// error of the first exceeded limit otherwise.
+    /// error of the first reached limit.
     pub(crate) fn check_before_call(&self, config: &LoopConfig) -> Result<(), LoopError> {
         if let Some(max) = config.max_turns.filter(|max| self.turns >= *max) {
             return Err(LoopError::MaxTurns(max));
@@ -97,8 +99,8 @@ impl RunRecord {
         }
     }
 
-    /// Counts a response whose tool calls start before it is complete. Calls of a later response in the same turn then
-    /// get other idempotency keys.
+    /// Counts a response whose tool calls start before the response is complete. If it is discarded, the calls of the
+    /// next response get other idempotency keys.
     pub(crate) fn begin_attempt(&mut self) {
         self.given_up = (self.turn, self.attempt().saturating_add(1));
     }
