@@ -16,8 +16,8 @@ type Result<T> = std::result::Result<T, Abort<JournalError>>;
 pub(crate) struct RunRow {
     /// Key of the row. Zero until the row is inserted.
     pub(crate) key: i64,
-    /// Id of the run, which never contains a slash. The id of a nested journal is the id of its parent journal, a
-    /// slash, and the key of the tool call's step.
+    /// Id of the run or of the nested journal. The id of a run never contains a slash. The id of a nested journal
+    /// consists of the id of its parent journal, a slash, and the key of the tool call's step.
     pub(crate) id: String,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,

@@ -91,8 +91,8 @@ impl SqliteRuns {
 
     /// Writes a snapshot of all runs to a new file. Other contexts may read and write meanwhile.
     ///
-    /// The copy is a complete database of its own. It is synced to the disk before the file gets its name. If the same
-    /// run is continued in both databases, its effects happen twice.
+    /// The new file is a complete database. It is synced to the disk before it gets its name. If a run is continued in
+    /// both databases, its effects happen twice.
     ///
     /// # Errors
     ///
@@ -108,9 +108,9 @@ impl SqliteRuns {
 
     /// Returns a builder that opens or creates a run. Set options, then call [`open`](RunBuilder::open).
     ///
-    /// An id has 1 to 200 bytes and is a valid file name on every system. See
-    /// [`check_session_id`](neuron_types::check_session_id) for the exact rule. An invalid id is reported by the
-    /// builder's methods.
+    /// The id must have 1 to 200 bytes and be a valid file name on every system. See
+    /// [`check_session_id`](neuron_types::check_session_id) for the exact rule. The builder's methods return an error
+    /// if the id is invalid.
     pub fn run<'a>(&'a self, id: &'a str) -> RunBuilder<'a> {
         RunBuilder::new(self, id)
     }
@@ -248,9 +248,9 @@ impl SqliteRuns {
     /// [`DurableError::Cancelled`](neuron_types::DurableError::Cancelled) and has no further effects. Call
     /// [`retry`](Self::retry) to continue a cancelled run.
     ///
-    /// If this process drives the run, the current step is cancelled immediately. If another process drives the run,
-    /// the cancellation takes effect at its next step, check for signals or renewal of the lease. A lease is renewed
-    /// after a third of its length.
+    /// If this process drives the run, the current step is cancelled immediately. Another process notices the
+    /// cancellation when it starts a step, checks for signals or renews its lease. A lease is renewed after a third of
+    /// its length.
     ///
     /// # Errors
     ///
@@ -281,14 +281,14 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Gives decisions to a run that ended because they did not arrive before the deadline.
+    /// Continues a run with late decisions, after its wait for decisions ended at the deadline.
     ///
     /// Such a run ended with [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). This method
-    /// changes the recorded end of its wait, so that the wait ends with the decisions. Open the run again to carry them
-    /// out. Signals that arrived after the deadline and before the end of the run are removed.
+    /// changes the recorded end of the wait, so that the wait ends with the decisions. Open the run again to carry the
+    /// decisions out. Signals that arrived after the deadline and before the end of the run are removed.
     ///
-    /// If decisions arrived in time, and no process has driven the run since, this method returns an error. In this
-    /// case, just open the run.
+    /// This method returns an error if decisions arrived in time, and no process has driven the run since. Open the run
+    /// instead.
     ///
     /// If the agent [signs](neuron_types::ApprovalSigner) the pending calls and the signatures have expired, the run
     /// does not accept the decisions. It asks again, with new signatures and a new deadline.

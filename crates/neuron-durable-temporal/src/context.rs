@@ -339,8 +339,8 @@ impl<W> fmt::Debug for TemporalDurableContext<W> {
     }
 }
 
-/// Fails the current workflow task with the error. The run starts no further step. The server retries the task until a
-/// worker takes it whose agent fits the history.
+/// Fails the current workflow task with the error, so the run starts no further step. The server retries the task until
+/// a worker whose agent fits the history takes it.
 pub(crate) fn stall<W: HasMailbox>(ctx: &WorkflowContext<W>, error: &DurableError) -> ! {
     let text = error.to_string();
     tracing::error!(workflow = ctx.info().workflow_id(), "{text}");

@@ -17,8 +17,8 @@ use tokio::task::JoinHandle;
 
 use crate::AgentWorkflow;
 
-/// Lease of an activity without a heartbeat timeout. For this time a worker may rely on a confirmation that it holds
-/// the activity. The server gives up such an activity only after a longer time.
+/// Lease of an activity without a heartbeat timeout (one hour). A lease is the time for which the server's confirmation
+/// that a worker holds an activity stays valid. The server gives up such an activity only after a longer time.
 const LONGEST_LEASE: Duration = Duration::from_secs(3600);
 
 /// Timeout of a workflow task, if the server does not return it.

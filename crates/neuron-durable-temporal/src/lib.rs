@@ -1,8 +1,8 @@
 //! Durable runs of AI agents on Temporal. A run survives the crash of its worker.
 //!
-//! An [`AgentWorker`] hosts an agent on a task queue. If the worker is killed, its runs continue on another worker or
-//! after a restart. A model response that has reached the server is not requested again. A tool that must not run twice
-//! does not run again.
+//! An [`AgentWorker`] hosts an agent on a task queue. If the worker is killed, its runs continue on another worker, or
+//! when the worker is restarted. A model response that has reached the server is not requested again. A tool that must
+//! not run twice does not run again.
 //!
 //! ```no_run
 //! use neuron_durable_temporal::{AgentRuns, AgentWorker, connect};

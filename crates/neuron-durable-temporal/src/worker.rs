@@ -156,8 +156,8 @@ impl AgentWorkerBuilder {
         self
     }
 
-    /// Sets the time after which the server gives a run to another worker, if the worker that has the run in its memory
-    /// does not respond. Default: 5 seconds. With a shorter time, a run recovers faster.
+    /// Sets the maximum time that the server waits for the worker that has a run in its memory. After this time the
+    /// server gives the run to another worker. Default: 5 seconds. With a shorter time, a run recovers faster.
     pub fn sticky_timeout(mut self, timeout: Duration) -> Self {
         self.sticky_timeout = timeout;
         self

@@ -289,8 +289,8 @@ async fn run(test: FaultTest, mistake: Option<Mistake>, is_streamed: bool) -> Re
     .await
 }
 
-/// Runs an agent with the mistake, and checks that the report contains a broken promise of this `kind`. Also checks
-/// that a run with the reported seed breaks it again.
+/// Runs an agent that makes this mistake, and checks that the report contains a broken promise of this `kind`. Also
+/// checks that a run with the reported seed breaks the promise again.
 async fn find(mistake: Mistake, kind: &str) {
     let test = FaultTest::new()
         .runs(60)

@@ -72,8 +72,9 @@ impl AgentRuns {
 
     /// Creates the request that starts the run again.
     ///
-    /// Several processes that revive a run at the same time send the same request id, which is derived from the ended
-    /// execution. The server then starts only one execution, as long as this execution is the newest one.
+    /// The request id is derived from the ended execution, so several processes that revive the run send the same
+    /// request id. The server then starts only one execution. It recognises a repeated request only as long as the
+    /// started execution is the newest one.
     async fn request(
         &self,
         id: &str,
