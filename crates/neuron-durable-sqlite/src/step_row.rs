@@ -71,7 +71,7 @@ impl StepRow {
     }
 
     /// Reads the steps of a run, beginning with the step at this position. Returns an error if a checksum is wrong or a
-    /// step is missing in between.
+    /// step is missing.
     pub(crate) fn load(
         connection: &Connection,
         (run, id): (i64, &str),

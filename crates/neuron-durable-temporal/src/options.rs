@@ -132,7 +132,7 @@ impl TemporalOptions {
         self
     }
 
-    /// Sets the reaction if the prompt, the tools or the model changed since the history was written.
+    /// Sets the reaction of a run if the prompt, the tools or the model changed since its history was written.
     ///
     /// By default the workflow task fails with an error that names the change. The server retries the task until a
     /// worker with the old agent takes the run. Runs that an older release of this crate started ignore this option and

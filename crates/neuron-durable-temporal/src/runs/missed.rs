@@ -21,7 +21,7 @@ const PAGES: usize = 10;
 
 impl AgentRuns {
     /// Returns the time at which the deadline of a wait for decisions passed, if no worker has handled the deadline
-    /// yet. Otherwise returns `None`. The time is the time of the timer's event in the history.
+    /// yet. Otherwise returns `None`. The time is read from the history.
     ///
     /// A late signal must be refused in this case. The run would accept it, because a signal takes precedence over a
     /// timer that fired in the same workflow task.

@@ -34,7 +34,7 @@ pub(crate) async fn compact_if_needed(
 }
 
 /// Compacts the history after a model call did not fit into the context window. Returns `None` if the call should not
-/// be repeated:
+/// be repeated. This happens in two cases:
 ///
 /// - The previous call did not fit either.
 /// - The strategy failed, or did not shorten the history.
@@ -58,8 +58,10 @@ pub(crate) async fn make_room(
     }
 }
 
-/// Returns the size in tokens that is passed to the strategy, so that it compacts although its own estimate is too
-/// small. Returns the estimate `tokens` if the strategy compacts at no size.
+/// Returns the size in tokens that makes the strategy compact. Doubles the estimate `tokens` until the strategy wants
+/// to compact at this size. Returns `tokens` if there is no such size.
+///
+/// The estimate is known to be too small, because the provider reported that the conversation is too long.
 fn size_to_compact_at(env: &Env<'_>, ledger: &Ledger, tokens: usize) -> usize {
     let request = env.frame.request(&ledger.messages);
     let sizes = std::iter::successors(Some(tokens.max(1)), |size| size.checked_mul(2));

@@ -83,7 +83,7 @@ impl Conversation {
 
     /// Returns the tool calls that wait for an approval, with the state of their run. Returns `None` if no call waits.
     ///
-    /// Start a run with [`Start::Decide`](neuron_types::Start::Decide) to resume it with decisions.
+    /// To resume the run with decisions, start it with [`Start::Decide`](neuron_types::Start::Decide).
     #[must_use]
     pub fn pending(&self) -> Option<PendingApproval> {
         self.ledger.pending()

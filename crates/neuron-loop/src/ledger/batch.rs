@@ -102,8 +102,8 @@ impl Ledger {
         });
     }
 
-    /// Decides about the calls that had begun when a run was interrupted. A call can begin again if `may_repeat`
-    /// returns `true` for the name of its tool.
+    /// Sets the state of each call that had begun when the run was interrupted. The call can begin again if
+    /// `may_repeat` returns `true` for the name of its tool.
     ///
     /// Otherwise the call ends with a result that says that its outcome is unknown.
     pub(crate) fn recover(&mut self, may_repeat: impl Fn(&str) -> bool) {

@@ -118,8 +118,8 @@ impl CallState {
         }
     }
 
-    /// Returns the arguments of a call that needed an approval, which may have changed them. Returns `None` for any
-    /// other call, whose arguments are in the history.
+    /// Returns the arguments of a call that needed an approval. The approval may have changed them. Returns `None` for
+    /// any other call, whose arguments are in the history.
     pub(crate) fn edited(&self) -> Option<&Value> {
         match self {
             Self::AwaitingApproval(asked) => match &asked.decision {

@@ -23,8 +23,8 @@ pub(crate) use limits::Limit;
 pub(crate) use output::{OutputRules, is_invalid_json};
 pub(crate) use tally::{RunRecord, RunUsage, Tally};
 
-/// Maximum number of consecutive pauses of a response by the provider. After each of these pauses the provider is
-/// called again. After one more pause, the run ends with the paused response.
+/// Number of consecutive times that the loop continues a response that the provider paused. After one more pause, the
+/// run ends with the paused response.
 const MAX_PAUSES: usize = 16;
 
 /// A conversation with the state of its current run.

@@ -165,7 +165,7 @@ impl Ledger {
     /// Ends the run with the output that a call of the batch gave, after the other calls have ended. Returns `false` if
     /// no call gave a valid output.
     ///
-    /// Also returns `false` if another call failed and the strategy is [`EndStrategy::Graceful`].
+    /// Without a `limit`, also returns `false` if another call failed and the strategy is [`EndStrategy::Graceful`].
     pub(crate) fn settle_output(&mut self, rules: &OutputRules, limit: Option<Limit>) -> bool {
         let Some(index) = self.batch_mut().and_then(|batch| batch.output.take()) else {
             return false;
