@@ -87,8 +87,8 @@ impl BaseUrl {
     /// Returns the URL of `path` (for example `v1/messages`) below the base URL.
     ///
     /// - A slash at the end of the base URL is not repeated.
-    /// - If the base URL ends with the first segment of `path`, and the segment is `api` or a version such as `v1`, it
-    ///   is not repeated.
+    /// - A first segment of `path` that is `api` or a version such as `v1` is not repeated, if the base URL ends with
+    ///   it.
     /// - The query of the base URL is moved to the end.
     /// - The user name and the password are removed.
     ///

@@ -157,7 +157,7 @@ impl Body {
     }
 
     /// Shortens the idle timeout to at most 50 ms, because only the end of the body is missing. Returns `true` if the
-    /// caller should wait for this end. Returns `false` on wasm32, where the browser waits.
+    /// caller should wait for this end. Returns `false` on wasm32, where the browser itself reads to the end.
     pub(crate) fn expect_end(&mut self) -> bool {
         self.idle = Duration::from_millis(50).min(self.idle);
         cfg!(not(target_family = "wasm"))

@@ -185,14 +185,15 @@ impl Endpoint {
     /// # Second attempt
     ///
     /// A server may close an idle connection while a request is sent on it. The request is then sent again on a new
-    /// connection. In rare cases the server receives both requests, and the model call is charged twice. The official
-    /// clients of OpenAI and Anthropic take a higher risk, because they retry every failed connection twice.
+    /// connection. In rare cases the server receives both requests, and the model call is charged twice. For
+    /// comparison, the official clients of OpenAI and Anthropic retry every failed connection twice.
     ///
     /// There is no second attempt in these cases:
     ///
     /// - The request was sent on a new connection.
     /// - The response has begun.
     /// - The request timed out.
+    /// - The endpoint sends requests with [your own client](Self::with_client).
     ///
     /// # Errors
     ///

@@ -22,7 +22,7 @@ pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     seconds(text, 1.0).or_else(|| time_until(text, Utc::now()))
 }
 
-/// Returns the time from `now` until an HTTP date. Returns zero if the date is in the past, and `None` if it is
+/// Returns the time from `now` until an HTTP date. Returns zero if the date is in the past, and `None` if `date` is
 /// invalid.
 fn time_until(date: &str, now: DateTime<Utc>) -> Option<Duration> {
     let date = DateTime::parse_from_rfc2822(date.trim()).ok()?;
