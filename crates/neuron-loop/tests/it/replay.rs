@@ -1,5 +1,5 @@
-//! The calls that a run makes to its durable context. They and their order are the same in every replay, and in every
-//! division of the run into executions.
+//! The calls that a run makes to its durable context. A replay must repeat them in the same order, however the run is
+//! split into executions.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Strategy_ {
     Window(usize, usize),
-    /// Summarises old messages with a model call, through the durable context. The numbers are the recent messages to
-    /// keep and the token budget.
+    /// Summarises old messages with a model call through the durable context. The fields are the number of recent
+    /// messages to keep and the token budget.
     Summary(usize, usize),
 }
 
@@ -380,7 +380,8 @@ async fn complete_run_is_the_same_in_every_way_and_division() {
     }
 }
 
-/// The process of a run may end after any step. A new process then continues from the journal and has the same outcome.
+/// The process of a run may end after any step of its journal. A new process that continues from the journal must have
+/// the same outcome.
 #[tokio::test]
 async fn run_continues_from_every_step_of_its_journal() {
     let case = everything();
