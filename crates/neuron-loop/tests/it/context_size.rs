@@ -278,7 +278,7 @@ async fn unreachable_budget_is_reported_once_over_many_runs() {
 }
 
 /// A run compacts without reaching the token budget, because one message is too long. The next run compacts
-/// immediately. The usual delay after such a compaction applies only within a run.
+/// immediately, without the usual delay after such a compaction.
 #[tokio::test]
 async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// The journal of a durable run. It contains the name and the result of each finished operation, and survives the
+/// The journal of a durable run. It contains each finished operation with its input and result, and survives the
 /// process.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Arc<Mutex<Vec<(String, Value)>>>);

@@ -125,8 +125,8 @@ impl Case {
         agent
     }
 
-    /// Runs to the end, in as many executions as the context requests. Afterwards each execution is replayed from its
-    /// journal alone, and must make the same calls.
+    /// Runs to the end, in as many executions as the context requests. Then replays each execution from its journal,
+    /// and checks that the replay makes the same calls.
     async fn outcome(&self, way: Way, continue_at: impl IntoIterator<Item = usize>) -> Outcome {
         let (log, hook) = (Log::default(), Recorder::default());
         let world = self.world(&log);
@@ -311,8 +311,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
-    /// Runs must have equal outcomes in each way to run. A replay, or a division of the run into executions, must not
-    /// change the outcome.
+    /// The outcome must be equal whether the run is awaited, streamed or stepped. It must not depend on how the run is
+    /// split into executions.
     #[test]
     fn run_is_the_same_in_every_division_into_executions(
         case in case(),
