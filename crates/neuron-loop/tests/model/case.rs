@@ -228,7 +228,7 @@ pub(crate) struct Engine {
     pub(crate) short_batch: Option<usize>,
     /// The loop asks the engine repeatedly whether to continue as a new execution. The number is the index of the
     /// question that the engine answers with yes. If the flag is `true`, the engine then ends the execution with
-    /// `DurableError::ContinueAsNew`.
+    /// `DurableError::ContinueAsNew`. Otherwise the run continues in the same execution.
     pub(crate) continues: Option<(usize, bool)>,
     /// Number of turns in each execution. After this number of turns, the run continues as a new execution.
     pub(crate) every: Option<usize>,

@@ -1,4 +1,4 @@
-//! Checks one test case in three stages:
+//! Checks one test case. The check has three stages:
 //!
 //! - The agent runs awaited, streamed and stepped. Each run is compared with the reference model, which computes the
 //!   expected outcome.

@@ -25,8 +25,8 @@ impl Authorization {
         Self { oauth: Some(oauth) }
     }
 
-    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Must be
-    /// called before the request is sent for the first time.
+    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Call
+    /// this before the request is sent for the first time.
     #[cfg(feature = "oauth")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self.oauth.as_deref().map(OAuth::attempt) }

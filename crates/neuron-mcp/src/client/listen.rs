@@ -22,8 +22,8 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 /// [`FIRST_PAUSE`] again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The subscriptions of a connection that the server has confirmed, and the stream of change notifications if the
-/// server supports such a stream.
+/// The confirmed subscriptions of a connection. Also contains the stream of change notifications, if the server
+/// supports such a stream.
 pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,

@@ -47,7 +47,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools), and [`McpError::Other`] with
+    /// Returns the same errors as [`list_tools`](Self::list_tools), and [`McpError::Other`] with
     /// - [`McpLimitExceeded`] if the list has more than 2,000 pages, more than a million items, or more than four times
     ///   [`max_message_bytes`](crate::McpClientBuilder::max_message_bytes),
     /// - [`McpTimeout`] if all pages together take longer than
@@ -65,7 +65,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools).
+    /// Returns the same errors as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -81,7 +81,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_all_tools`](Self::list_all_tools).
+    /// Returns the same errors as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -95,7 +95,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools).
+    /// Returns the same errors as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -111,7 +111,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_all_tools`](Self::list_all_tools).
+    /// Returns the same errors as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -125,7 +125,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools).
+    /// Returns the same errors as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -141,7 +141,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_all_tools`](Self::list_all_tools).
+    /// Returns the same errors as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///

@@ -39,8 +39,8 @@ pub(in crate::client) struct SessionHttpClient {
     pub(super) max_message_bytes: usize,
     /// Cancelled when the connection ends. Cancels all requests.
     pub(super) ended: CancellationToken,
-    /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as a
-    /// server that does not know the method.
+    /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as an
+    /// older server that does not know the method.
     pub(super) patience: Duration,
     /// `true` once a message other than `server/discover` was sent.
     pub(super) begun: Arc<AtomicBool>,
@@ -72,7 +72,7 @@ impl SessionHttpClient {
     }
 
     /// Replaces an event that exceeds the maximum size by an error response to `request`, as the stdio transport does.
-    /// The SDK would report a lost connection.
+    /// Otherwise the SDK would report a lost connection.
     fn explain_limit(&self, stream: BoxedSseResponse, request: RequestId) -> BoxedSseResponse {
         let limit = self.max_message_bytes;
         let explained = stream.map(move |event| match event {
@@ -107,8 +107,8 @@ impl SessionHttpClient {
         false
     }
 
-    /// Runs `exchange`, which sends a message and returns the HTTP response. When the connection ends, `exchange` and
-    /// the event stream of the response end too. `request` is the id of the message, or `None` if the message is not a
+    /// Runs `exchange`, which sends a message and returns the HTTP response. The end of the connection ends `exchange`
+    /// and the event stream of the response. `request` is the id of the message, or `None` if the message is not a
     /// request.
     async fn exchange(
         &self,
@@ -194,8 +194,8 @@ impl StreamableHttpClient for SessionHttpClient {
         }
     }
 
-    /// Deletes the session. The SDK calls this method after the end of the connection. Therefore the end of the
-    /// connection does not cancel the request, which the SDK limits in time.
+    /// Deletes the session. The SDK calls this method after the end of the connection, with a time limit. Therefore the
+    /// end of the connection does not cancel the request.
     async fn delete_session(
         &self,
         uri: Arc<str>,

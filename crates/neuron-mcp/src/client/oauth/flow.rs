@@ -124,8 +124,12 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Returns the scopes to request. These are the configured scopes, the scopes that the server requires (`wanted`,
-    /// separated by spaces), and the scopes of the earlier token (`before`, see SEP-2350).
+    /// Returns the scopes to request, which are the union of these scopes:
+    ///
+    /// - the configured scopes,
+    /// - the scopes of the earlier token (`before`, see SEP-2350),
+    /// - the scopes that the server requires (`wanted`, separated by spaces), or the initial scopes that the SDK
+    ///   selects if neither `wanted` nor scopes are configured.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -155,9 +159,9 @@ impl Flow {
         scopes
     }
 
-    /// Returns the identity of the client at this authorization server. Registers the client if necessary. `before`
-    /// contains the client's earlier registration at this server, if any. Tries the sources of an identity in the order
-    /// of the MCP specification, "Client Registration".
+    /// Returns the identity of the client at this authorization server, and registers the client if necessary. `before`
+    /// contains an earlier registration at this server, if any. The order of the possible identities is that of the MCP
+    /// specification, "Client Registration".
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
