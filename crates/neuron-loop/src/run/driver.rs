@@ -145,7 +145,8 @@ impl Driver<'_> {
         Progress::Open { scopes, is_announced: false }
     }
 
-    /// Drives the run to its end, and returns `None`. If the reader receives steps, returns after the next step.
+    /// Drives the run to its end, and then returns `None`. If the reader receives steps, returns each step when it has
+    /// ended.
     async fn drive_ledger(
         &self,
         ledger: &mut Ledger,

@@ -106,8 +106,8 @@ pub(super) async fn call_and_run(
     progress
 }
 
-/// Adds a response of the model to the conversation, and chooses the next phase of the run. `hidden` contains the names
-/// of registered tools that the request did not offer.
+/// Adds a response of the model to the conversation, and decides how the run continues. `hidden` contains the names of
+/// the agent's tools that the request did not offer.
 fn take_answer(
     env: &Env<'_>,
     ledger: &mut Ledger,

@@ -19,8 +19,8 @@ use crate::parts::{Env, Hooks, Offered, check};
 ///
 /// # Errors
 ///
-/// Returns the first error of a call or a hook. No further call begins then, concurrent calls are cancelled, and the
-/// batch is closed.
+/// Returns the first error of a call or a hook. No further call begins then, and concurrent calls are cancelled. Each
+/// call without a result gets a result with the reason.
 ///
 /// If a limit, the budget or a cancellation prevents the batch, returns the error before any call begins. Calls with an
 /// approval decision lose this decision and wait again.

@@ -23,12 +23,13 @@ use crate::parts::{Env, Hooks, Offered};
 /// The first calls of one response, if hooks and policy decided on them while the response was still streaming.
 #[derive(Default)]
 pub(crate) struct Prefetch<'a> {
-    /// The calls in the order of the response. `None` if the call was handed over to the batch of the complete
-    /// response. The batch then notifies the hooks of the end of the call.
+    /// The calls in the order of the response. `None` if the call was handed over to the batch, which runs all calls of
+    /// the complete response. The batch then notifies the hooks of the end of the call.
     calls: Vec<Option<Prefetched<'a>>>,
     /// Number of calls whose first event has arrived.
     begun: usize,
-    /// Set if no further call may start early, because an earlier call must wait for the complete response.
+    /// Set if no further call may start while the response is streaming, because an earlier call must wait for the
+    /// complete response.
     is_closed: bool,
     /// Number of earlier, discarded responses of the turn that had started tool calls while streaming. It is part of
     /// the idempotency keys.
@@ -195,7 +196,8 @@ impl<'a> Prefetch<'a> {
     /// Returns the number of earlier, discarded responses of the turn that had started tool calls while streaming. It
     /// is part of the idempotency keys.
     ///
-    /// Returns `None` if this response started no call early, or if an early call differs from the complete response.
+    /// Returns `None` if no call of this response started while streaming, or if such a call differs from the complete
+    /// response.
     pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
         let started = self.started();
         (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)
@@ -216,8 +218,8 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().enumerate().filter(is_made).count()
     }
 
-    /// Removes and returns the early call at `index`, for the batch of the complete response. Returns `None` if hooks
-    /// and policy did not decide on the call early, or if the early call differs from `call`.
+    /// Removes and returns the call at `index`, so that the batch of the complete response can reuse it. Returns `None`
+    /// if nothing was decided on the call during streaming, or if it differs from `call`.
     pub(super) fn hand_over(
         &mut self,
         index: usize,
@@ -226,8 +228,9 @@ impl<'a> Prefetch<'a> {
         self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
-    /// Stops the early calls that were not handed over to a batch. Notifies the hooks that these calls failed with
-    /// `error`. Used if the response is discarded or its calls must not run.
+    /// Stops all calls that started while their response was streaming. Calls that were handed over to a batch
+    /// continue. Notifies the hooks that the stopped calls failed with `error`. Used if the response is discarded or
+    /// its calls must not run.
     pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {

@@ -220,9 +220,9 @@ async fn rewriting_is_no_progress_but_shortening_is() {
     }
 }
 
-/// Regression test. After a compaction misses its budget, the next compaction must wait until the conversation has
-/// grown. The growth is measured in the unit of the strategy, here messages. Before the fix it was measured in tokens,
-/// so this strategy never compacted again.
+/// Regression test. After a compaction that does not reach its budget, the next compaction must wait until the
+/// conversation has grown. The growth is measured in the unit of the strategy, here messages. Before the fix it was
+/// measured in tokens, so this strategy never compacted again.
 #[tokio::test]
 async fn strategy_with_another_unit_is_tried_again_after_growth() {
     for way in WAYS {

@@ -83,8 +83,8 @@ fn holding() -> Guard {
     Guard { holds_back: true, ..Guard::default() }
 }
 
-/// Runs the agent as a stream. Adds each event to `log`, and returns all lines of the log. A `Guard` with this log adds
-/// its checks to it.
+/// Runs the agent as a stream. Adds each event to `log`, and returns all lines of the log. A `Guard` that shares the
+/// log also adds its checks.
 async fn told(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String> {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(message), &ctx).await;
@@ -196,8 +196,8 @@ async fn unchecked_input_is_checked_in_the_next_run() {
     agent.run_text("good", &ctx).await.unwrap();
 }
 
-/// A guard checks only new messages. A message that was already sent to a model is not new for a guard that is added
-/// later, even if the model call failed.
+/// A guard, which is a hook that checks texts, checks only new messages. A message that was already sent to a model is
+/// not new for a later guard, even if the model call failed.
 #[tokio::test]
 async fn sent_message_is_not_new_for_another_agent() {
     let down = ProviderError::ServiceUnavailable("down".into());
@@ -329,7 +329,7 @@ async fn rejected_message_is_not_streamed_and_buffered_text_is_not_shown() {
     assert_eq!(agent.messages(), [user("go")]);
 }
 
-/// A guard delays streamed text until its check. If another hook ends the run, the reader does not receive the delayed
+/// One hook delays streamed text until its check. If another hook ends the run, the reader does not receive the delayed
 /// text, because the response is not kept.
 #[tokio::test]
 async fn buffered_text_is_not_shown_if_another_hook_ends_the_run() {
@@ -561,8 +561,8 @@ async fn results_of_approved_calls_are_checked_after_the_pause() {
     }
 }
 
-/// If the provider paused a response, the guard checks the response with all its parts. In this test, each part alone
-/// is acceptable.
+/// If the provider paused a response, the hook checks the response with all its parts. In this test, each part alone is
+/// acceptable.
 #[tokio::test]
 async fn paused_response_is_checked_as_a_whole() {
     for way in WAYS {

@@ -742,7 +742,8 @@ impl Interrupted<'_> {
     }
 
     /// Returns the state of the reference model after the interruption, from which the next run can be computed.
-    /// Returns `None` if this state is unknown, for example if a compaction may have been interrupted.
+    /// Returns `None` if this state is unknown, for example if a step was dropped and the history may have been
+    /// compacted.
     fn memory(
         &self,
         world: &World,

@@ -66,8 +66,9 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request may
-    /// be sent again. Returns `false` if OAuth is not configured, or if `error` does not require an authorization.
+    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request
+    /// should then be sent again. Returns `false` if OAuth is not configured, or if `error` does not require an
+    /// authorization.
     #[cfg(feature = "oauth")]
     pub(super) async fn answer(
         &mut self,

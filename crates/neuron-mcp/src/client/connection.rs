@@ -166,8 +166,8 @@ async fn negotiate<C: Connector>(
     Ok(connection)
 }
 
-/// Returns the maximum wait for the response to `server/discover`. The wait is at most a third of the connect timeout,
-/// so that time remains for a second attempt.
+/// Returns the maximum wait for the response to `server/discover`. It is at most a third of the connect timeout, so
+/// that time remains for a second attempt without this method.
 pub(super) fn patience(settings: &Settings) -> Duration {
     DISCOVERY.min(settings.connect_timeout / 3)
 }

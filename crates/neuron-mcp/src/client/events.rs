@@ -30,7 +30,8 @@ pub enum McpEvent {
     /// A log message of the server. Data that needs more than 64 KiB of memory is replaced by its JSON text, truncated
     /// to 64 KiB.
     Log(McpLogMessage),
-    /// The connection was lost without a call of [`close`](crate::McpClient::close). Sent once for each connection.
+    /// The connection was lost without a call of [`close`](crate::McpClient::close). Sent once for each lost
+    /// connection.
     ///
     /// The next request restores the connection, unless [reconnecting is off](crate::McpClientBuilder::reconnect).
     /// Until then no other event is sent. A program that sends no requests can call [`ping`](crate::McpClient::ping)

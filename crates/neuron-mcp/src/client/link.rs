@@ -216,9 +216,9 @@ impl Link {
         Attempt { outcome, task }
     }
 
-    /// Makes a new connection the current one. Sends [`McpEvent::Reconnected`] and an event for each list, because the
-    /// lists may have changed. Returns `false` if the client was closed or dropped. `restoring` is the task that sends
-    /// the log level and the subscriptions over the connection.
+    /// Makes a new connection the current one. Sends [`McpEvent::Reconnected`] and a change event for each kind of
+    /// list, because the lists may have changed. Returns `false` if the client was closed or dropped. `restoring` is
+    /// the task that sends the log level and the subscriptions over the connection.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();

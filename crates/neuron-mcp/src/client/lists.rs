@@ -151,11 +151,11 @@ impl McpClient {
         self.all(offered, ask_prompts, prompts).await
     }
 
-    /// Requests all pages of a list, within the maximum time of a single request
-    /// ([`max_request_time`](crate::McpClientBuilder::max_request_time)).
+    /// Requests all pages of a list. All pages together must arrive within
+    /// [`max_request_time`](crate::McpClientBuilder::max_request_time).
     ///
     /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
-    /// lists of this kind. If `offered` is `false` and the server does not know the method, returns an empty list.
+    /// that it has such lists. If it is `false` and the server does not know the method, returns an empty list.
     async fn all<T>(
         &self,
         offered: bool,
@@ -172,7 +172,7 @@ impl McpClient {
     /// Requests all pages of a list without a time limit for the whole list.
     ///
     /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
-    /// lists of this kind. If `offered` is `false` and the server does not know the method, returns an empty list.
+    /// that it has such lists. If it is `false` and the server does not know the method, returns an empty list.
     async fn pages<T>(
         &self,
         offered: bool,

@@ -30,8 +30,8 @@ const EVENT_TOO_LARGE: &str = "SSE event exceeded the maximum size";
 
 /// An HTTP client for a single connection.
 ///
-/// The SDK's transport waits for the first messages of a connection even if the caller has dropped the connection.
-/// Therefore this HTTP client cancels all its requests when the connection ends.
+/// This client cancels all its requests when the connection ends. Otherwise the SDK's transport would wait for the
+/// first messages of the connection, even if the caller has dropped it.
 #[derive(Clone)]
 pub(in crate::client) struct SessionHttpClient {
     pub(super) client: reqwest::Client,
@@ -95,8 +95,8 @@ impl SessionHttpClient {
         }
     }
 
-    /// Returns `true` if the message is a `server/discover` request and no other message was sent before. For any other
-    /// message, sets [`begun`](Self::begun).
+    /// Returns `true` if the message is a `server/discover` request and no other message was sent before. A message of
+    /// another kind sets [`begun`](Self::begun).
     fn is_discovery(&self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message
             && let ClientRequest::DiscoverRequest(_) = &request.request
@@ -144,7 +144,7 @@ impl SessionHttpClient {
     }
 }
 
-/// Sends the SDK's requests with the maximum message size of this client. The parameter `_token` of the SDK is ignored,
+/// Sends the SDK's requests, and limits the size of received messages. The parameter `_token` of the SDK is ignored,
 /// because [`Authorization`] provides the token.
 impl StreamableHttpClient for SessionHttpClient {
     type Error = reqwest::Error;

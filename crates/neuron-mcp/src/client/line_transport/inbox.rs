@@ -154,8 +154,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         Incoming::Nothing
     }
 
-    /// Handles the beginning of a line that is too long. If `head` contains the id of a request of the client, this
-    /// request fails now.
+    /// Handles the beginning of a line that is too long. If `head` contains the id of a client's request, this request
+    /// fails now.
     fn too_long(&mut self, head: Vec<u8>) -> Incoming {
         match response_id(&head, &[]) {
             Some(id) => too_long_answer(id, self.limit),
@@ -166,8 +166,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Handles the end of a line that is too long. If `tail` contains the id of a request of the client, this request
-    /// fails now. `bytes` is the length of the line.
+    /// Handles the end of a line that is too long. If `head` or `tail` contains the id of a client's request, this
+    /// request fails now. `bytes` is the length of the line.
     fn too_long_ends(&mut self, tail: &[u8], bytes: u64) -> Incoming {
         let Some(head) = self.head.take() else { return Incoming::Nothing };
         match response_id(&head, tail) {

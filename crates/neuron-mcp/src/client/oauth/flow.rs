@@ -207,8 +207,8 @@ impl Flow {
         Ok(Client { id: registered.client_id, secret: registered.client_secret })
     }
 
-    /// Returns the client that was registered manually. Returns `None` if there is none, or if it was registered at
-    /// another authorization server.
+    /// Returns the client that was registered manually. Returns `None` if there is no such client, or if it was
+    /// registered at a different authorization server.
     fn known_client(&self, metadata: &AuthorizationMetadata) -> Option<Client> {
         let client = self.config.client.as_ref()?;
         if client.issuer.is_some() && client.issuer != metadata.issuer {
