@@ -1,8 +1,8 @@
 //! Conversion of argument schemas into a form that model vendors accept.
 //!
 //! Vendors require an object schema at the root, with `type` and `properties`. Vendors parse every schema as JSON
-//! Schema 2020-12 and ignore `$schema`. Some vendors reject a boolean in place of a property's schema. Servers send
-//! whatever their library generates: older drafts, booleans, or no schema.
+//! Schema 2020-12 and ignore `$schema`. Some vendors reject a boolean in place of a property's schema. However, servers
+//! also send schemas of older drafts, boolean schemas, or no schema.
 //!
 //! The converted schema accepts the same arguments. The only exception is draft 04, where 1.0 is not an integer.
 //! Nothing is fetched, so a `$ref` to another document is kept.

@@ -30,7 +30,7 @@ pub(super) struct Callbacks {
 
 impl Callbacks {
     /// Runs `work`, which handles a server request, inside a span. Returns an error if the server cancels the request
-    /// or the connection ends.
+    /// or the connection ends before `work` is done.
     async fn answer<T>(
         &self,
         method: &str,

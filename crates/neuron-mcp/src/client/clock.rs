@@ -20,8 +20,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts the two time limits of a request. `idle` is the maximum time without a progress report of the server, and
-    /// `total` the maximum duration.
+    /// Starts both time limits of a request. `idle` is the maximum time until the server reports progress. `total` is
+    /// the maximum duration.
     pub(super) fn start(idle: Duration, total: Duration) -> Self {
         let now = Instant::now();
         Self {

@@ -27,8 +27,8 @@ pub enum McpEvent {
         /// The URI of the changed resource, or of the part of it that changed.
         uri: String,
     },
-    /// A log message of the server. Data that needs more than 64 KiB of memory is replaced by its JSON text, truncated
-    /// to 64 KiB.
+    /// A log message of the server. If its data needs more than 64 KiB of memory, the data is replaced by its JSON
+    /// text, truncated to 64 KiB.
     Log(McpLogMessage),
     /// The connection was lost without a call of [`close`](crate::McpClient::close). Sent once for each lost
     /// connection.

@@ -21,8 +21,8 @@ const WAITING_BYTES: usize = 64 * 1024 * 1024;
 /// these tasks must get time to run.
 const MESSAGES_WITHOUT_PAUSE: u32 = 32;
 
-/// A message transport over two streams. Dropping the transport closes both streams. Closing the transport closes the
-/// server's input and ends `receive`.
+/// A message transport over two streams. Closing the transport closes the input of the server and ends `receive`.
+/// Dropping the transport closes both streams.
 #[derive(Debug)]
 pub(super) struct LineTransport<R> {
     inbox: Inbox<R>,

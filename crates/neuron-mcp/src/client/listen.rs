@@ -191,8 +191,8 @@ impl Stream {
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value if the
-    /// first attempt succeeds, and is dropped if the first attempt fails.
+    /// Opens the stream of change notifications, with retries, and keeps it open. After the first attempt, `opened`
+    /// receives a value if the attempt succeeded. Otherwise `opened` is dropped.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {
@@ -258,7 +258,7 @@ impl Stream {
         }
     }
 
-    /// Sends an event for each list and resource that the stream covers, because changes may have been missed while the
+    /// Sends a change event for each list and resource that the stream covers. Changes may have been missed while the
     /// stream was closed.
     fn tell_all_changed(&self) {
         if self.wanted.tools_list_changed.is_some() {

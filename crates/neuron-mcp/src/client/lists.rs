@@ -31,7 +31,7 @@ impl McpClient {
     /// # Errors
     ///
     /// [`McpError::Other`] with [`McpRequestError`](crate::McpRequestError) if the server refuses the request, for
-    /// example because the cursor is unknown. All other errors are those of [`call_tool`](Self::call_tool).
+    /// example because the cursor is unknown. Otherwise returns the same errors as [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -43,7 +43,7 @@ impl McpClient {
         tools(self.request(&Scope::default(), ask_tools(cursor)).await?)
     }
 
-    /// Lists all tools. Returns an empty list if the server neither declares tools nor knows the method.
+    /// Lists all tools. Returns an empty list if the server declares no tools and does not know the method.
     ///
     /// # Errors
     ///
@@ -77,7 +77,7 @@ impl McpClient {
         resources(self.request(&Scope::default(), ask_resources(cursor)).await?)
     }
 
-    /// Lists all resources. Returns an empty list if the server neither declares resources nor knows the method.
+    /// Lists all resources. Returns an empty list if the server declares no resources and does not know the method.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl McpClient {
         prompts(self.request(&Scope::default(), ask_prompts(cursor)).await?)
     }
 
-    /// Lists all prompts. Returns an empty list if the server neither declares prompts nor knows the method.
+    /// Lists all prompts. Returns an empty list if the server declares no prompts and does not know the method.
     ///
     /// # Errors
     ///

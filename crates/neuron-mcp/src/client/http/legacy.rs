@@ -34,8 +34,8 @@ pub(super) struct Legacy {
 }
 
 impl Legacy {
-    /// Returns the URL to which messages are posted. Returns `None` if the server does not use the two-endpoint HTTP
-    /// transport of MCP 2024-11-05.
+    /// Returns the URL to which messages are posted. Returns `None` if the server does not use the HTTP transport of
+    /// MCP 2024-11-05.
     pub(super) fn endpoint(&self) -> Option<Arc<str>> {
         self.endpoint.get().cloned()
     }

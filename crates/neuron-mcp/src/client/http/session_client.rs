@@ -128,7 +128,7 @@ impl SessionHttpClient {
     }
 
     /// Runs `exchange`, which sends the first `server/discover` of a connection. If no response arrives in time,
-    /// returns an error response to the request with the id `request`.
+    /// returns an error response for this request. `request` is the id of the request.
     async fn discover(
         &self,
         request: RequestId,
