@@ -136,7 +136,7 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// Returns the id of the run. The first id that exists is used:
+/// Returns the id of the run. The first of these ids that exists is used:
 ///
 /// - the run id of the durable engine,
 /// - the idempotency key of the outer tool call, which differs from the id of the parent run,

@@ -162,7 +162,7 @@ pub(super) async fn run_tools<'a>(
 }
 
 /// Returns `true` if a model call did not fit into the context window. A response with tool calls returns `false`,
-/// because its complete calls must run first. Then the next model call does not fit.
+/// because its complete calls must run first. The next model call then does not fit and is handled.
 fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
     answer.as_ref().map_or_else(
         |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),

@@ -22,8 +22,8 @@ use crate::parts::{Env, Hooks, Offered, check};
 /// Returns the first error of a call or a hook. No further call begins then, and concurrent calls are cancelled. Each
 /// call without a result gets a result with the reason.
 ///
-/// If a limit, the budget or a cancellation prevents the batch, returns the error before any call begins. Calls with an
-/// approval decision lose this decision and wait again.
+/// If a limit, the budget or a cancellation prevents all calls, returns the error before any call begins. Calls with an
+/// approval decision then lose it and wait again.
 pub(crate) async fn run_batch<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,

@@ -124,12 +124,13 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Returns the scopes to request, which are the union of these scopes:
+    /// Returns the scopes to request. They are the union of these scopes:
     ///
     /// - the configured scopes,
     /// - the scopes of the earlier token (`before`, see SEP-2350),
-    /// - the scopes that the server requires (`wanted`, separated by spaces), or the initial scopes that the SDK
-    ///   selects if neither `wanted` nor scopes are configured.
+    /// - the scopes that the server requires (`wanted`, separated by spaces).
+    ///
+    /// If no scopes are configured or required, the SDK selects initial scopes.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
