@@ -18,8 +18,8 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// A permission policy that decides by the arguments of a call. `{"ask": question}` requires an approval, and `{"deny":
-/// reason}` denies the call. All other calls are allowed.
+/// A permission policy that decides by the arguments. With `{"ask": question}`, a call requires an approval. With
+/// `{"deny": reason}`, it is denied. All other calls are allowed.
 pub(crate) struct ByArguments;
 
 impl PermissionPolicy for ByArguments {

@@ -35,8 +35,8 @@ fn approve(ids: &[&str]) -> ApprovalDecisions {
     ids.iter().fold(ApprovalDecisions::new(), |decisions, id| decisions.approve(id))
 }
 
-/// Returns a world in which the model calls two tools and then gives its final response. The first call needs an
-/// approval. `signals` are the results of the run's waits for a signal.
+/// Returns a `World` whose model calls two tools and then gives its final response. The first call needs an approval.
+/// `signals` are the results of the run's waits for a signal.
 fn world(signals: impl IntoIterator<Item = Option<Value>>) -> (World, Log) {
     let log = Log::default();
     let replies =

@@ -302,8 +302,8 @@ async fn concurrent_agents_share_requests_tool_calls_and_tokens() {
     }
 }
 
-/// Returns a registry whose tools run an agent with the model `inner`. The agent gets the context of the tool call, and
-/// the budget `own` if set.
+/// Returns a registry whose tools, when called, run an agent with the model `inner`. The agent gets the context of the
+/// tool call, and the budget `own` if set.
 fn delegating(inner: ScriptedProvider, own: Option<Budget>) -> ToolRegistry {
     let mut tools = registry(&Log::default());
     tools.add_middleware(tool_middleware_fn(move |_, ctx, _| {

@@ -18,8 +18,8 @@ fn agent(context: &Journaled) -> Agent {
     builder.durability(context.clone()).build()
 }
 
-/// Runs from `start` to the end. Starts a new execution whenever `context` requests it, with a new agent from `build`.
-/// Returns the outcome and the number of executions.
+/// Runs from `start` to the end. Starts a new execution whenever `context` requests it. Each execution has a new agent
+/// from `build`. Returns the outcome and the number of executions.
 async fn to_the_end(
     build: impl Fn(&Journaled) -> Chat<'static>,
     mut context: Journaled,
