@@ -92,8 +92,7 @@ pub struct McpToolBridge {
     client: Arc<McpClient>,
     /// Name of the tool at the server.
     name: String,
-    /// Definition that the model receives. The name in the definition is the name for the model, which can differ from
-    /// the name at the server.
+    /// The definition that the model receives. Its name can differ from the name at the server.
     definition: ToolDefinition,
     /// Effect class of the tool. Tells the agent if a call may be repeated.
     effect: ToolEffect,
@@ -106,8 +105,8 @@ impl McpToolBridge {
         Self::with_options(client, definition, &BridgeOptions::default())
     }
 
-    /// Creates a tool from the definition that the server returned, with options. The tool is created even if
-    /// [`BridgeOptions::with_tools`] or another filter excludes it.
+    /// Creates a tool from the definition that the server returned, with options. Filters in the options, such as
+    /// [`BridgeOptions::with_tools`], are ignored.
     #[must_use]
     pub fn with_options(
         client: Arc<McpClient>,
@@ -118,8 +117,8 @@ impl McpToolBridge {
         Self::named(client, definition, shown, options)
     }
 
-    /// Creates a bridge to the tool with this `definition` at the server. `shown` is the name of the tool for the
-    /// model.
+    /// Creates a bridge to a tool of the server. `definition` comes from the server, and `shown` is the name of the
+    /// tool for the model.
     fn named(
         client: Arc<McpClient>,
         definition: ToolDefinition,
@@ -143,7 +142,7 @@ impl McpToolBridge {
     ///
     /// # Errors
     ///
-    /// The same as [`McpClient::list_all_tools`].
+    /// Returns the same errors as [`McpClient::list_all_tools`].
     ///
     /// # Cancel safety
     ///
@@ -156,7 +155,7 @@ impl McpToolBridge {
     ///
     /// # Errors
     ///
-    /// The same as [`McpClient::list_all_tools`].
+    /// Returns the same errors as [`McpClient::list_all_tools`].
     ///
     /// # Cancel safety
     ///
@@ -202,7 +201,7 @@ impl McpToolBridge {
 }
 
 /// Lists the tools of a server, and creates a bridge for each tool that the options select. The bridges are in the
-/// order of the server. The second list contains the selected tools that have no bridge, with the reason.
+/// order of the server. Also returns the selected tools that get no bridge, with the reason.
 async fn bridges(
     client: &Arc<McpClient>,
     options: &BridgeOptions,
@@ -233,11 +232,11 @@ async fn bridges(
 }
 
 impl McpClient {
-    /// Lists all tools of a server, for registration in a tool registry. The same as [`McpToolBridge::discover`].
+    /// Lists all tools of a server, for registration in a tool registry. Equivalent to [`McpToolBridge::discover`].
     ///
     /// # Errors
     ///
-    /// The same as [`list_all_tools`](Self::list_all_tools).
+    /// Returns the same errors as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///

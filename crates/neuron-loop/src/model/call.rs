@@ -15,9 +15,11 @@ use crate::lock::lock;
 use crate::parts::Env;
 use crate::tools::Prefetch;
 
-/// Calls the model through all layers, the middleware for model calls. Returns its response, and the names of
-/// registered tools that the request did not offer. After an error the conversation is unchanged, except that input is
-/// removed if a layer rejected it.
+/// Calls the model through all layers (middleware for model calls). Returns the response, and the names of the agent's
+/// tools that the request did not offer.
+///
+/// If the call fails, the conversation stays unchanged. If a layer rejected the input, the rejected messages are
+/// removed.
 pub(crate) async fn call_model<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
@@ -95,9 +97,8 @@ pub(crate) async fn call_model<'a>(
     (answer, hidden)
 }
 
-/// Returns the tool choice of the last model call of a run, which forces the output tool or forbids all tools. Returns
-/// `None` if the provider cannot enforce this choice. The system message about the limit then only asks the model for
-/// it.
+/// Returns the tool choice for the last model call of a run that reached a limit. It forces the output tool or forbids
+/// all tools. Returns `None` if the provider cannot force the output tool, or if the request has no tools.
 fn last_choice(
     env: &Env<'_>,
     output_tool: Option<&str>,

@@ -1,8 +1,7 @@
-//! The innermost link in the chain of layers, which are middleware for model calls. It makes one attempt to call the
-//! model.
+//! The innermost link in the chain of layers (middleware for model calls). It calls the model.
 //!
-//! Each attempt counts as one request for the limits and the budget. The hooks receive one [`HookEvent::PreLlmCall`]
-//! per attempt, and then [`HookEvent::PostLlmCall`] or [`HookEvent::LlmError`].
+//! Each attempt counts as one request for the limits and the budget. The hooks receive [`HookEvent::PreLlmCall`] before
+//! the attempt, and [`HookEvent::PostLlmCall`] or [`HookEvent::LlmError`] after it.
 
 use std::mem;
 use std::sync::{Arc, Mutex};
@@ -62,8 +61,8 @@ impl ModelEndpoint for Link<'_, '_> {
 }
 
 impl<'a, 'l> Link<'a, 'l> {
-    /// Reserves budget, calls the model once, and notifies the hooks. Limits are checked here from the
-    /// second attempt on, because the turn already checked them for the first.
+    /// Reserves budget, calls the model once, and notifies the hooks. Checks the limits first if this is not the first
+    /// attempt of the turn. The caller has checked them for the first attempt.
     pub(super) async fn attempt(
         &self,
         call: &ModelCall<'_>,
@@ -120,8 +119,8 @@ impl<'a, 'l> Link<'a, 'l> {
         answered
     }
 
-    /// Cancels the tool calls of a discarded response that started while the response was streaming. The hooks receive
-    /// `error` as the reason.
+    /// Cancels the tool calls that a discarded response had started while it was streaming. Notifies the hooks that
+    /// these calls failed with `error`. `None` means that they were cancelled.
     pub(super) async fn give_up_prefetch(&self, error: Option<&LoopError>) {
         let mut prefetch = mem::take(&mut lock(&self.state).prefetch);
         prefetch.give_up(self.hooks.env, self.hooks.turn, error).await;
@@ -147,8 +146,8 @@ impl<'a, 'l> Link<'a, 'l> {
         budget.reserve(prompt, answer).map(Some)
     }
 
-    /// Counts a finished attempt. Returns its tokens, as far as they are known. If the provider reports no usage for a
-    /// response, an estimate is counted instead. `told` is the usage that arrived before an error.
+    /// Adds the tokens of a finished attempt to the run, and returns them. If the attempt failed, its tokens are
+    /// `told`, the usage that arrived before the error. If a response reports no usage, its tokens are estimated.
     fn count(
         &self,
         call: &ModelCall<'_>,
@@ -217,14 +216,14 @@ impl<'a, 'l> Link<'a, 'l> {
         Ok(response)
     }
 
-    /// Gets the response as a stream, and sends its deltas to the reader.
+    /// Gets the response as a stream, and sends its deltas to `sink`.
     ///
-    /// The hooks receive [`HookEvent::FirstChunk`] before the reader receives the first event. A replayed response has
-    /// no deltas, so the hooks receive the event when the response is complete. Cancelling the run stops the work of
-    /// the provider or the engine. It does not interrupt a hook or the reader.
+    /// The hooks receive [`HookEvent::FirstChunk`] before the first delta is sent. A replayed response has no deltas,
+    /// so the hooks receive the event when the response is complete. Cancelling the run stops the work of the provider
+    /// or the engine. It does not interrupt a hook or `sink`.
     ///
-    /// If a hook ends the run, no further deltas of an engine's response are sent. The response is still read to its
-    /// end, because the engine must journal it. A replay then ends with the same error.
+    /// If a hook ends the run while a durable engine responds, no further deltas are sent. The response is still read
+    /// to its end, because the engine must journal it. A replay of the journal then ends with the same error.
     async fn ask_for_stream(
         &self,
         request: RequestRef<'_>,
@@ -273,8 +272,7 @@ impl<'a, 'l> Link<'a, 'l> {
     }
 }
 
-/// Returns the names of the agent's tools that are missing in the request, because a layer around the model call
-/// removed them.
+/// Returns the names of the agent's tools that a layer removed from the request.
 fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[String]> {
     // Usually no layer has changed the tools. Then there is nothing to compare.
     if std::ptr::eq(tools, request.tools) {

@@ -22,8 +22,8 @@ impl Source<'_> {
         matches!(self, Self::Provider(..))
     }
 
-    /// Returns the next event, or the complete response after the last event. Writes the tokens that are known so far
-    /// to `usage`.
+    /// Returns the next event, or the complete response after the last event. Writes the tokens that were reported so
+    /// far to `usage`.
     pub(super) async fn next(&mut self, usage: &mut TokenUsage) -> Result<Progress, LoopError> {
         let progress = match self {
             Self::Engine(call, slot) => {

@@ -104,8 +104,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) model: &'a dyn ProviderDyn,
     pub(crate) strategy: &'a dyn ContextStrategyDyn,
     pub(crate) definition: &'a Definition,
-    /// Estimated tokens of the system prompt and the tools, if this run has its own context strategy. `None` if the run
-    /// uses the agent's strategy, whose estimate the definition caches.
+    /// Cache for the estimated tokens of the system prompt and the tools, if this run has its own context strategy.
+    /// `None` if the run uses the agent's strategy, whose estimate the definition caches.
     pub(crate) frame_size: Option<&'a OnceLock<usize>>,
     /// The durable engine that executes model calls and tool calls.
     pub(crate) durability: Option<&'a Durability<'a>>,
@@ -129,8 +129,8 @@ impl<'a> Parts<'a> {
         &self.definition.config
     }
 
-    /// Returns the frame of the agent's requests, which is all of a request except the messages. The `changes` of a
-    /// typed run replace parts of the frame.
+    /// Returns the frame of the agent's requests, which is the system prompt, the tools and the settings. The `changes`
+    /// of a typed run replace parts of the frame.
     pub(crate) fn frame(self, changes: Option<&'a FrameChanges>) -> Frame<'a> {
         let (config, derived) = (self.config(), self.definition.derived());
         let system = changes.and_then(|changes| changes.system.as_ref());

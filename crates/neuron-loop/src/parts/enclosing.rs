@@ -26,8 +26,8 @@ impl EnclosingRun {
         ctx.extensions.get()
     }
 
-    /// Adds the run of the agent `of` to `to`, the extensions that the run's tools receive. Adds nothing for a
-    /// top-level run without hooks, policy and pauses.
+    /// Adds the settings of the agent `of` to the context extensions `to`, so that agents inside its tools can inherit
+    /// them. Adds nothing for a top-level agent without hooks, policy and pauses.
     pub(crate) fn extend_context(of: &Definition, depth: usize, pauses: bool, to: &mut Extensions) {
         let Definition { hooks, policy, signer, .. } = of;
         // Saves the allocation for a top-level agent that has nothing to pass on.

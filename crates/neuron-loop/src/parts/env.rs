@@ -52,8 +52,9 @@ pub(crate) struct RunScope {
 }
 
 impl RunScope {
-    /// Creates the scope of a run with this context. `own_budget` is the budget of the run or of its agent. It applies
-    /// together with a budget in the context. `waits` is `true` if the run waits for decisions without ending.
+    /// Creates the scope of a run with the context `ctx`. `own_budget` is the budget of the run or of its agent. A
+    /// budget in the context applies in addition. `waits` is `true` if the run waits for approval decisions instead of
+    /// ending.
     pub(crate) fn new(
         parts: Parts<'_>,
         ctx: &ToolContext,
@@ -91,9 +92,9 @@ impl<'a> Env<'a> {
         self.parts.config()
     }
 
-    /// Returns the number of tokens of the next request. They are the last size that the provider reported plus an
-    /// estimate of later messages. All tokens are estimated if no size was reported, or if the strategy does not count
-    /// tokens.
+    /// Returns the number of tokens of a request. It is the last size that the provider reported, plus an estimate of
+    /// the messages added since. If no size was reported or the strategy does not count tokens, the whole request is
+    /// estimated.
     pub(crate) fn tokens_of(&self, request: RequestRef<'_>, size: Option<KnownSize>) -> usize {
         let strategy = self.parts.strategy;
         let size = size.filter(|_| strategy.counts_tokens_dyn());
@@ -126,8 +127,8 @@ impl<'a> Env<'a> {
         }
     }
 
-    /// Returns a guard that adds the tokens of a tool call to the run when it is dropped. The tokens therefore count
-    /// even if the call fails or is cancelled.
+    /// Returns a guard for the usage meter of a tool call. On drop, the guard adds the meter's tokens to the run. The
+    /// tokens therefore count even if the call fails or is cancelled.
     pub(crate) fn metered<M: Borrow<UsageMeter>>(&self, call: M) -> impl Drop + use<'a, M> {
         let run = &self.run.tool_meter;
         scopeguard::guard(call, |call| call.borrow().move_to(run))
@@ -165,8 +166,8 @@ impl<'a> Offered<'a> {
     }
 }
 
-/// Runs `work` until it ends or the token is cancelled. `work` is not started if the token is already cancelled. If
-/// both happen at the same time, the result of the work is returned.
+/// Runs `work` until it ends or the token is cancelled. Does not start `work` if the token is already cancelled. If
+/// `work` ends at the moment of the cancellation, its result is returned.
 pub(crate) async fn or_cancelled<T>(
     token: &CancellationToken,
     work: impl Future<Output = Result<T, LoopError>>,

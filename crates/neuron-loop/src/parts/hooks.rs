@@ -51,8 +51,8 @@ impl<'a> Hooks<'a> {
         self.call_id.map_or(scope, |call_id| scope.in_call(call_id))
     }
 
-    /// Dispatches an event to all hooks, in order. Returns the first reason to skip a tool call, or `None` if no hook
-    /// skips.
+    /// Dispatches an event to all hooks, in order. Returns the reason of the first hook that skips the tool call, or
+    /// `None` if no hook skips it.
     ///
     /// # Errors
     ///

@@ -11,7 +11,7 @@ use crate::lock::lock;
 pub(crate) enum Reader<'a> {
     /// Receives only the outcome of the run.
     Nobody,
-    /// Receives the next step of the run. The mutex contains the tool results of the step, with the ids of their calls.
+    /// Receives the run step by step. The mutex contains the tool results of the current step, each with its call id.
     Step(&'a Mutex<Vec<(String, ToolOutput)>>),
     /// Receives every event.
     Stream(&'a dyn DeltaSink),
@@ -26,8 +26,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Removes and returns the stored result of a call. Returns `None` for readers without steps, or if there is no
-    /// such result.
+    /// Removes and returns the stored result of a tool call. Returns `None` if there is no such result, or if the
+    /// reader does not receive steps.
     pub(crate) fn take(self, call_id: &str) -> Option<ToolOutput> {
         let Self::Step(results) = self else {
             return None;

@@ -17,8 +17,8 @@ use crate::parts::{Parts, RunScope};
 ///
 /// # Errors
 ///
-/// [`LoopError::Approval`] if decisions do not match the pending calls, or if the session shows that these calls were
-/// already decided. Other errors if the run cannot continue. After an error no run has begun.
+/// [`LoopError::Approval`] if the decisions do not match the pending calls, or if these calls were already decided in
+/// the session. Other errors if the conversation cannot be continued. After an error no run has begun.
 pub(super) fn begin(
     parts: Parts<'_>,
     session: Option<&SessionHandle<'_>>,
@@ -76,8 +76,12 @@ pub(super) fn begin(
     Ok(())
 }
 
-/// Checks decisions against the pending calls and records them. Returns an error, and records nothing, if they do not
-/// match, a signature is invalid, or a tool rejects edited arguments.
+/// Checks approval decisions against the pending calls, and records the decisions if they are valid.
+///
+/// # Errors
+///
+/// Returns an error if the decisions do not match the calls, a signature is invalid, or a tool rejects edited
+/// arguments. Nothing is recorded then.
 pub(super) fn accept(
     parts: Parts<'_>,
     ledger: &mut Ledger,
@@ -102,8 +106,8 @@ pub(super) fn accept(
     Ok(())
 }
 
-/// Checks the signatures of the pending calls if the agent has a signer. `time` returns the current time for the check
-/// of expiry. Without it, the signer uses the system clock.
+/// Checks the signatures of the pending calls if the agent has a signer. `time` returns the current time, to find
+/// expired signatures. `None` selects the system clock.
 fn verify(
     parts: Parts<'_>,
     ledger: &Ledger,
@@ -132,9 +136,12 @@ pub(super) fn sign(parts: Parts<'_>, ledger: &mut Ledger) {
     }
 }
 
-/// Returns the id of the run. The order of preference is: the durable engine's run id, the idempotency key of the outer
-/// tool call, the caller's run id, a random id. The key of the outer call distinguishes a nested run from its parent
-/// run.
+/// Returns the id of the run. The first of these ids that exists is used:
+///
+/// - the run id of the durable engine,
+/// - the idempotency key of the outer tool call, which differs from the id of the parent run,
+/// - the run id of the caller,
+/// - a random id.
 fn run_id(ctx: &ToolContext, durability: Option<&Durability<'_>>) -> String {
     let of_context = [&*ctx.idempotency_key, &*ctx.run_id].into_iter().find(|id| !id.is_empty());
     // The hasher's keys are random for every `RandomState`.

@@ -1,6 +1,6 @@
-//! The driver of a run. The ledger is the conversation with the run's state. The driver asks the ledger for the next
-//! step, performs the step, and records the outcome in the ledger. The driver itself has no state that must survive: it
-//! can be dropped at any await and called again.
+//! The driver of a run. It asks the ledger, which is the conversation with the run's state, for the next step. It
+//! performs the step, and records the outcome in the ledger. Because all state is in the ledger, the driver can be
+//! dropped at any await and called again.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -28,7 +28,7 @@ use crate::tools::Prefetch;
 /// The outcome of a run or a step, before the output of a typed run is deserialised.
 pub(crate) type Driven = Result<Step<Option<Value>>, LoopError>;
 
-/// Drives a run to its end, or to the end of its next step if `reader` receives steps. Returns `None` if the run has
+/// Drives a run to its end. If `reader` receives steps, returns after the next step. Returns `None` if the run has
 /// already ended.
 pub(crate) async fn drive(
     parts: Parts<'_>,
@@ -145,8 +145,8 @@ impl Driver<'_> {
         Progress::Open { scopes, is_announced: false }
     }
 
-    /// Drives the run to its end, or to the end of a step if the reader receives steps. Returns `None` at the end of
-    /// the run.
+    /// Drives the run to its end, and then returns `None`. If the reader receives steps, returns each step when it has
+    /// ended.
     async fn drive_ledger(
         &self,
         ledger: &mut Ledger,
@@ -168,8 +168,8 @@ impl Driver<'_> {
         }
     }
 
-    /// Performs the next step of the run. Returns `Break` if the run has ended. First adds the messages that were sent
-    /// to the run, and stores the conversation, if the current phase allows it.
+    /// Performs the next step of the run. Returns `Break` if the run has ended. If the current phase allows it, first
+    /// adds the messages that were sent to the run, and stores the conversation.
     async fn advance(&self, ledger: &mut Ledger) -> Result<ControlFlow<(), Done>, LoopError> {
         let has_ended = matches!(ledger.phase, Phase::Ended(_));
         let takes_messages = ledger.phase == Phase::TurnStart && !ledger.is_paused();

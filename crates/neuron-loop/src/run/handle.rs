@@ -53,9 +53,8 @@ struct Control {
 }
 
 impl RunHandle {
-    /// Sends a message to the run. The message is added to the conversation before the next model call. If the message
-    /// arrives after the last model call, the run continues for one more turn. A message to a run that ended at a limit
-    /// is discarded.
+    /// Sends a message to the run. It is added to the conversation before the next model call. If it arrives after the
+    /// last model call, the run continues for one more turn. If the run has ended at a limit, the message is discarded.
     pub fn steer(&self, message: impl Into<Message>) {
         lock(&self.0).sent.push(message.into());
     }

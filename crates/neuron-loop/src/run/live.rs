@@ -57,8 +57,8 @@ pub(crate) enum Progress {
 }
 
 impl Live<'_> {
-    /// Adds a message to the conversation. If the run has not begun, the message is added after the message that starts
-    /// the run.
+    /// Adds a message to the conversation. Before the run has begun, the message is kept and later added after the
+    /// message that starts the run.
     pub(crate) fn inject(&mut self, message: Message, ledger: &mut Ledger) {
         match self.progress {
             Progress::New => self.injected.push(message),

@@ -23,8 +23,8 @@ use crate::Agent;
 use crate::conversation::Conversation;
 use crate::parts::Reader;
 
-/// A function that converts the output of a run into the output type. Its argument is `None` if the run has no output.
-/// Its error is the reason why the output is invalid.
+/// A function that converts the output of a run to the type `O`. Its argument is `None` if the run has no output. Its
+/// error says why the output is invalid.
 type Read<O> = fn(Option<Value>) -> Result<O, String>;
 
 /// A run of a conversation. [`Agent::run`] creates it. The run does nothing until it is awaited,
@@ -32,9 +32,9 @@ type Read<O> = fn(Option<Value>) -> Result<O, String>;
 ///
 /// # Cancel safety
 ///
-/// Dropping a run stops it. The conversation keeps the results of finished tools. Other calls get a result that says
-/// that they did not run or that their outcome is unknown. A new run with [`Start::Continue`] continues the
-/// conversation.
+/// Dropping a run stops it. The conversation keeps the results of finished tool calls. Every unfinished call gets a
+/// result that says that it did not run or that its outcome is unknown. A new run with [`Start::Continue`] continues
+/// the conversation.
 ///
 /// # Example
 ///
@@ -106,10 +106,10 @@ impl<'a, C> Run<'a, (), C> {
     }
 
     /// Makes the run end with a value of type `T`. [`LoopConfig::output_mode`](crate::LoopConfig::output_mode) selects
-    /// how the model gives the value. If the value does not match the type, the model is told the place and the reason
-    /// and tries again.
+    /// how the model gives the value. If a value does not match the type, the model receives the place and the reason
+    /// of the mismatch, and tries again.
     ///
-    /// A run without a matching value ends with [`LoopError::InvalidOutput`].
+    /// If the model gives no matching value, the run ends with [`LoopError::InvalidOutput`].
     pub fn typed<T: DeserializeOwned + JsonSchema>(self) -> Run<'a, T, C> {
         let Self { agent, model, strategy, durability, store, mut live, conversation, .. } = self;
         live.typed =
@@ -148,8 +148,8 @@ impl<'a, O, C> Run<'a, O, C> {
         self
     }
 
-    /// Sets the context strategy for this run. The strategy may borrow, for example from a durable engine that journals
-    /// its model calls. Default: the agent's strategy.
+    /// Sets the context strategy for this run. The strategy may contain references, for example to a durable engine
+    /// that journals the strategy's model calls. Default: the agent's strategy.
     pub fn strategy(mut self, strategy: impl ContextStrategy + 'a) -> Self {
         let strategy = Box::new(strategy);
         self.strategy = Some(Strategy { strategy, frame_size: OnceLock::new() });
@@ -168,8 +168,8 @@ impl<'a, O, C> Run<'a, O, C> {
         self
     }
 
-    /// Stores the conversation in a session after each turn, before tools begin, and at the end. A run that fails or
-    /// is cancelled also stores its end. A storage error at that point is only logged.
+    /// Stores the conversation in a session after each turn, before tools begin, and at the end of the run. A run that
+    /// fails or is cancelled is also stored at its end. A storage error at the end of such a run is only logged.
     pub fn store(mut self, session: &SessionHandle<'a>) -> Self {
         self.store = Some(session.clone());
         self
@@ -201,7 +201,8 @@ impl<'a, O: 'a, C: DerefMut<Target = Conversation> + WasmCompatSend + 'a> Run<'a
         Steps(self)
     }
 
-    /// Drives the run to its end or to the end of its next step. Returns `None` if the run has already ended.
+    /// Drives the run to its end. If the reader receives steps, returns after the next step. Returns `None` if the run
+    /// has already ended.
     pub(super) async fn drive(&mut self, reader: Reader<'_>) -> Option<Result<Step<O>, LoopError>> {
         let mut parts = self.agent.parts().with_durability(self.durability.as_ref());
         if let Some(model) = &self.model {

@@ -12,8 +12,8 @@ use crate::conversation::{Conversation, decided_before, session_parts};
 use crate::ledger::Ledger;
 use crate::lock::lock;
 
-/// A session in a storage, and the state in which it was last loaded or stored. Clones share the session and this
-/// state.
+/// A handle to a session in a storage. It remembers the state in which the session was last loaded or stored, to detect
+/// changes by other writers. Clones share this state.
 ///
 /// # Example
 ///
@@ -44,16 +44,16 @@ struct Position {
     revision: SessionRevision,
     /// Number of messages that are stored.
     messages: usize,
-    /// Number of changes to existing messages when the session was last loaded or stored. If the conversation has
-    /// another number now, the session must be stored as a whole.
+    /// The conversation's number of changes to existing messages, at the last load or store. If the number has changed
+    /// since, the whole session must be stored. Otherwise only new messages are appended.
     rewrites: usize,
     /// The state of the session. It may contain values that the loop does not know.
     state: SessionState,
 }
 
 impl<'s> SessionHandle<'s> {
-    /// Creates a handle for a session. The session need not exist. For a run that owns its parts, pass an `Arc` of the
-    /// storage.
+    /// Creates a handle for a session. The session need not exist. The handle may borrow the storage. For a run that
+    /// must not borrow, such as an owned run, pass an `Arc` of the storage.
     pub fn new(storage: impl VersionedSessionStorage + 's, id: impl Into<String>) -> Self {
         Self(Arc::new(Stored { id: id.into(), position: Mutex::default(), storage }))
     }
@@ -95,8 +95,8 @@ impl<'s> SessionHandle<'s> {
         self.write(&conversation.ledger, false).await
     }
 
-    /// Returns an error if the stored conversation does not wait for the decisions with which a run begins. This
-    /// prevents a second use of a pending approval that was stored elsewhere.
+    /// Returns an error if a run begins with approval decisions for which the stored conversation does not wait. This
+    /// prevents that a copy of a pending approval is used a second time.
     pub(super) fn check_decisions(&self, ledger: &Ledger) -> Result<(), ApprovalError> {
         let known = lock(&self.0.position);
         let used = known.as_ref().and_then(|known| decided_before(ledger, &known.state));

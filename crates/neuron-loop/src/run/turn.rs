@@ -21,8 +21,8 @@ use crate::tools::{Prefetch, run_batch};
 /// The finished step, for a reader that receives steps. `None` if nothing is to be reported.
 pub(super) type Done = Option<Box<Step<Option<Value>>>>;
 
-/// Opens a turn. Checks the limits, notifies the hooks, and compacts the history if necessary. Returns the compaction
-/// as a step, or `None` if there was none.
+/// Opens a turn. Checks the limits, notifies the hooks, and compacts the history if necessary. Returns a step if the
+/// history was compacted, and otherwise `None`.
 pub(super) async fn open_turn(env: &Env<'_>, ledger: &mut Ledger) -> Result<Done, LoopError> {
     check(env.stop)?;
     if ledger.messages.iter().all(|message| message.role == Role::System) {
@@ -53,12 +53,12 @@ async fn announce(env: &Env<'_>, ledger: &mut Ledger) -> Result<(), LoopError> {
     Ok(())
 }
 
-/// Calls the model, stores its response, and runs the tools that it calls. No tools run in the last call of a run that
-/// has reached a limit.
+/// Calls the model, stores its response, and runs the tools that it calls. If a limit was reached and this is the last
+/// model call, no tools run.
 ///
 /// # Errors
 ///
-/// Returns any error that ends the run, and limit errors after which one last call may follow.
+/// Returns any error that ends the run. Also returns limit errors after which one last model call may follow.
 pub(super) async fn call_and_run(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -106,8 +106,8 @@ pub(super) async fn call_and_run(
     progress
 }
 
-/// Adds a response of the model to the conversation, and chooses the next phase of the run. `hidden` contains the names
-/// of registered tools that the request did not offer.
+/// Adds a response of the model to the conversation, and decides how the run continues. `hidden` contains the names of
+/// the agent's tools that the request did not offer.
 fn take_answer(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -124,8 +124,9 @@ fn take_answer(
     ledger.take_answer(response, view)
 }
 
-/// Runs the tools of the last response. Returns the finished step for a reader that receives steps. Returns `None` for
-/// other readers, if calls wait for an approval, or if the run has its output.
+/// Runs the tools that the last response calls. Returns the finished step if the reader receives steps.
+///
+/// Returns `None` for other readers, if calls wait for an approval, or if the run has its output.
 pub(super) async fn run_tools<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
@@ -160,8 +161,8 @@ pub(super) async fn run_tools<'a>(
     Ok(step)
 }
 
-/// Returns `true` if a model call did not fit into the context window. Returns `false` for a response with tool calls,
-/// because its complete calls run first. The next model call then does not fit and is handled.
+/// Returns `true` if a model call did not fit into the context window. A response with tool calls returns `false`,
+/// because its complete calls must run first. The next model call then does not fit and is handled.
 fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
     answer.as_ref().map_or_else(
         |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),

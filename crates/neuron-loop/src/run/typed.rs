@@ -12,8 +12,8 @@ const TOOL_NAME: &str = "final_output";
 const TOOL_RULE: &str = "Gives the final output. Call it once, when everything else is done: it ends the task. An answer as text does not \
                          count.";
 
-/// The schemas of an output type. `object` wraps a type that is not an object, because tools and response formats
-/// require an object.
+/// The functions that create the schemas of an output type. `object` wraps a type that is not an object, because tools
+/// and response formats require an object.
 #[derive(Clone, Copy)]
 pub(crate) struct OutputType {
     pub(crate) object: fn() -> OutputSchema,

@@ -7,17 +7,17 @@ use super::begin::{accept, sign};
 use crate::ledger::Ledger;
 use crate::parts::{Env, or_cancelled};
 
-/// Maximum number of signals in a row that contain no valid decisions. The limit ends the run if an engine fails to
-/// consume a signal and would return it forever. A replay counts the same signals.
+/// Maximum number of consecutive signals that contain no valid decisions. The limit ends a run whose engine returns the
+/// same signal forever. A replay counts the same signals.
 const MOST_UNFIT: usize = 1000;
 
 /// Waits until all pending calls have a decision.
 ///
 /// # Errors
 ///
-/// [`LoopError::ApprovalRequired`] if decisions cannot arrive inside the run, or did not arrive in time.
-/// [`LoopError::Durable`] after [`MOST_UNFIT`] signals in a row that contain no valid decisions. Other errors come from
-/// the engine.
+/// - [`LoopError::ApprovalRequired`] if decisions cannot arrive inside the run, or did not arrive in time.
+/// - [`LoopError::Durable`] after [`MOST_UNFIT`] consecutive signals that contain no valid decisions.
+/// - Other errors come from the engine.
 pub(super) async fn wait_for_decisions(
     env: &Env<'_>,
     handle: Option<&RunHandle>,

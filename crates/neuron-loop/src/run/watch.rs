@@ -160,7 +160,7 @@ impl Stream for RunEvents {
     }
 }
 
-/// Closes the slot that passes events from the run to the reader, so that the run no longer waits for a reader.
+/// Closes the slot that passes events to the reader. Otherwise the run would wait for a reader that no longer exists.
 impl Drop for RunEvents {
     fn drop(&mut self) {
         self.0.close();

@@ -15,13 +15,15 @@ use super::prefetch::Work;
 use crate::ledger::{Batch, CallState, Calls, Ledger, Tally, is_invalid_json};
 use crate::parts::{Env, Hooks, Offered, check};
 
-/// Runs all tool calls of the last response that can begin.
+/// Runs all tool calls of the last response that can begin. These calls are a batch.
 ///
 /// # Errors
 ///
-/// Returns the first error of a call or a hook. Calls after the failed call do not begin, concurrent calls are
-/// cancelled, and the batch is closed. The error may come before any call begins, from the limits, the budget or a
-/// cancellation. Calls with an approval decision then lose this decision and wait again.
+/// Returns the first error of a call or a hook. No further call begins then, and concurrent calls are cancelled. Each
+/// call without a result gets a result with the reason.
+///
+/// If a limit, the budget or a cancellation prevents all calls, returns the error before any call begins. Calls with an
+/// approval decision then lose it and wait again.
 pub(crate) async fn run_batch<'a>(
     env: &'a Env<'a>,
     ledger: &mut Ledger,
@@ -67,7 +69,7 @@ pub(crate) async fn run_batch<'a>(
 pub(super) struct BatchRun<'l, 'a> {
     pub(super) hooks: Hooks<'a>,
     pub(super) tools: Offered<'a>,
-    /// Number of earlier responses of the turn with calls that started before the response was complete. It is part of
+    /// Number of earlier, discarded responses of the turn that had started tool calls while streaming. It is part of
     /// the idempotency keys.
     pub(super) attempt: usize,
     /// Reserved budget for the tool calls of the batch.
@@ -160,8 +162,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         ran
     }
 
-    /// Decides on the calls of a group in order, and then runs the allowed calls here or in the durable engine. Adds
-    /// each call whose start was reported to the hooks to `asked`.
+    /// Decides on the calls of a group in order, and then runs the allowed calls here or in the durable engine. `asked`
+    /// receives each call whose start was reported to the hooks.
     async fn ask_and_run(
         &mut self,
         group: &[usize],

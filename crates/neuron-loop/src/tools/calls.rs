@@ -18,8 +18,9 @@ use super::prefetch::Work;
 use crate::parts::{Reader, check, or_cancelled};
 
 impl<'l, 'a> BatchRun<'l, 'a> {
-    /// Counts a call as started and marks it as begun. A call that started before its response was complete, or inside
-    /// which an agent resumes after an approval, is not counted again.
+    /// Marks a call as begun, and counts it for the limits and the budget. Some calls were counted before and are not
+    /// counted again. These calls started while their response was streaming, or contain an agent that resumes after an
+    /// approval.
     pub(super) fn start(&mut self, item: &DecidedCall<'_, '_>) {
         let is_counted = matches!(item.verdict, Verdict::Resume(_));
         if !is_counted && item.early.is_none() {
@@ -31,8 +32,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.calls.begin(item.index);
     }
 
-    /// Returns the context for a tool call. The context contains the approval decisions if an agent inside the call
-    /// waited for them and now resumes.
+    /// Returns the context for a tool call. If an agent inside the call resumes after an approval, the context contains
+    /// the approval decisions.
     fn context_of(
         &self,
         item: &DecidedCall<'_, '_>,
@@ -63,9 +64,9 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.record(item, ran).await
     }
 
-    /// Runs calls concurrently, and records each result as its call ends. After an error no further call begins. The
-    /// calls that still run are cancelled and may end within
-    /// [`LoopConfig::tool_grace`](neuron_types::LoopConfig::tool_grace).
+    /// Runs calls concurrently, and records the result of each call when it ends. After an error no further call
+    /// begins. The running calls are then cancelled, and have the time
+    /// [`LoopConfig::tool_grace`](neuron_types::LoopConfig::tool_grace) to end.
     pub(super) async fn run_together(
         &mut self,
         run: &mut [DecidedCall<'l, 'a>],
@@ -122,8 +123,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         }
     }
 
-    /// Runs calls in a durable engine. The engine receives all calls together, so that it can start them in an order
-    /// that a replay can repeat.
+    /// Runs calls in a durable engine. The engine receives all calls together, so that it can choose an order that a
+    /// replay can repeat.
     pub(super) async fn run_durably(
         &mut self,
         engine: &Durability<'_>,
@@ -220,8 +221,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.hooks.in_call(id).dispatch(event).await.map(drop)
     }
 
-    /// Makes a call wait for an approval. The hooks are notified that it failed. They are asked about the call again
-    /// after the decision.
+    /// Makes a call wait for an approval, and notifies the hooks that the call failed. After the decision, the hooks
+    /// are asked about the call again.
     pub(super) async fn hold(
         &mut self,
         item: &DecidedCall<'_, '_>,

@@ -1,5 +1,5 @@
-//! Decides whether a tool call runs. Hooks decide first, then its arguments are checked, then the permission policy
-//! decides, and at last a person's approval decision applies.
+//! Decides whether a tool call runs. First the hooks decide, and then the arguments are checked. After that the
+//! permission policy decides, and at last a person's approval decision applies.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -24,11 +24,12 @@ pub(crate) enum Verdict {
     /// The call waits for an approval.
     Wait(Box<PendingCall>),
     /// The call does not run, because its tool was not offered or would reject the arguments. No approval is requested.
-    /// The call counts as started.
+    /// The call still counts for the limits.
     Refuse(ToolError),
 }
 
-/// Decides whether a tool call runs. Asks the hooks first. `asked` has the approval decision, if there is one.
+/// Decides whether a tool call runs. The hooks decide first. `asked` is set if an approval of the call was requested
+/// earlier, and contains the decision if there is one.
 ///
 /// # Errors
 ///

@@ -15,8 +15,8 @@ use crate::parts::{Env, Hooks, Offered, or_cancelled};
 /// The result of a tool call, or the error that ends the run.
 pub(crate) type CallOutcome = Result<ToolOutput, LoopError>;
 
-/// Runs a tool call inside the scopes of its hooks, such as tracing spans, until it ends, its timeout expires, or the
-/// run is cancelled.
+/// Runs a tool call until it ends, its timeout expires, or the run is cancelled. The call runs inside the scopes of its
+/// hooks, such as tracing spans.
 pub(crate) async fn execute(
     hooks: Hooks<'_>,
     tools: &Offered<'_>,
@@ -50,7 +50,7 @@ pub(crate) async fn execute(
     ran
 }
 
-/// Converts the error of a tool call into a result for the model, or returns the error if the run must end.
+/// Handles the error of a tool call. Returns a result for the model, or an error if the run must end.
 pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> CallOutcome {
     match error {
         LoopError::Tool(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
@@ -79,9 +79,9 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
     }
 }
 
-/// Returns the context of a tool call. `index` is the position of the call in its response. `attempt` is the number of
-/// earlier responses of the turn with calls that started before the response was complete. The cancellation token of
-/// the context is a child of `cancellation`.
+/// Returns the context of a tool call, whose cancellation token is a child of `cancellation`. `index` is the position
+/// of the call in its response. `attempt` is the number of earlier, discarded responses of the turn that had started
+/// tool calls while streaming.
 pub(crate) fn call_context(
     env: &Env<'_>,
     (turn, attempt, index): (usize, usize, usize),

@@ -1,7 +1,8 @@
-//! Tool calls that start while their response is still streaming. Only tools with [`ToolEffect::Pure`] start early.
+//! Early tool calls, which start while their response is still streaming. Only tools with [`ToolEffect::Pure`] start
+//! early.
 //!
-//! Hooks and policy decide on an early call, and limits count it, as for any other call. The batch reuses its verdict
-//! and its result.
+//! Hooks and policy decide on an early call, and limits count it, as for any other call. When the response is complete,
+//! its batch of calls reuses the decision and the result of the early call.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -22,15 +23,15 @@ use crate::parts::{Env, Hooks, Offered};
 /// The first calls of one response, if hooks and policy decided on them while the response was still streaming.
 #[derive(Default)]
 pub(crate) struct Prefetch<'a> {
-    /// The calls in the order of the response. `None` for a call that the batch has removed to run it. The batch then
-    /// notifies the hooks of the end of the call.
+    /// The calls in the order of the response. `None` if the call was handed over to the batch, which runs all calls of
+    /// the complete response. The batch then notifies the hooks of the end of the call.
     calls: Vec<Option<Prefetched<'a>>>,
     /// Number of calls whose first event has arrived.
     begun: usize,
-    /// Set if no further call may start before the response is complete, because one of its calls must wait for the
+    /// Set if no further call may start while the response is streaming, because an earlier call must wait for the
     /// complete response.
     is_closed: bool,
-    /// Number of earlier responses of the turn with calls that started before the response was complete. It is part of
+    /// Number of earlier, discarded responses of the turn that had started tool calls while streaming. It is part of
     /// the idempotency keys.
     attempt: usize,
 }
@@ -103,7 +104,8 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().flatten().filter(is_running).count()
     }
 
-    /// Starts the call that this stream event completes, if the call may start before the response is complete.
+    /// Starts the tool call that this stream event completes, if the call may start while its response is streaming.
+    /// Ignores other events.
     ///
     /// # Errors
     ///
@@ -161,8 +163,9 @@ impl<'a> Prefetch<'a> {
         Ok(())
     }
 
-    /// Returns `true` if the call may start while its response is still streaming. Its tool must be pure, all earlier
-    /// calls of the response must already be decided, and the limit of concurrent calls must not be reached.
+    /// Returns `true` if the call may start while its response is still streaming. For example, its tool must be pure,
+    /// and all earlier calls of the response must already be decided. The limit of concurrent calls must not be
+    /// reached.
     fn may_start(&self, env: &Env<'_>, tools: &Offered<'_>, call: &ToolCall) -> bool {
         let Some(tool) = tools.get(&call.name) else {
             return false;
@@ -179,9 +182,8 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Counts a tool call that starts while its response is still streaming, even if the response is discarded later.
-    /// Returns the number of earlier responses of the turn with such calls, which is part of the call's idempotency
-    /// key.
+    /// Counts a tool call that starts while its response is streaming. It counts even if the response is discarded
+    /// later. Returns the number of earlier, discarded responses of the turn with such calls, for the idempotency key.
     fn count(&mut self, run: &mut RunRecord) -> usize {
         if self.started() == 0 {
             self.attempt = run.attempt();
@@ -191,9 +193,11 @@ impl<'a> Prefetch<'a> {
         self.attempt
     }
 
-    /// Returns the number of earlier responses of the turn with calls that started before the response was complete. It
-    /// is part of the idempotency keys. Returns `None` if no such call of this response was started, or if a started
-    /// call differs from the call in the complete response.
+    /// Returns the number of earlier, discarded responses of the turn that had started tool calls while streaming. It
+    /// is part of the idempotency keys.
+    ///
+    /// Returns `None` if no call of this response started while streaming, or if such a call differs from the complete
+    /// response.
     pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
         let started = self.started();
         (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)
@@ -214,9 +218,8 @@ impl<'a> Prefetch<'a> {
         self.calls.iter().enumerate().filter(is_made).count()
     }
 
-    /// Removes and returns the call at `index`, for the batch that runs the calls of the complete response. Returns
-    /// `None` if the call was not decided on before the response was complete, or if it differs from the call in the
-    /// complete response.
+    /// Removes and returns the call at `index`, so that the batch of the complete response can reuse it. Returns `None`
+    /// if nothing was decided on the call during streaming, or if it differs from `call`.
     pub(super) fn hand_over(
         &mut self,
         index: usize,
@@ -225,8 +228,9 @@ impl<'a> Prefetch<'a> {
         self.calls.get_mut(index)?.take_if(|prefetched| prefetched.call.view() == call)
     }
 
-    /// Stops the calls that started before their response was complete and that no batch runs, and notifies the hooks
-    /// with `error` as the reason. Used if the response is discarded or its calls must not run.
+    /// Stops all calls that started while their response was streaming. Calls that were handed over to a batch
+    /// continue. Notifies the hooks that the stopped calls failed with `error`. Used if the response is discarded or
+    /// its calls must not run.
     pub(crate) async fn give_up(&mut self, env: &Env<'_>, turn: usize, error: Option<&LoopError>) {
         let calls = std::mem::take(self).calls;
         if !calls.is_empty() {

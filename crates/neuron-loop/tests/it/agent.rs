@@ -311,8 +311,8 @@ async fn waiting_run_continues_with_decisions_from_its_handle() {
     assert_eq!(last_results(conversation.messages()), ["c0: a"]);
 }
 
-/// Continues a conversation whose run was dropped during a tool call, also after storing it. The interrupted call runs
-/// again only if the effect of its tool allows a repetition.
+/// Drops a run during a tool call, and then continues its conversation, which may have been stored meanwhile. The
+/// interrupted call runs again only if the effect of its tool allows this.
 #[tokio::test(start_paused = true)]
 async fn continue_after_drop_repeats_only_calls_that_may_repeat() {
     for (effect, repeats) in

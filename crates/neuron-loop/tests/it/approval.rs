@@ -18,8 +18,8 @@ use crate::support::*;
 
 type Agent = Chat<'static>;
 
-/// A permission policy that decides by the arguments of the call. `{"ask": question}` requires an approval, `{"deny":
-/// reason}` denies, and other arguments are allowed.
+/// A permission policy that decides by the arguments. With `{"ask": question}`, a call requires an approval. With
+/// `{"deny": reason}`, it is denied. All other calls are allowed.
 pub(crate) struct ByArguments;
 
 impl PermissionPolicy for ByArguments {
@@ -394,8 +394,8 @@ async fn arguments_are_checked_before_approval_and_after_an_edit() {
     assert_eq!(setup.log.lines(), ["transfer 1"]);
 }
 
-/// Regression test. The agent does not pause, so a call that needs an approval is denied. Before the fix, such a call
-/// ran if its arguments were invalid, because the loop wrongly relied on the tool to reject them.
+/// Regression test. A call that needs an approval must be denied if the agent cannot pause, even if the arguments are
+/// invalid. Before the fix, a call with invalid arguments ran, because the loop expected the tool to reject them.
 #[tokio::test]
 async fn ask_without_pausing_denies_calls_with_invalid_arguments() {
     let call = ("c0", "transfer", json!({"amount": "all"}));
@@ -406,8 +406,8 @@ async fn ask_without_pausing_denies_calls_with_invalid_arguments() {
     assert_eq!(last_results(agent.messages()), ["c0: !permission denied: money moves"]);
 }
 
-/// No approval is requested for a call that its tool would reject. Such a call must not run, even if middleware
-/// corrects its arguments.
+/// If a tool would reject the arguments of a call, no approval is requested. Such an unapproved call must not run, even
+/// if middleware corrects its arguments.
 #[tokio::test]
 async fn unapproved_call_does_not_run_after_middleware_fixes_it() {
     for way in WAYS {
@@ -584,8 +584,8 @@ async fn dropped_resumed_call_does_not_run_again() {
     assert_eq!(setup.log.count("start c0"), 1);
 }
 
-/// A hook that hangs in the `RunStart` event of the second run that it sees. It ends the third run at its
-/// `SessionStart` event.
+/// A hook for three runs. It lets the first run pass, hangs at the `RunStart` event of the second run, and ends the
+/// third run at its `SessionStart` event.
 #[derive(Clone, Default)]
 struct WaitsThenRefuses(Arc<AtomicUsize>);
 
@@ -836,8 +836,8 @@ async fn nested_approval_pauses_the_parent_and_resumes_the_child() {
     }
 }
 
-/// Approval decisions for an agent inside one call do not reach a later call of the same response, which starts a new
-/// nested run.
+/// A tool call that resumes its nested agent receives the approval decisions. A later call that starts a new nested
+/// agent must not receive these decisions.
 #[tokio::test]
 async fn resumed_approval_reaches_only_its_own_call() {
     let inner = ScriptedProvider::new([

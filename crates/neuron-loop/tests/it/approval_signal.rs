@@ -35,8 +35,8 @@ fn approve(ids: &[&str]) -> ApprovalDecisions {
     ids.iter().fold(ApprovalDecisions::new(), |decisions, id| decisions.approve(id))
 }
 
-/// Returns a world in which the model calls two tools, one with an approval, and then gives its final response.
-/// `signals` are the results of the waits for signals.
+/// Returns a `World` whose model calls two tools and then gives its final response. The first call needs an approval.
+/// `signals` are the results of the run's waits for a signal.
 fn world(signals: impl IntoIterator<Item = Option<Value>>) -> (World, Log) {
     let log = Log::default();
     let replies =
@@ -131,8 +131,8 @@ async fn unsuitable_signals_change_nothing_and_the_run_keeps_waiting() {
     assert_eq!(warnings.count("hunter"), 0, "{:#?}", warnings.lines());
 }
 
-/// Regression test. Before the fix, an engine that always fails immediately, with an error that looks like an
-/// unreadable signal, kept the thread busy forever.
+/// Regression test. A run must end if its engine returns unsuitable signals without end. Before the fix, the run waited
+/// again forever and kept its thread busy.
 #[tokio::test]
 async fn endless_unsuitable_signals_end_the_run() {
     for wrong in [json!("hunter2"), json!({"calls": {}})] {

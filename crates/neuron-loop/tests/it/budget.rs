@@ -302,8 +302,8 @@ async fn concurrent_agents_share_requests_tool_calls_and_tokens() {
     }
 }
 
-/// Returns a registry whose tools run an agent with the model `inner` and, if set, with the budget `own`. The agent
-/// gets the context of the tool call.
+/// Returns a registry whose tools, when called, run an agent with the model `inner`. The agent gets the context of the
+/// tool call, and the budget `own` if set.
 fn delegating(inner: ScriptedProvider, own: Option<Budget>) -> ToolRegistry {
     let mut tools = registry(&Log::default());
     tools.add_middleware(tool_middleware_fn(move |_, ctx, _| {
@@ -517,8 +517,8 @@ async fn compaction_tokens_are_charged() {
     assert_eq!(state(&budget), (872, 2, 1, 0));
 }
 
-/// Interrupts a run between any two of its operations. Afterwards no budget is reserved, and all started tools are
-/// counted. Each part of the agent returns `Poll::Pending` first, so the run can be interrupted everywhere.
+/// Interrupts a run at every point where it waits. Afterwards no budget is reserved, and all started tools are counted.
+/// Each part of the agent returns `Poll::Pending` first, so that the run waits there.
 #[test]
 fn interrupted_run_reserves_nothing_and_counts_started_tools() {
     for way in WAYS {

@@ -161,8 +161,8 @@ async fn stream_sends_results_before_it_ends() {
     assert_eq!((error.kind(), shown), ("Cancelled", 1));
 }
 
-/// Cancels a run between any two operations. The run must finish each turn that has begun. Each part of the agent
-/// returns `Poll::Pending` first, so the run can be cancelled everywhere.
+/// Cancels a run at every point where it waits. The run must finish each turn that has begun. Each part of the agent
+/// returns `Poll::Pending` first, so that the run waits there.
 #[test]
 fn cancel_at_any_point_completes_every_begun_turn() {
     for way in WAYS {

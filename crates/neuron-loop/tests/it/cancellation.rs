@@ -18,8 +18,8 @@ use tokio::time::{Instant, sleep};
 use crate::support::*;
 use crate::waiting::{TO_THE_END, poll_times};
 
-/// Drives `work`, and cancels `ctx` when the time `after` has passed. Returns the output of `work` and the time from
-/// its start to its end.
+/// Drives `work`, and cancels the token of `ctx` after the time `after`. Returns the output of `work` and its total
+/// duration.
 async fn cancelled_after<T>(
     ctx: &ToolContext,
     after: Duration,
@@ -323,8 +323,8 @@ impl Provider for Gated {
     }
 }
 
-/// Polls `work`, a run, until it waits for a [`Gated`] provider. Then releases the provider through `gate` and cancels
-/// the run at the same time. Returns the output of the run.
+/// Drives a run (`work`) until its [`Gated`] provider waits. Then lets the provider continue by `gate`, cancels the run
+/// at the same time, and returns the output of the run.
 fn let_go_and_cancel<T>(
     ctx: &ToolContext,
     gate: oneshot::Sender<()>,

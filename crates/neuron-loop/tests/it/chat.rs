@@ -1,5 +1,4 @@
-//! A test helper that holds an agent and its conversation. It has one method per way to run: awaited, streamed and
-//! stepped.
+//! A test helper that holds an agent and its conversation. It can run the agent awaited, streamed and stepped.
 
 use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
@@ -385,8 +384,8 @@ impl<'d> Chat<'d> {
         self.agent = self.agent.to_builder().hook(hook).build();
     }
 
-    /// Returns the messages that were added after the session was stored, or `None` if the conversation does not begin
-    /// with the session's messages.
+    /// Returns the messages added after the session was stored. Returns `None` if the conversation does not begin with
+    /// the messages of the session.
     pub(crate) fn messages_since(&self, session: &Session) -> Option<&[Message]> {
         self.messages().strip_prefix(session.messages.as_slice())
     }
@@ -415,7 +414,7 @@ impl<'d> Chat<'d> {
     }
 }
 
-/// Mutable access to a part of the agent, such as its tools. On drop, the agent is rebuilt with the changed part.
+/// Mutable access to a part of the agent, such as its tools. On drop, the agent is rebuilt with the new value.
 pub(crate) struct Change<'a, T: Default> {
     agent: &'a mut Agent,
     value: T,

@@ -180,12 +180,12 @@ async fn ineffective_strategy_is_tried_twice_and_the_run_continues() {
     assert_eq!(*tried.lock().unwrap(), 3, "the next run tries again");
 }
 
-/// Regression test. A compaction that only rewrites messages, without removing any or lowering the estimate, is no
-/// progress. Before the fix it counted as progress, so a run could compact forever.
+/// Regression test. A compaction that neither removes messages nor lowers the token estimate is no progress. Before the
+/// fix, rewritten messages counted as progress, so a run could compact forever.
 #[tokio::test]
 async fn rewriting_is_no_progress_but_shortening_is() {
-    /// A strategy with the same token estimate for every history. If the flag is `true`, a compaction removes messages.
-    /// Otherwise it only rewrites one message.
+    /// A strategy that estimates the same number of tokens for every history. A compaction rewrites one message. If the
+    /// flag is `true`, it also removes the other messages.
     struct Coarse(bool, Log);
     impl ContextStrategy for Coarse {
         fn should_compact(&self, messages: &[Message], _: usize) -> bool {
@@ -220,9 +220,9 @@ async fn rewriting_is_no_progress_but_shortening_is() {
     }
 }
 
-/// Regression test. A compaction that misses the strategy's budget is repeated only after the conversation has grown.
-/// The growth is measured in the unit that the strategy counts. Before the fix it was always measured in tokens, so a
-/// strategy with another unit never compacted again.
+/// Regression test. After a compaction that does not reach its budget, the next compaction must wait until the
+/// conversation has grown. The growth is measured in the unit of the strategy, here messages. Before the fix it was
+/// measured in tokens, so this strategy never compacted again.
 #[tokio::test]
 async fn strategy_with_another_unit_is_tried_again_after_growth() {
     for way in WAYS {
@@ -326,8 +326,8 @@ async fn hanging_summary_is_cancelled_and_retried_in_the_next_run() {
     }
 }
 
-/// Regression test. Before the fix, a model that refused to write a summary was asked again on every turn. No limit
-/// counted the tokens of these requests.
+/// Regression test. If the model refuses to write a summary, the tokens of this request count. Before the fix they did
+/// not count, and the model was asked again on every turn.
 #[tokio::test]
 async fn failed_summary_costs_tokens() {
     for way in WAYS {

@@ -15,8 +15,8 @@ use serde_json::json;
 use crate::support::*;
 use crate::warnings::Warnings;
 
-/// A context strategy that logs each size that it is asked about, and compacts above a configured size. It estimates
-/// ten tokens per message, and a hundred for system prompt and tools.
+/// A context strategy that logs every size it receives, and compacts above the size `above`. It estimates ten tokens
+/// per message, and a hundred for the system prompt and the tools.
 #[derive(Clone)]
 struct Noting {
     seen: Arc<Mutex<Vec<usize>>>,
@@ -232,8 +232,8 @@ async fn ineffective_strategy_is_asked_again_after_growth() {
     assert!(hook.log.count("Compacted") > 0, "{:#?}", hook.log.lines());
 }
 
-/// Regression test. Tool results that the strategy may clear are cleared soon after they appear. Before the fix, a
-/// compaction waited until the conversation had doubled, which exceeded the model's context window.
+/// Regression test. Tool results that the strategy can clear must be cleared soon after they appear. Before the fix,
+/// this happened only after the conversation had doubled, which exceeded the context window.
 #[tokio::test]
 async fn clearable_results_are_cleared_soon_after_they_appear() {
     let strategy = ToolResultClearingStrategy::new(2, 1_000);
@@ -256,8 +256,8 @@ async fn clearable_results_are_cleared_soon_after_they_appear() {
     assert!(whole.iter().all(|whole| *whole < 5), "results that are whole: {whole:?}");
 }
 
-/// Regression test. Before the fix, each run forgot the earlier compactions. A conversation whose pinned document alone
-/// exceeds the token budget was summarised for every user message, with a new warning each time.
+/// Regression test. A pinned message alone exceeds the token budget, so no compaction can reach the budget. Before the
+/// fix, each run forgot this. It wrote a new summary and logged a new warning for every user message.
 #[tokio::test]
 async fn unreachable_budget_is_reported_once_over_many_runs() {
     for way in WAYS {
@@ -277,8 +277,8 @@ async fn unreachable_budget_is_reported_once_over_many_runs() {
     }
 }
 
-/// A run with a message longer than the token budget compacts without reaching the budget. The next run compacts
-/// immediately, without the delay that usually follows such a compaction.
+/// A run compacts without reaching the token budget, because one message is too long. The next run compacts
+/// immediately, without the usual delay after such a compaction.
 #[tokio::test]
 async fn next_run_tries_to_compact_immediately() {
     let replies = ["1", "2", "3"];

@@ -18,8 +18,8 @@ fn agent(context: &Journaled) -> Agent {
     builder.durability(context.clone()).build()
 }
 
-/// Runs from `start` to the end, in as many executions as the context requests. `build` creates the agent of each
-/// execution. Returns the outcome and the number of executions.
+/// Runs from `start` to the end. Starts a new execution whenever `context` requests it. Each execution has a new agent
+/// from `build`. Returns the outcome and the number of executions.
 async fn to_the_end(
     build: impl Fn(&Journaled) -> Chat<'static>,
     mut context: Journaled,
@@ -199,8 +199,8 @@ impl ContextStrategy for Shrinks {
     }
 }
 
-/// A model call that exceeds the context window is repeated only once after a compaction, even if a new execution
-/// begins in between.
+/// If a model call exceeds the context window, the run compacts and repeats the call only once. This also holds if a
+/// new execution begins in between.
 #[tokio::test]
 async fn overflow_compacts_once_across_executions() {
     for continue_at in [vec![], vec![3], vec![4]] {
@@ -282,8 +282,8 @@ async fn next_run_has_another_number() {
     assert!(keys[1].contains("run-7/4/0/0/c0"), "{keys:?}");
 }
 
-/// A run that continues in a new execution passes the context of this execution to its tools. The usage meter of the
-/// context counts only the tokens of the new execution.
+/// A run that continues in a new execution uses the context of this execution. The usage meter of the context counts
+/// only the tokens of the new execution.
 #[tokio::test]
 async fn new_execution_uses_its_own_context() {
     let world = three_turns(&Log::default());
@@ -302,8 +302,8 @@ async fn new_execution_uses_its_own_context() {
     assert_eq!(result.usage, counted, "what earlier executions took was counted there");
 }
 
-/// A run that was cancelled before it began is reported neither to the hooks nor to the engine. A run that began is
-/// reported once to both when it ends. A dropped run is not reported to the engine.
+/// A run that is cancelled before it begins is reported neither to the hooks nor to the engine. A run that ends is
+/// reported once to both. The engine is not notified of a dropped run.
 #[tokio::test]
 async fn engine_is_notified_of_the_end_once_if_hooks_are() {
     for way in WAYS {

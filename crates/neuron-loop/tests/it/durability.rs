@@ -177,8 +177,8 @@ async fn context_without_streaming_still_sends_text_to_the_reader() {
     assert_eq!(text, "done");
 }
 
-/// A tool that declares an effect. Its annotations, which the loop must not trust, always claim that it is read-only
-/// and idempotent.
+/// A tool that declares an effect. Its annotations always claim that it is read-only and idempotent, and the loop must
+/// not trust them.
 struct Declares(&'static str, ToolEffect);
 
 impl ToolDyn for Declares {
@@ -359,8 +359,8 @@ async fn cancel_ends_a_hanging_engine_immediately() {
     assert!(matches!(result, Err(LoopError::Cancelled)));
 }
 
-/// Regression test. Two concurrent senders of deltas must not block the run. Before the fix, a wake-up was lost, and
-/// the run hung.
+/// Regression test. A durable engine may send two deltas concurrently. Before the fix, one of the senders was never
+/// woken, and the run hung.
 #[tokio::test]
 async fn concurrent_deltas_arrive_and_other_events_do_not() {
     struct Concurrent<'e>(Borrowing<'e>);
@@ -435,8 +435,8 @@ async fn concurrent_deltas_arrive_and_other_events_do_not() {
     assert_eq!(others, ["whole", "usage", "whole"]);
 }
 
-/// Regression test. If a durable run is dropped, the tokens of its tools must be cancelled. Before the fix, they never
-/// were.
+/// Regression test. Dropping a durable run must cancel the cancellation tokens of its tools. Before the fix, they were
+/// not cancelled.
 #[tokio::test(start_paused = true)]
 async fn dropped_durable_run_cancels_the_tokens_of_its_tools() {
     let engine = Engine { hangs: true, ..Default::default() };
@@ -465,8 +465,8 @@ async fn batch_with_only_skipped_calls_is_not_sent_to_the_engine() {
     assert_eq!(*engine.steps.lock().unwrap(), ["llm 600", "llm 600"]);
 }
 
-/// Regression test. Before the fix, an agent's second run had the idempotency keys of its first, because the engine
-/// uses one run id for both.
+/// Regression test. Two runs under one engine must use different idempotency keys. Before the fix, the keys were equal,
+/// because the engine gives both runs the same run id.
 #[tokio::test]
 async fn runs_under_one_engine_have_different_keys() {
     let engine = Engine::default();
@@ -481,8 +481,7 @@ async fn runs_under_one_engine_have_different_keys() {
     assert_eq!(tools, ["tool act c0 wf-1/0/0/0/c0", "tool act c0 wf-1/1/0/0/c0"]);
 }
 
-/// The model call with which a context strategy writes a summary goes through the durable context, like the model calls
-/// of the loop.
+/// A context strategy that writes a summary makes its model call through the durable context, as the loop does.
 #[tokio::test]
 async fn summary_goes_through_the_context() {
     let engine: &'static Engine = Box::leak(Box::default());
@@ -528,8 +527,8 @@ async fn engine_that_ends_the_run_in_a_compaction_ends_the_run() {
     assert!(matches!(error, LoopError::Durable(DurableError::ContinueAsNew(_))), "{error}");
 }
 
-/// A panic of a tool must leave a valid history. The durable context of this test calls its tools without a registry,
-/// which would catch the panic.
+/// A panic of a tool must leave a valid history. The durable context of this test calls tools directly, so that no
+/// registry catches the panic.
 #[tokio::test]
 async fn panic_in_the_context_leaves_a_valid_history() {
     for parallel in [false, true] {

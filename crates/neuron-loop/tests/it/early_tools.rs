@@ -109,8 +109,8 @@ impl ToolDyn for Read {
 
 type Builder = ChatBuilder<'static>;
 
-/// Builds an agent that runs pure tools early. `hook` logs the events of the hook and the actions of the tools `read`
-/// and `act`. `change` may change the builder.
+/// Builds an agent that starts pure tools while a response is still streaming. `hook` logs its events and the actions
+/// of the tools `read` (pure) and `act`. `change` can change the builder.
 fn agent(
     answers: impl IntoIterator<Item = Answer>,
     hook: &Recorder,
@@ -360,8 +360,8 @@ async fn cancelled_or_dropped_at_any_time_stops_early_calls() {
     }
 }
 
-/// Regression test. Before the fix, a tool call that had started while its response was streaming outlived its run. The
-/// hooks were never notified of its end.
+/// Regression test. A hook ends the run while an early tool call, started during streaming, is running. Before the fix,
+/// the call continued after the run, and the hooks were not notified of its end.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_run_at_the_response_ends_early_calls() {
     let terminate = HookAction::Terminate { reason: "enough".into() };
@@ -386,8 +386,8 @@ async fn hook_that_rejects_the_response_discards_early_results() {
     check_valid(agent.messages());
 }
 
-/// Regression test. If the stream is dropped at any event, tool calls that started before the response was complete
-/// must stop. Before the fix, they kept running until the agent's next run.
+/// Regression test. Dropping the stream must stop tool calls that started while the response was streaming. Before the
+/// fix, they kept running until the agent's next run.
 #[tokio::test(start_paused = true)]
 async fn stream_dropped_at_any_event_stops_early_calls() {
     let calls = [("read", json!({"hang": true}))];
@@ -412,8 +412,8 @@ async fn stream_dropped_at_any_event_stops_early_calls() {
     }
 }
 
-/// Regression test. No tool call may start while its response is streaming if the shared budget is exhausted. Before
-/// the fix, only the limits of the run were checked.
+/// Regression test. No tool call may start while its response is streaming if the budget is exhausted. Before the fix,
+/// only the limits of the run were checked.
 #[tokio::test(start_paused = true)]
 async fn exhausted_budget_starts_nothing_early() {
     let hook = Recorder::default();
@@ -425,8 +425,9 @@ async fn exhausted_budget_starts_nothing_early() {
     assert_eq!(budget.tool_calls(), 1, "it was started");
 }
 
-/// Regression test. Early calls of discarded responses count for the tool call limit. Before the fix, each attempt at a
-/// response could run as many calls as the limit allows for the whole run.
+/// Regression test. Tool calls that started during the streaming of a response count for the tool call limit, even if
+/// the response is discarded. Before the fix, each repeated response could again start as many calls as the limit
+/// allows.
 #[tokio::test(start_paused = true)]
 async fn discarded_early_calls_count() {
     let hook = Recorder::default();
@@ -459,8 +460,9 @@ async fn run_dropped_after_the_response_keeps_no_early_call() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, a call in a repeated response had the idempotency key of a call of the broken
-/// response that had started while streaming. A tool that caches results by key returned the wrong result.
+/// Regression test. A stream breaks after it has started a tool call, and the response is requested again. Before the
+/// fix, the call in the second response had the same idempotency key as the first call. A tool that caches results by
+/// key then returned the wrong result.
 #[tokio::test(start_paused = true)]
 async fn call_of_another_attempt_has_its_own_key() {
     let broken = Answer { breaks: true, ..answer(&[("read", json!({"text": "a"}))]) };

@@ -25,8 +25,8 @@ enum Takes {
     Pauses,
 }
 
-/// A tool that runs an agent which calls `act`. The fields are the inherited settings, the log, and the agent's own
-/// policy decision.
+/// A tool that runs an agent, which calls the tool `act`. The fields are the inherited settings, the log, and the
+/// decision of the agent's own policy.
 struct Inner(Takes, Log, PermissionDecision);
 
 impl ToolDyn for Inner {
@@ -73,8 +73,8 @@ impl PermissionPolicy for Decides {
     }
 }
 
-/// A hook that logs each tool call, with the hook's name (the `&str`) and the agent's name. For calls of an agent
-/// inside a tool call it returns the given action, otherwise `Continue`.
+/// A hook that logs each tool call with the name of the hook (the `&str`) and of the agent. If the calling agent runs
+/// inside another tool call, the hook returns its `HookAction`. Otherwise it returns `Continue`.
 struct Told(Log, &'static str, HookAction);
 
 impl ObservabilityHook for Told {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// Runs the agent that `make` builds, in each way to run, and checks that the run fails with an `expected` error. Then
-/// `mend` removes the cause, and the next run must succeed.
+/// Checks that an agent from `make` fails with an `expected` error, whether it is awaited, streamed or stepped. Then
+/// `mend` removes the cause of the error, and the next run must succeed.
 async fn check(
     make: impl Fn() -> Chat<'static>,
     mend: impl Fn(&mut Chat<'_>),
@@ -155,7 +155,7 @@ async fn hook_termination_keeps_a_valid_history() {
         .await;
     }
 
-    /// A hook that ends the run at the first event whose log line starts with the given prefix. It does so only once.
+    /// A hook that ends only one run, at the first event whose log line starts with the given text.
     struct Once(Recorder, &'static str, AtomicBool);
     impl neuron_types::ObservabilityHook for Once {
         async fn on_event(

@@ -26,8 +26,8 @@ fn replies(last: Reply) -> Vec<Reply> {
 
 type Limit = fn(ChatBuilder<'static>) -> ChatBuilder<'static>;
 
-/// Returns all limits that a run reaches within two turns. Each has the text of its error and the number of tools that
-/// ran before it.
+/// Returns all limits that a run reaches within two turns. Each limit has the text of its error and the number of tools
+/// that run before the limit is reached.
 fn limits() -> [(Limit, &'static str, usize); 6] {
     fn limit() -> UsageLimits {
         UsageLimits::default()
@@ -241,8 +241,8 @@ async fn other_errors_are_not_followed_by_a_last_call() {
     }
 }
 
-/// Interrupts a run at any point of its last model call, which follows a reached limit. The history must stay valid and
-/// must not end with the notice about the limit.
+/// Interrupts a run at every point where it waits. The run reaches a limit and makes one last model call with a notice
+/// about the limit. The history must stay valid, and must not end with the notice.
 #[test]
 fn interrupted_last_call_leaves_a_valid_history_without_notice() {
     let script = || {

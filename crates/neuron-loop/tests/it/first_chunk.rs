@@ -83,8 +83,8 @@ impl DurableContext for Live {
     no_signals_or_timers!();
 }
 
-/// A hook that logs the events of model calls. It takes two seconds to handle a first chunk, and asserts that it then
-/// runs inside the scope of the call. With `ends_it` set, it ends the run at the first chunk.
+/// A hook that logs the events of model calls. It takes two seconds to handle `FirstChunk`, and asserts that this
+/// happens inside the scope of the model call. If `ends_it` is set, it then ends the run.
 struct Watching {
     log: Log,
     ends_it: bool,
@@ -140,11 +140,11 @@ impl ObservabilityHook for Watching {
     }
 }
 
-/// Streams a response for which the engine performs `deeds`. Returns the log of all participants in order, and the
-/// output tokens of the run.
+/// Streams a response for which the engine performs `deeds`. Returns the lines that the hook, the engine and the reader
+/// logged, and the output tokens of the run.
 ///
-/// If `ends_it` is set, the hook ends the run at the first chunk. The run is cancelled half a second after
-/// `cancel_after` seconds.
+/// If `ends_it` is set, the hook ends the run at `FirstChunk`. The run is cancelled `cancel_after` + 0.5 seconds after
+/// its start. `None` means that it is not cancelled.
 async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (Vec<String>, u64) {
     let log = Log::default();
     let hook = Watching { log: log.clone(), ends_it, inside: Default::default() };
@@ -176,8 +176,8 @@ async fn streamed(deeds: &[Deed], ends_it: bool, cancel_after: Option<u64>) -> (
     (log.lines(), agent.usage().output_tokens as u64)
 }
 
-/// Regression test. Before the fix, the hooks received `FirstChunk` only after the whole response. The measured time to
-/// the first chunk was therefore the time of the whole call.
+/// Regression test. The hooks must receive `FirstChunk` at the first delta. Before the fix, they received it after the
+/// whole response, so the measured time to the first chunk was too long.
 #[tokio::test(start_paused = true)]
 async fn first_chunk_precedes_the_reader_and_the_end_of_the_response() {
     let (seen, _) = streamed(&[Work, Delta("a"), Work, Delta("b")], false, None).await;
@@ -227,8 +227,8 @@ async fn engine_retry_belongs_to_the_same_call() {
     assert_eq!(seen[..3], ["reader: reset", "hook: first chunk", "hook: it was"]);
 }
 
-/// If a hook ends the run at the first chunk, the reader gets no delta, but the journal gets the whole response. A
-/// replay calls the hook after the response, so it ends the same way and makes no model call.
+/// A hook ends the run at the first chunk. The reader then receives no delta, although the engine journals the whole
+/// response.
 #[tokio::test(start_paused = true)]
 async fn hook_that_ends_the_call_stops_deltas_but_not_the_journal() {
     for deeds in [&[Delta("a"), Work, Reset, Delta("b")][..], &[]] {

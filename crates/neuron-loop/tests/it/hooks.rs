@@ -1,5 +1,5 @@
-//! Dispatch of events to hooks. Every hook receives every event, the strongest action wins, and every start event has
-//! one end event.
+//! Dispatch of events to hooks. Every hook receives every event, and the strongest action wins. Every start event is
+//! followed by one end event.
 
 use neuron_loop::LoopError;
 use neuron_testing::Reply;
@@ -168,8 +168,8 @@ async fn terminate_after_a_skipped_call_starts_no_further_call() {
     check_pairs(&hook.log.lines());
 }
 
-/// Regression test. A hook that handles the first chunk must finish even if the run is cancelled meanwhile. Before the
-/// fix, the hook was dropped, and the response was lost although the provider charges for it.
+/// Regression test. A hook that handles `FirstChunk` must finish even if the run is cancelled meanwhile. Before the
+/// fix, the hook was dropped and the response was lost, although the provider charged for it.
 #[tokio::test(start_paused = true)]
 async fn hook_finishes_first_chunk_despite_cancel_and_may_end_the_run() {
     for way in WAYS {
@@ -208,8 +208,8 @@ async fn hook_finishes_first_chunk_despite_cancel_and_may_end_the_run() {
     }
 }
 
-/// Regression test. A hook may reject a response at its first chunk, although the response is complete and charged by
-/// the provider. Before the fix, such a response counted neither in the usage nor for the limits.
+/// Regression test. If a hook rejects a complete response at `FirstChunk`, its tokens count, because the provider
+/// charges for them. Before the fix, they counted neither in the usage nor for the limits.
 #[tokio::test]
 async fn response_rejected_at_its_first_chunk_counts_its_tokens() {
     for way in [Way::Run, Way::Step] {

@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// The finished steps of a run with their inputs and results. A step is an operation that the durable context executes.
-/// The journal survives the process.
+/// The journal of a durable run. It contains each finished operation with its input and result, and survives the
+/// process.
 #[derive(Clone, Default)]
 pub(crate) struct Journal(Arc<Mutex<Vec<(String, Value)>>>);
 
@@ -73,8 +73,8 @@ pub(crate) struct Journaled {
     next: Arc<AtomicUsize>,
     /// All calls of the context with their arguments.
     pub(crate) calls: Log,
-    /// Number of times that the loop asked whether to continue as new. `continue_at` contains the numbers, counted from
-    /// zero, of the questions that are answered with yes.
+    /// Number of times that the loop asked whether to continue as a new execution. `continue_at` contains the indices,
+    /// from zero, of the questions that are answered with yes.
     asked: Arc<AtomicUsize>,
     continue_at: Arc<BTreeSet<usize>>,
     /// The next times of the clock, in seconds. After the last one, the time is zero.
@@ -103,8 +103,8 @@ impl Journaled {
         Self { continue_at: Arc::new(asked.into_iter().collect()), ..self }
     }
 
-    /// Returns the context of the next execution of the same run. It has a new journal, and continues to count the
-    /// questions whether to continue as new.
+    /// Returns the context of the next execution of the run. It has an empty journal. The count of questions whether to
+    /// continue as new is kept.
     pub(crate) fn next_execution(&self) -> Self {
         Self {
             journal: Journal::default(),
@@ -119,8 +119,8 @@ impl Journaled {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// Returns a context that replays the same execution from its journal, as in another process. `asked` is the number
-    /// of times that the loop has already asked whether to continue as new.
+    /// Returns a context that replays this execution from its journal, like another process. `asked` is the number of
+    /// times that earlier executions asked whether to continue as new.
     pub(crate) fn replay(&self, asked: usize) -> Self {
         Self {
             next: Arc::default(),

@@ -307,8 +307,8 @@ fn runs_can_be_spawned_from_generic_code() {
     check(setup([Reply::text("hi")]).builder.build());
 }
 
-/// Regression test. The future of `run_text` must not borrow its text. Before the fix it did, so it did not compile
-/// with a temporary text.
+/// Regression test. The future of `run_text` must not borrow its text. Before the fix, a call with a temporary text did
+/// not compile.
 #[tokio::test]
 async fn run_text_does_not_borrow_its_text() {
     let mut agent = setup([Reply::text("4")]).builder.build();

@@ -11,8 +11,8 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-/// Returns the responses of three turns, each with one tool call, 100 input tokens and 10 output tokens. The final
-/// response follows.
+/// Returns the responses of three turns with one tool call each, and a final response. Each response uses 100 input
+/// tokens and 10 output tokens.
 fn replies() -> Vec<Reply> {
     let turn = || calls([json!({"text": "a"})]).usage(usage(100, 10));
     vec![turn(), turn(), turn(), Reply::text("done").usage(usage(100, 10))]
@@ -218,8 +218,8 @@ async fn limit_of_zero_sends_nothing() {
     }
 }
 
-/// Regression test. If the tokens of a compaction exceed a limit, the run must not make the next model call. Before the
-/// fix, the tokens were counted, but the call was made.
+/// Regression test. If a compaction uses more tokens than a limit allows, the run must not call the model again. Before
+/// the fix, it made one more call.
 #[tokio::test]
 async fn compaction_over_a_limit_prevents_the_next_call() {
     use neuron_types::{ContextError, ContextStrategy, Message};

@@ -345,8 +345,8 @@ async fn hanging_compaction_is_cancelled_and_a_hook_ends_the_run_after_it() {
     }
 }
 
-/// Interrupts a run between any two operations. Its conversation exceeds the context window. The history must stay
-/// valid. Each part of the agent returns `Poll::Pending` first, so the run can be interrupted everywhere.
+/// Interrupts a run at every point where it waits, while its conversation exceeds the context window. The history must
+/// stay valid. Each part of the agent returns `Poll::Pending` first, so that the run waits there.
 #[test]
 fn interrupted_overflow_leaves_a_valid_history() {
     for first in [too_long as fn() -> Reply, cut_off] {

@@ -1,5 +1,5 @@
-//! Runs that wait for an approval. Meanwhile messages are added, the state is stored, a limit is reached, or the run is
-//! abandoned.
+//! Runs that wait for an approval. While a run waits, its state is stored, messages are added, a limit is reached, or
+//! the run is abandoned.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ fn stored(pending: &PendingApproval) -> PendingApproval {
     serde_json::from_str(&serde_json::to_string(pending).unwrap()).unwrap()
 }
 
-/// Regression test. A conversation gets a new message while tool calls wait for an approval. Before the fix, the
-/// message and the waiting calls were lost.
+/// Regression test. A message that is added while tool calls wait for an approval must follow their results. Before the
+/// fix, the message and the waiting calls were lost.
 #[tokio::test]
 async fn messages_added_while_calls_wait_follow_their_results() {
     let ask = |text: &str| json!({"ask": "?", "text": text});
@@ -68,7 +68,8 @@ async fn messages_added_while_calls_wait_follow_their_results() {
     check_valid(agent.messages());
 }
 
-/// Another program may add content blocks next to the tool results of a stored run. They are kept when the run resumes.
+/// Another program may add content blocks to a stored message with tool results. The run keeps these blocks when it
+/// resumes.
 #[tokio::test]
 async fn foreign_blocks_beside_results_are_kept() {
     let (mut agent, ..) = pausing([calls([json!({"ask": "?", "text": "a"})]), Reply::text("done")]);
@@ -94,8 +95,8 @@ fn delegate(input: Value) -> Reply {
     Reply::tool_calls([("out", "delegate", input)])
 }
 
-/// Regression test. A call that waits for a nested agent's approval must reserve budget only once. Before the fix, the
-/// call reserved budget again when it was resumed.
+/// Regression test. A tool call whose nested agent waits for an approval must use budget only once. Before the fix, it
+/// used budget again when it resumed.
 #[tokio::test]
 async fn call_with_a_waiting_nested_agent_is_charged_once() {
     let inner = [calls([json!({"ask": "?", "text": "x"})]), Reply::text("inner done")];
@@ -129,8 +130,8 @@ async fn denied_or_supplied_calls_need_no_budget() {
     assert_eq!(log.count("start"), 1);
 }
 
-/// Regression test. Approved calls that exceed the budget must stay pending. Before the fix, they were closed with a
-/// result that says that they did not run, and the approval was lost.
+/// Regression test. Approved calls that exceed the budget must stay pending. Before the fix, each got the result that
+/// it did not run, and its approval was lost.
 #[tokio::test]
 async fn approved_calls_beyond_the_budget_stay_pending() {
     let (mut agent, log, _) =
@@ -147,8 +148,8 @@ async fn approved_calls_beyond_the_budget_stay_pending() {
     assert_eq!(last_results(agent.messages()), ["c0: a"]);
 }
 
-/// Regression test. An approval may edit the arguments of a call, and then an agent inside the call may wait for
-/// another approval. Before the fix, the edited arguments were lost, and the stored state was rejected.
+/// Regression test. A person approves a call with edited arguments, and then an agent inside the call waits for another
+/// approval. Before the fix, the edited arguments were lost, and the stored state was rejected.
 #[tokio::test]
 async fn edited_arguments_apply_to_a_call_with_a_waiting_nested_agent() {
     for is_stored in [false, true] {
@@ -175,8 +176,8 @@ async fn edited_arguments_apply_to_a_call_with_a_waiting_nested_agent() {
     }
 }
 
-/// A call inside which an agent waits for an approval has begun. If its run is abandoned, its result therefore says
-/// that it was interrupted, and that it may have had an effect.
+/// The agent inside a tool call waits for an approval, and the outer run is abandoned. The call has begun, so its
+/// result says that it was interrupted and may have had an effect.
 #[tokio::test]
 async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     let inner = || [calls([json!({"ask": "inner?"}), json!({"text": "deed"})])];
@@ -196,8 +197,8 @@ async fn abandoned_call_with_a_nested_agent_is_reported_as_interrupted() {
     assert!(result.contains("interrupted") && !result.contains("not executed"), "{result}");
 }
 
-/// Regression test. Before the fix, a turn with failing calls before and after the run paused for an approval counted
-/// as two failed turns.
+/// Regression test. A turn pauses for an approval, and tool calls fail before and after the pause. Before the fix, this
+/// turn counted as two failed turns.
 #[tokio::test]
 async fn turn_that_fails_before_and_after_a_pause_counts_once() {
     let turn = || calls([json!({"retry": "a"}), json!({"ask": "?", "retry": "b"})]);
@@ -250,8 +251,8 @@ impl ObservabilityHook for Models {
     }
 }
 
-/// Regression test. Hooks of a restored run receive the name of its model. Before the fix, events before the first
-/// model call named the provider's default model.
+/// Regression test. The hooks of a restored run must receive the model name of this run. Before the fix, they received
+/// the provider's default model until the first model call.
 #[tokio::test]
 async fn hooks_of_a_restored_run_see_its_model() {
     let (mut agent, ..) = pausing([calls([json!({"ask": "?"})])]);
@@ -290,8 +291,8 @@ async fn limit_at_decided_calls_is_followed_by_a_last_call() {
     }
 }
 
-/// Regression test. A run continues a response that the provider paused. Before the fix, the run ended with the text
-/// before the pause, and could not be continued.
+/// Regression test. A run must be able to continue a response that the provider paused. Before the fix, the run ended
+/// with the text before the pause.
 #[tokio::test]
 async fn run_continues_a_turn_that_the_provider_paused() {
     use neuron_types::StopReason;
@@ -309,8 +310,8 @@ async fn run_continues_a_turn_that_the_provider_paused() {
     agent.continue_run(&ctx).await.unwrap_err();
 }
 
-/// A resumed run may be interrupted at any point. Each of its calls then stays pending or has a result that says what
-/// happened. No call runs twice, even if another agent continues.
+/// Interrupts a resumed run at every point where it waits. Afterwards each call is pending or has a result that says
+/// what happened. No call runs twice, even if another agent continues the run.
 #[test]
 fn interrupted_resumed_run_leaves_a_valid_history() {
     let script = || {

@@ -195,8 +195,8 @@ async fn change_is_undone_when_a_hook_ends_the_run_first() {
     }
 }
 
-/// Interrupts a run between any two of its operations. Changes that a callback made to one turn must not apply to the
-/// next run. Each part of the agent returns `Poll::Pending` first, so the run can be interrupted everywhere.
+/// Interrupts a run at every point where it waits. A callback has changed one turn, and this change must not apply to
+/// the next run. Each part of the agent returns `Poll::Pending` first, so that the run waits there.
 #[test]
 fn interrupted_run_leaves_no_change() {
     for way in WAYS {

@@ -358,8 +358,8 @@ impl ToolDyn for Stops {
     }
 }
 
-/// A model layer that rejects responses which contain "secret". The provider may have paused the response before. Then
-/// the earlier part of the response is removed too.
+/// A model layer that rejects responses with the word "secret". It also checks and removes the earlier part of a
+/// response that the provider paused.
 struct NoSecrets;
 
 impl ModelLayer for NoSecrets {
@@ -529,8 +529,8 @@ async fn keys_do_not_repeat_after_a_session_is_restored_with_its_run_id() {
     assert_ne!(keys[0], keys[1]);
 }
 
-/// A tool that logs the idempotency key of each call, and asserts that the context of the call contains no resumed
-/// approval.
+/// A tool that logs the idempotency key of each call. It asserts that the context of the call contains no
+/// [`ResumedApproval`].
 struct Keys(Log);
 
 impl ToolDyn for Keys {

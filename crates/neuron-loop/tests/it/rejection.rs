@@ -1,5 +1,5 @@
-//! Runs in which a hook rejects a text. The text is stored nowhere, work that finished earlier is kept, and a stream
-//! can delay its text until the check.
+//! Runs in which a hook rejects a text. The rejected text is not stored, and work that finished earlier is kept. A hook
+//! can delay streamed text until its check.
 
 use std::pin::pin;
 
@@ -17,8 +17,9 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A hook with a model layer that rejects texts which contain `bad`. With `rejects_results` set, it removes tool
-/// results too. With `holds_back` set, streamed text is delayed until the check.
+/// A hook with a model layer that ends the run if a text contains `bad`. Tool results are checked, and removed like
+/// other input, only if `rejects_results` is set. If `holds_back` is set, streamed text is delayed until the response
+/// is checked.
 #[derive(Clone, Default)]
 struct Guard {
     log: Log,
@@ -82,8 +83,8 @@ fn holding() -> Guard {
     Guard { holds_back: true, ..Guard::default() }
 }
 
-/// Runs the agent as a stream. Adds the events of the stream to `log`, and returns the lines of the log. A guard that
-/// shares the log adds a line for each check.
+/// Runs the agent as a stream. Adds each event to `log`, and returns all lines of the log. A `Guard` that shares the
+/// log also adds its checks.
 async fn told(agent: &mut Chat<'_>, message: &str, log: &Log) -> Vec<String> {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(message), &ctx).await;
@@ -176,8 +177,8 @@ async fn accepted_input_is_not_checked_or_removed_again() {
     assert_eq!(guard.log.lines()[..3], ["checks first", "checks bad", "checks good"]);
 }
 
-/// Regression test. Input that was not checked, because its run was dropped before the check, must be checked in the
-/// next run. Before the fix, it was never checked.
+/// Regression test. If a run is dropped before its input is checked, the next run must check this input. Before the
+/// fix, it was never checked.
 #[tokio::test]
 async fn unchecked_input_is_checked_in_the_next_run() {
     let setup = setup([Reply::text("fine")]);
@@ -195,7 +196,8 @@ async fn unchecked_input_is_checked_in_the_next_run() {
     agent.run_text("good", &ctx).await.unwrap();
 }
 
-/// A message that was sent to a model is not new for a guard of a later run, even if the model did not answer it.
+/// A guard, which is a hook that checks texts, checks only new messages. A message that was already sent to a model is
+/// not new for a later guard, even if the model call failed.
 #[tokio::test]
 async fn sent_message_is_not_new_for_another_agent() {
     let down = ProviderError::ServiceUnavailable("down".into());
@@ -327,8 +329,8 @@ async fn rejected_message_is_not_streamed_and_buffered_text_is_not_shown() {
     assert_eq!(agent.messages(), [user("go")]);
 }
 
-/// If any hook ends the run, the reader does not receive the buffered text of the response, because the response is not
-/// kept.
+/// One hook delays streamed text until its check. If another hook ends the run, the reader does not receive the delayed
+/// text, because the response is not kept.
 #[tokio::test]
 async fn buffered_text_is_not_shown_if_another_hook_ends_the_run() {
     let setup = setup([Reply::text("fine")]);
@@ -559,8 +561,8 @@ async fn results_of_approved_calls_are_checked_after_the_pause() {
     }
 }
 
-/// A response that the provider paused and then continued is checked as a whole. Each of its parts may be acceptable
-/// alone.
+/// If the provider paused a response, the hook checks the response with all its parts. In this test, each part alone is
+/// acceptable.
 #[tokio::test]
 async fn paused_response_is_checked_as_a_whole() {
     for way in WAYS {
@@ -658,8 +660,8 @@ async fn dropped_buffered_stream_leaves_a_valid_history() {
     }
 }
 
-/// Input that a guard rejected is removed from the conversation before the hooks are notified of the run's end. The run
-/// of this test is dropped during this notification.
+/// Rejected input is removed from the conversation before the hooks are notified of the end of the run. To show this,
+/// the run is dropped during the notification.
 #[tokio::test]
 async fn rejected_input_is_removed_before_other_hooks_are_notified() {
     struct Hangs;

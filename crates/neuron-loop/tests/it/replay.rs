@@ -1,5 +1,5 @@
-//! The calls that a run makes to its durable context. They and their order are the same in every replay, and in every
-//! division of the run into executions.
+//! The calls that a run makes to its durable context. A replay must repeat them in the same order, however the run is
+//! split into executions.
 
 use std::time::Duration;
 
@@ -51,8 +51,8 @@ enum Answer {
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Strategy_ {
     Window(usize, usize),
-    /// Summarises old messages with a model call, through the durable context. The numbers are the recent messages to
-    /// keep and the token budget.
+    /// Summarises old messages with a model call through the durable context. The fields are the number of recent
+    /// messages to keep and the token budget.
     Summary(usize, usize),
 }
 
@@ -125,8 +125,8 @@ impl Case {
         agent
     }
 
-    /// Runs to the end, in as many executions as the context requests. Afterwards each execution is replayed from its
-    /// journal alone, and must make the same calls.
+    /// Runs to the end, in as many executions as the context requests. Then replays each execution from its journal,
+    /// and checks that the replay makes the same calls.
     async fn outcome(&self, way: Way, continue_at: impl IntoIterator<Item = usize>) -> Outcome {
         let (log, hook) = (Log::default(), Recorder::default());
         let world = self.world(&log);
@@ -311,8 +311,8 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..Default::default() })]
 
-    /// Runs must have equal outcomes in each way to run. A replay, or a division of the run into executions, must not
-    /// change the outcome.
+    /// The outcome must be equal whether the run is awaited, streamed or stepped. It must not depend on how the run is
+    /// split into executions.
     #[test]
     fn run_is_the_same_in_every_division_into_executions(
         case in case(),
@@ -380,7 +380,8 @@ async fn complete_run_is_the_same_in_every_way_and_division() {
     }
 }
 
-/// The process of a run may end after any step. A new process then continues from the journal and has the same outcome.
+/// The process of a run may end after any step of its journal. A new process that continues from the journal must have
+/// the same outcome.
 #[tokio::test]
 async fn run_continues_from_every_step_of_its_journal() {
     let case = everything();

@@ -114,8 +114,8 @@ async fn every_poll_runs_inside_the_scopes_of_its_operation() {
     }
 }
 
-/// Regression test. Before the fix, tools that a durable engine ran in parallel ran outside of their scopes, because
-/// the loop could not tell their calls apart.
+/// Regression test. Tools that a durable engine runs in parallel must run inside the scopes of their hooks. Before the
+/// fix, they ran outside, because the loop could not assign them to their calls.
 #[tokio::test(start_paused = true)]
 async fn parallel_durable_tools_run_in_their_scopes_and_replayed_ones_do_not_run() {
     for way in WAYS {

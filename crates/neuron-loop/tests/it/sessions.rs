@@ -107,8 +107,8 @@ async fn second_write_keeps_the_messages_of_the_first() {
     assert_eq!(places(&session)[..2], before);
 }
 
-/// The messages of a session may end anywhere, for example between a tool call and its result. The session can be
-/// restored and continued in every case.
+/// The messages of a session may end anywhere, for example between a tool call and its result. Every such session can
+/// be restored and continued.
 #[tokio::test]
 async fn history_that_ends_within_tool_calls_is_accepted() {
     let whole = after_a_run().await;

@@ -16,8 +16,8 @@ use crate::support::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Regression test. Before the fix, the results of a dropped step were returned for calls of a later step with the same
-/// ids.
+/// Regression test. A step is dropped, and a later step has calls with the same ids. Before the fix, the later step
+/// returned results of the dropped step.
 #[tokio::test(start_paused = true)]
 async fn step_after_a_dropped_step_finishes_the_batch_with_its_own_results() {
     let setup = setup([
@@ -67,8 +67,8 @@ impl ObservabilityHook for SlowAt {
     }
 }
 
-/// Regression test. Before the fix, a step that was dropped while the hooks were notified of the run's end lost the
-/// response.
+/// Regression test. A step is dropped while the hooks are notified of the end of the run. Before the fix, the response
+/// of the run was lost.
 #[tokio::test(start_paused = true)]
 async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     for event in ["RunEnd", "SessionEnd"] {
@@ -87,8 +87,8 @@ async fn outcome_of_a_dropped_step_is_returned_by_the_next() {
     }
 }
 
-/// Regression test. If the first step is dropped while a hook handles `SessionStart`, the hooks must still receive
-/// exactly one event for the start of the run. Before the fix, they received none.
+/// Regression test. The first step is dropped while a hook handles `SessionStart`. The hooks must still receive exactly
+/// one event for the start of the run. Before the fix, they received none.
 #[tokio::test(start_paused = true)]
 async fn run_is_announced_after_a_dropped_first_step() {
     let setup = setup([Reply::text("done")]);
@@ -153,8 +153,8 @@ async fn history_is_valid_immediately_after_an_invalid_message() {
     }
 }
 
-/// Regression test. A conversation with only system messages has nothing to answer. Before the fix it was sent, and the
-/// response became its first message of another role.
+/// Regression test. A conversation with only system messages must not be sent, because it contains nothing to answer.
+/// Before the fix, it was sent.
 #[tokio::test]
 async fn conversation_of_system_messages_is_not_sent() {
     let setup = setup([Reply::text("done")]);

@@ -114,8 +114,8 @@ async fn stop_reason_of_a_response_with_tools_is_in_the_result() {
     assert_eq!(result.stop_reason, StopReason::EndTurn);
 }
 
-/// Regression test. Before the fix, the response in the run's result was empty if a message had been added to the
-/// conversation after the last step.
+/// Regression test. A message is added to the conversation after the last step. Before the fix, the response in the
+/// result of the run was empty then.
 #[tokio::test]
 async fn message_added_after_the_last_step_keeps_the_response() {
     let setup = setup([calls([json!({})]).with_text("I act")]);

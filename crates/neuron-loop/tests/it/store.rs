@@ -1,5 +1,5 @@
-//! Runs that store their conversation in a session. Covers the time of each write, conflicts between writers, and the
-//! state after a crash.
+//! Runs that store their conversation in a session. The tests cover when the session is written, conflicts between
+//! writers, and the state after a crash.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A storage that logs each write. `hangs` selects a write by its index, and this write never returns. If the flag is
-/// `true`, it hangs before it changes the storage, otherwise afterwards.
+/// A storage that logs each write. `hangs` contains the index of a write that never returns. This write hangs before it
+/// changes the storage if the flag is `true`, and otherwise afterwards.
 #[derive(Clone, Default)]
 struct Noted {
     inner: Arc<InMemorySessionStorage>,
@@ -252,8 +252,8 @@ async fn run_that_waits_for_an_approval_is_stored_as_waiting() {
     assert_eq!(storage.load("s").await.unwrap().messages, chat.messages());
 }
 
-/// Regression test. Before the fix, a pending approval that was stored outside of the session could be used any number
-/// of times.
+/// Regression test. A pending approval can be used only once, even if it was stored outside of the session. Before the
+/// fix, it could be used any number of times.
 #[tokio::test]
 async fn pending_approval_is_used_only_once_with_a_session() {
     for loads in [false, true] {
@@ -290,8 +290,8 @@ async fn pending_approval_is_used_only_once_with_a_session() {
     }
 }
 
-/// Regression test. A call with an approval decision that has not begun when the run is dropped must run when the run
-/// continues. Before the fix, the session rejected its decision as used.
+/// Regression test. A run is dropped before a call with an approval decision has begun. The call must run when the run
+/// continues. Before the fix, the session rejected the decision as already used.
 #[tokio::test(start_paused = true)]
 async fn decided_calls_continue_after_a_drop_with_the_same_session() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
@@ -323,8 +323,8 @@ async fn decided_calls_continue_after_a_drop_with_the_same_session() {
     assert_eq!((log.count("start c0"), log.count("start c1")), (1, 1));
 }
 
-/// Regression test. The pending approval of an earlier call must be rejected, even if the call that waits now has the
-/// same call id. Before the fix, the old approval was accepted, and the earlier call ran again.
+/// Regression test. A pending approval of an earlier call must be rejected, even if a call with the same call id waits
+/// now. Before the fix, the earlier call ran again.
 #[tokio::test]
 async fn pending_approval_of_an_earlier_call_is_rejected() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
@@ -357,8 +357,8 @@ async fn pending_approval_of_an_earlier_call_is_rejected() {
     assert_eq!(log.count("start c0"), 2);
 }
 
-/// Regression test. A pending call that was changed in its session must not get a new approval signature. Before the
-/// fix, the call was signed again when the run resumed waiting.
+/// Regression test. A pending call that was changed in its session must not be signed again. Before the fix, the run
+/// signed it when it resumed and waited again.
 #[tokio::test]
 async fn changed_pending_call_in_a_session_is_not_signed() {
     let (storage, log) = (InMemorySessionStorage::new(), Log::default());
@@ -383,8 +383,8 @@ async fn changed_pending_call_in_a_session_is_not_signed() {
     }
 }
 
-/// The end of a run that fails or is cancelled is also written to its session. Otherwise the session would say that the
-/// outcomes of its calls are unknown.
+/// The end of a failed or cancelled run is also written to its session. Otherwise the session would say that the
+/// outcome of its calls is unknown.
 #[tokio::test(start_paused = true)]
 async fn end_of_a_failed_or_cancelled_run_is_stored() {
     for second in [json!({ "fail": "broken" }), json!({ "cancelled": true })] {

@@ -109,8 +109,8 @@ async fn broken_stream_is_reset_and_retried() {
     assert!(requests[0] == requests[1] && requests[1] == requests[2], "the same call");
 }
 
-/// A run whose broken streams are retried ends like a run without broken streams. Only the usage differs, by the tokens
-/// of the failed attempts.
+/// A run that retries broken streams ends like a run without broken streams. Only its usage is higher, by the tokens of
+/// the failed attempts.
 #[tokio::test]
 async fn run_with_broken_streams_ends_like_one_without() {
     let mut ends = Vec::new();
@@ -169,8 +169,8 @@ async fn only_transient_errors_are_retried() {
     }
 }
 
-/// Regression test. Before the fix, an error in a stream that is declared as not retryable was reported as a lost
-/// connection and retried.
+/// Regression test. A stream error that is declared as not retryable must not be retried. Before the fix, it was
+/// treated as a lost connection and retried.
 #[tokio::test]
 async fn error_declared_as_final_is_not_retried() {
     struct Says(StreamError, ScriptedProvider);
@@ -361,8 +361,8 @@ async fn next_attempt_waits_for_the_reader_and_ends_with_it() {
     assert_eq!(agent.run_text("go", &ctx).await.unwrap().response, "again");
 }
 
-/// A durable context that repeats a failed model call once by itself. Before the repetition it sends a `Reset` event to
-/// the reader.
+/// A durable context that repeats a failed model call once by itself. Before it repeats the call, it sends a `Reset`
+/// event.
 struct TriesAgain(ScriptedProvider);
 
 impl DurableContext for TriesAgain {
@@ -463,8 +463,8 @@ async fn interrupted_after_any_event_the_history_is_valid() {
     }
 }
 
-/// Regression test. After a broken stream, the reader must be reset before the response of the last model call, which
-/// follows a reached limit. Before the fix, both texts were joined, and the hooks were notified of the turn twice.
+/// Regression test. A stream breaks, and then a limit allows only one last model call. The reader must be reset before
+/// the response of this call. Before the fix, the reader joined both texts, and the hooks received the turn twice.
 #[tokio::test]
 async fn last_call_after_a_broken_stream_resets_the_reader() {
     let call = calls([json!({"text": "a"})]).with_text("Look").end_early_after(1);
@@ -482,8 +482,8 @@ async fn last_call_after_a_broken_stream_resets_the_reader() {
     check_valid(agent.messages());
 }
 
-/// Regression test. If the stream breaks in the last model call, which follows a reached limit, the run ends with the
-/// error of the stream. Before the fix, it ended with the error of the limit.
+/// Regression test. After a limit, the stream of the last model call breaks. The run must end with the error of the
+/// stream. Before the fix, it ended with the error of the limit.
 #[tokio::test]
 async fn last_call_whose_stream_breaks_ends_with_its_error() {
     let call = Reply::text("in short").end_early_after(1);
@@ -496,8 +496,8 @@ async fn last_call_whose_stream_breaks_ends_with_its_error() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, the reported usage of a broken attempt counted for the run, but the budget was
-/// charged only the estimate.
+/// Regression test. The usage that a broken stream reported must be charged to the budget. Before the fix, the budget
+/// was charged only an estimate.
 #[tokio::test]
 async fn broken_attempt_charges_its_reported_usage_to_the_budget() {
     let call = calls([json!({})]).with_text("Look").usage(usage(50_000, 9_000));

@@ -1,5 +1,5 @@
-//! A run as a stream of events. Covers the order of the events, the single last event, backpressure, and providers with
-//! unusual streams.
+//! A run as a stream of events. The tests cover the order of the events, the single last event, backpressure, and
+//! providers with unusual streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -94,8 +94,8 @@ async fn first_text_arrives_before_the_response_ends() {
     assert_eq!(read, 10_000);
 }
 
-/// A provider that streams a number of deltas, and counts the deltas that the loop requests. The stream ends with a
-/// message, but without a complete response.
+/// A provider that streams a number of deltas, and counts how many of them the loop has requested. The stream ends with
+/// a message, but without a complete response.
 struct Counting(usize, Arc<AtomicUsize>);
 
 impl Provider for Counting {
@@ -198,8 +198,8 @@ async fn nothing_happens_before_the_first_poll() {
     assert_eq!(agent.messages(), [], "a run adds its message when it is first polled");
 }
 
-/// Regression test. A provider may forward events from another agent's stream. Before the fix, they reached the reader,
-/// so the end of that agent looked like the end of this run.
+/// Regression test. A provider may forward events from the stream of another agent. Before the fix, the reader received
+/// them, so the end of that agent looked like the end of this run.
 #[tokio::test]
 async fn provider_events_other_than_deltas_are_not_forwarded() {
     struct Odd;
@@ -269,8 +269,8 @@ async fn stream_ends_after_a_panic() {
     check_valid(agent.messages());
 }
 
-/// Regression test. Before the fix, a response that was complete when the run was cancelled was kept by `run` and
-/// discarded by `run_stream`.
+/// Regression test. A run is cancelled at the moment when its response is complete. The response must be kept. Before
+/// the fix, `run` kept it, and `run_stream` discarded it.
 #[tokio::test]
 async fn complete_response_counts_in_every_way_despite_cancel() {
     struct CancelsAtTheEnd(ScriptedProvider, tokio_util::sync::CancellationToken);

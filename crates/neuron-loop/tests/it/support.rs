@@ -34,8 +34,9 @@ impl Log {
     }
 }
 
-/// A tool that acts according to its arguments, and logs its calls. With `delay` it first waits so many milliseconds.
-/// Then `retry`, `fail`, `cancelled`, `hang` or `panic` selects how the call ends. Without these, it returns `text`.
+/// A tool that acts according to its arguments, and logs its calls. With `delay`, it first waits this number of
+/// milliseconds. `retry`, `fail`, `cancelled`, `hang` or `panic` then selects how the call ends. By default it returns
+/// `text`.
 #[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) name: &'static str,
@@ -102,7 +103,7 @@ impl Act {
     }
 }
 
-/// A guard inside the future of a tool call. It logs when it is dropped, which shows that the future was dropped.
+/// A guard inside the future of a tool call. Its drop is logged, which shows that the future was dropped.
 struct Watch(Log, String);
 
 impl Drop for Watch {
@@ -127,7 +128,7 @@ pub(crate) fn window() -> SlidingWindowStrategy {
     SlidingWindowStrategy::new(100, 1_000_000)
 }
 
-/// A builder of an agent with a scripted provider and the `act` tool, together with this provider and the log of the
+/// A builder of an agent with a scripted provider and the tool `act`. Also contains this provider and the log of the
 /// tool.
 pub(crate) struct Setup {
     pub(crate) provider: ScriptedProvider,

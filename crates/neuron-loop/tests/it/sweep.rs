@@ -1,6 +1,6 @@
-//! Interrupts a run at every possible point. The run is dropped or cancelled, or a part of the agent misbehaves. Hooks,
-//! tools and the provider return `Poll::Pending` first, so the run can be interrupted there. The runs contain a
-//! compaction, hints to the model, a paused response, and failing batches of tool calls.
+//! Interrupts a run at every point where it waits. The run is dropped or cancelled, or a part of the agent misbehaves.
+//! Hooks, tools and the provider return `Poll::Pending` first, so that the run waits there. The runs contain a
+//! compaction, hints to the model, a paused response, and failing tool calls.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -156,8 +156,8 @@ async fn token_limits_include_tool_tokens() {
     }
 }
 
-/// The estimate of a response is the average of the agent's earlier responses. It must not include responses of a
-/// sub-agent inside a tool, because the budget would then reserve too much.
+/// The budget reserves the average size of the agent's earlier responses for the next response. The average must not
+/// include responses of a sub-agent inside a tool. Otherwise the budget would reserve too much.
 #[tokio::test]
 async fn tool_tokens_do_not_raise_the_estimate_of_the_next_response() {
     let budget = Budget::new(UsageLimits::default().with_output_tokens_limit(1_000));

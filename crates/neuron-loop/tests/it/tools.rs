@@ -137,8 +137,8 @@ async fn calls_running_at_a_failure_are_cancelled_and_may_finish_within_the_grac
     assert_eq!(agent.run_text("go on", &ctx).await.unwrap().response, "recovered");
 }
 
-/// Regression test. Before the fix, a call that failed at its first poll left concurrent calls in the queue. They began
-/// while the batch was ending, and ran although their results were not used.
+/// Regression test. After a tool call fails at its first poll, no queued call may begin. Before the fix, queued calls
+/// still ran, although their results were not used.
 #[tokio::test(start_paused = true)]
 async fn call_that_fails_at_its_first_poll_starts_no_other_call() {
     let failing = || [json!({"fail": "no"}), json!({"text": "b"}), json!({"delay": 5})];
@@ -397,8 +397,8 @@ async fn panic_in_a_tool_fails_only_that_call() {
     }
 }
 
-/// Regression test. Before the fix, three invalid calls of one response used up the retries. The model had not yet
-/// received a result that asks it to try again.
+/// Regression test. Several invalid calls in one response must use only one of the model's retries. Before the fix,
+/// three such calls used up all retries before the model received any result.
 #[tokio::test]
 async fn tool_retries_are_counted_per_response() {
     let wrong = || calls(vec![json!({"retry": "use another"}); 3]);
@@ -423,8 +423,8 @@ async fn tool_retries_are_counted_per_response() {
     }
 }
 
-/// Regression test. A response is cut off or refused, so its tool calls must not run. The final response of the run is
-/// the text of that response, although the results of its calls follow in the history.
+/// Regression test. A response is cut off or refused, so its tool calls must not run. Its text must still be the final
+/// response of the run, although results of its calls follow in the history.
 #[tokio::test]
 async fn response_whose_calls_must_not_run_keeps_its_text() {
     let cut = calls([ToolCall::invalid_json_input("{")]).stop_reason(StopReason::MaxTokens);
@@ -457,8 +457,8 @@ async fn calls_of_different_runs_have_different_keys() {
     assert_eq!(keys.lines(), ["r/0/0/0/c0", "r/1/0/0/c0"]);
 }
 
-/// A tool with its own argument `invalid_json` can be called. The loop stores arguments that are not JSON under the
-/// same name, and must not reject the call.
+/// A tool can have an argument named `invalid_json`. The loop uses the same name to store arguments that are not JSON,
+/// and must not confuse the two.
 #[tokio::test]
 async fn tool_with_an_argument_called_invalid_json_runs() {
     struct Lint;

@@ -1,5 +1,5 @@
-//! Runs that end with a typed value. Covers the request for the value, invalid values, and other calls of the same
-//! response.
+//! Runs that end with a typed value. The tests cover the request for the value, invalid values, and other calls in the
+//! same response.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -53,8 +53,8 @@ fn gives(mode: OutputMode, output: Value) -> Reply {
     }
 }
 
-/// Returns a response with calls of the output tool (ids `out0`, `out1`, …), then calls of the tool `act` (ids `c0`,
-/// `c1`, …).
+/// Returns a response that calls the output tool for each of `outputs` (ids `out0`, `out1`, …), and the tool `act` for
+/// each of `acts` (ids `c0`, `c1`, …).
 fn gives_beside(outputs: &[Value], acts: &[Value]) -> Reply {
     let outputs = outputs.iter().enumerate().map(|(i, v)| (format!("out{i}"), "final_output", v));
     let acts = acts.iter().enumerate().map(|(i, v)| (format!("c{i}"), "act", v));
@@ -599,8 +599,8 @@ async fn durable_engine_receives_only_the_other_calls() {
     }
 }
 
-/// Returns an agent for a typed run, its hook, and its provider. Each part returns `Poll::Pending` first. The scripted
-/// responses contain an invalid and a valid output, and tool calls.
+/// Returns an agent for a typed run, its hook, and its provider. Every part returns `Poll::Pending` before it answers.
+/// The responses of the provider contain tool calls, an invalid output and a valid output.
 fn waiting(mode: OutputMode, parallel: bool) -> (Chat<'static>, Recorder, ScriptedProvider) {
     let act = |id: &str, waits: u64| (id.to_owned(), "act", json!({ "waits": waits }));
     let batch = match mode {
@@ -670,8 +670,8 @@ fn interrupted_at_any_point_history_is_valid_and_settings_restored() {
     }
 }
 
-/// Regression test. A typed run that was never polled must not change the requests of later runs. Before the fix, the
-/// changed settings were restored only if the run was polled.
+/// Regression test. A typed run that was never polled must not change the requests of later runs. Before the fix, it
+/// changed the agent's settings and did not restore them.
 #[tokio::test]
 async fn typed_run_that_was_never_polled_changes_nothing() {
     for mode in MODES {

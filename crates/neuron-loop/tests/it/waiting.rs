@@ -1,5 +1,5 @@
-//! An agent whose provider, tools, strategy, hooks and durable context return `Poll::Pending` before they answer. A run
-//! can therefore be interrupted between any two operations.
+//! An agent whose provider, tools, strategy, hooks and durable context return `Poll::Pending` before they answer. A
+//! test can therefore interrupt a run at each of these places.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -299,9 +299,9 @@ pub(crate) struct Built {
     pub(crate) events: Recorder,
 }
 
-/// Returns the scripted responses. With `fails` set, the first response calls tools of which one fails. Otherwise the
-/// run has several responses with tool calls, a hint to the model, a paused response, and enough messages for a
-/// compaction. Responses for more runs follow.
+/// Returns the responses of a scripted provider. If `fails` is set, the first response calls several tools, and one of
+/// them fails. Otherwise the run has tool calls, a hint to the model, a paused response, and a compaction. Responses
+/// for later runs follow.
 pub(crate) fn replies(fails: bool) -> Vec<Reply> {
     let mut replies = if fails {
         vec![calls([json!({"waits": 3}), json!({"waits": 1, "fail": true}), json!({"waits": 2})])]

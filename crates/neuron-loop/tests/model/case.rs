@@ -1,5 +1,6 @@
 //! The data of a test case, which has scripted responses of the model, a configuration and an interruption. The module
-//! `generator` creates cases, `parts` performs them, and `reference` computes the expected outcome.
+//! `generator` creates cases, and `parts` builds an agent for a case. The module `reference` computes the expected
+//! outcome.
 
 use std::time::Duration;
 
@@ -22,8 +23,8 @@ pub(crate) struct Case {
     pub(crate) interruption: Interruption,
     /// The reactions to the pauses for an approval, one per pause, in order.
     pub(crate) answers: Vec<Answering>,
-    /// Names of tools that are pure in a separate run, so their calls may start before the response is complete. `None`
-    /// skips this run.
+    /// Names of tools that are declared pure in an additional run. Their calls may start while the response is still
+    /// streaming. `None` skips this run.
     pub(crate) early: Option<Vec<&'static str>>,
     /// The way in which the second run gets the conversation of the first.
     pub(crate) reuse: Reuse,
@@ -80,7 +81,7 @@ pub(crate) struct Config {
     /// tool.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
-    /// The guards of the hooks, in the order of the hooks. A guard checks and rejects texts. Empty if no hook checks
+    /// One guard for each hook, in the same order. A guard checks texts and can reject them. Empty if no hook checks
     /// texts.
     pub(crate) guards: Vec<Guard>,
     pub(crate) strategy: Strategy,
@@ -95,8 +96,8 @@ pub(crate) struct Config {
     pub(crate) slow_hooks: bool,
 }
 
-/// A check of texts by a hook. If the check fails, the run ends, and `rejects_text` and `rejects_results` select what
-/// is removed. `holds_back` delays streamed text until the check.
+/// A check of texts by a hook. If the check fails, the run ends. `rejects_text` and `rejects_results` then select
+/// whether the rejected text and tool results are removed. `holds_back` delays streamed text until the check.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Guard {
     pub(crate) rejects_text: bool,
@@ -225,8 +226,9 @@ pub(crate) struct Engine {
     pub(crate) failing_call: Option<(usize, EngineFault)>,
     /// Index of the batch of tool calls for which the engine returns one result too few.
     pub(crate) short_batch: Option<usize>,
-    /// Index of the loop's question whether to continue as new that the engine answers with yes. If the flag is `true`,
-    /// the engine then ends the execution with `DurableError::ContinueAsNew`. Otherwise the run continues.
+    /// The loop asks the engine repeatedly whether to continue as a new execution. The number is the index of the
+    /// question that the engine answers with yes. If the flag is `true`, the engine then ends the execution with
+    /// `DurableError::ContinueAsNew`. Otherwise the run continues in the same execution.
     pub(crate) continues: Option<(usize, bool)>,
     /// Number of turns in each execution. After this number of turns, the run continues as a new execution.
     pub(crate) every: Option<usize>,
@@ -426,12 +428,11 @@ impl Order {
 pub(crate) struct Interruption {
     pub(crate) way: Way,
     pub(crate) how: How,
-    /// Selects the place of the interruption among all places that the run passes. The value is a fraction in
-    /// thousandths. `nth` selects in the same way at which pass of this place the interruption happens.
+    /// Selects the [`Place`] of the interruption, as a fraction in thousandths of all places that the run passes. If
+    /// the run passes this place several times, `nth` selects one of these times in the same way.
     pub(crate) place: usize,
     pub(crate) nth: usize,
-    /// Selects the part of the run that is interrupted, as a fraction in thousandths. Pauses for approvals split a run
-    /// into parts.
+    /// Pauses for approvals split a run into parts. This fraction in thousandths selects the part to interrupt.
     pub(crate) part: usize,
 }
 
@@ -469,8 +470,8 @@ pub(crate) struct Answering {
     /// Invalid decisions that are sent first.
     pub(crate) wrong: Option<Wrong>,
     pub(crate) route: Route,
-    /// Decisions for the pending calls, in their order. If there are more calls than decisions, the list is used again
-    /// from its start.
+    /// Decisions for the pending calls, in the order of the calls. If there are more calls, the list is repeated from
+    /// its start.
     pub(crate) decisions: Vec<Decision>,
 }
 
@@ -574,8 +575,8 @@ pub(crate) enum Judgement {
 }
 
 impl Judgement {
-    /// Returns the decision of the policy on a call with the arguments `input`. If `pauses` is set, more calls require
-    /// an approval.
+    /// Returns the decision of the permission policy on a call with the arguments `input`. If `pauses` is set, more
+    /// calls require an approval.
     pub(crate) fn of(input: &Value, pauses: bool) -> Self {
         match Order::read(input).number % ELEVEN {
             3 => Self::Deny,
@@ -590,8 +591,8 @@ impl Judgement {
 const ELEVEN: u64 = 11;
 
 impl Order {
-    /// Returns two new numbers for a call whose arguments an approval edits. With the first number, the tools and the
-    /// policy decide as for the original. With the second, the policy denies the call.
+    /// Returns two numbers with which an approval can edit the arguments of this call. With the first number, the tools
+    /// and the policy act as for the original number. With the second number, the policy denies the call.
     pub(crate) fn edits(&self) -> [u64; 2] {
         if self.number == u64::MAX {
             return [self.number; 2];

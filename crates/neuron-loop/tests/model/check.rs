@@ -1,6 +1,9 @@
-//! Checks one test case. The agent runs awaited, streamed and stepped, and each run is compared with the reference
-//! model, which computes the expected outcome. Then a run is interrupted, and invariants are checked. At last the
-//! interrupted agent continues, and is compared with the reference model again.
+//! Checks one test case. The check has three stages:
+//!
+//! - The agent runs awaited, streamed and stepped. Each run is compared with the reference model, which computes the
+//!   expected outcome.
+//! - A run is interrupted, and invariants are checked.
+//! - The interrupted agent continues, and is compared with the reference model again.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -50,9 +53,9 @@ pub(crate) async fn case(seed: u64) -> Checked<BTreeSet<String>> {
     Ok(seen)
 }
 
-/// Checks runs in which the tools `pure` may start while the response is still streaming. In a run without errors,
-/// limits and hook actions, only the order of events differs from a run without early tools. In all other runs, each
-/// call still runs at most once and its end is reported.
+/// Checks runs in which calls of the tools `pure` start while the response is still streaming. In a run without errors,
+/// limits and hook actions, only the order of the events may differ from the expected run. In every run, no call may
+/// run twice.
 async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) -> Checked {
     let mut memory = Memory::new(case);
     let begin = || Begin::Message(case.messages[0].clone());
@@ -115,8 +118,8 @@ async fn early(case: &Case, pure: &[&'static str], seen: &mut BTreeSet<String>) 
     Ok(())
 }
 
-/// Returns `true` if the expected run ends with a response or waits for an approval. During the run, no failure, limit
-/// or hook action may have occurred.
+/// Returns `true` if the expected run ends with a response or waits for an approval, and has no failure, limit or hook
+/// action before.
 fn is_calm(expected: &Expected) -> bool {
     let troubles = ["hook: ", "broken: ", "provider: ", "calls that must not run", "last call: "];
     let is_trouble = |seen: &String| troubles.iter().any(|trouble| seen.starts_with(trouble));
@@ -125,8 +128,8 @@ fn is_calm(expected: &Expected) -> bool {
         && !expected.seen.iter().any(is_trouble)
 }
 
-/// Checks that a run with early tools had the same observations as the expected run without them. Only the order of the
-/// hooks' events may differ.
+/// Checks a run in which tool calls started while the response was streaming. Its observations must equal the expected
+/// ones, except for the order of the hooks' events.
 fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     for events in &journal.events {
         same_list("the events, sorted", &sorted(events), &sorted(&expected.events))?;
@@ -139,8 +142,8 @@ fn as_without(journal: &Journal, expected: &Expected) -> Checked {
     same_list("the scopes", &sorted(&journal.scopes), &expected.scopes)
 }
 
-/// Checks the order of the calls that start while the response is streaming. None of them may follow a call that must
-/// wait for the complete response.
+/// Checks the order of the calls in each response. A call that started while the response was streaming must not follow
+/// a call that started after the response was complete.
 fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     for reply in &case.script {
         let Reply::Answers(answer) = reply else { continue };
@@ -159,8 +162,8 @@ fn early_calls_are_first(case: &Case, journal: &Journal) -> Checked {
     Ok(())
 }
 
-/// Runs both runs of the case without an interruption. Pauses split a run into parts. Returns, for each part of the
-/// first run, the places at which it waited, and its journal.
+/// Runs both runs of the case without an interruption. Pauses for approvals split a run into parts. For each part of
+/// the first run, returns the places at which it waited, and its journal.
 async fn left_alone(
     case: &Case,
     way: Way,
@@ -191,15 +194,15 @@ struct Session<'a> {
     world: World,
     agent: Agent,
     memory: Memory,
-    /// Numbers of all calls that began. `finished` has the numbers of the calls that ended, and `keys` the idempotency
-    /// keys of the calls that began.
+    /// Numbers of the calls that began. `finished` contains the numbers of the calls that ended. `keys` contains the
+    /// idempotency keys of the calls that began.
     begun: Vec<u64>,
     finished: Vec<u64>,
     keys: Vec<String>,
     /// Number of pauses for an approval so far.
     asked: usize,
-    /// Set after a dropped step, when the reference model knows only the stored state of the waiting run. A new agent
-    /// is then restored from this state.
+    /// Set after a dropped step, because the reference model then knows only the stored state of the waiting run. A new
+    /// agent is restored from this state before the run continues.
     is_unsure: bool,
     /// Tokens of all runs of the conversation. `None` for a restored agent, because its earlier tokens are unknown.
     total: Option<TokenUsage>,
@@ -226,8 +229,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Drives a run from `begin` to its end, including all continuations after approvals. Returns the waits and the
-    /// journal of each part of the run.
+    /// Drives a run from `begin` to its end, through all pauses for approvals. Returns, for each part between two
+    /// pauses, the places at which it waited and its journal.
     async fn whole_run(&mut self, begin: Begin) -> Checked<Vec<(Vec<Place>, Journal)>> {
         let mut parts = Vec::new();
         let mut next = Some(begin);
@@ -249,8 +252,8 @@ impl<'a> Session<'a> {
         Ok(parts)
     }
 
-    /// Passes the conversation to the second run in the way that the case says, for example through a session. Checks
-    /// that nothing is lost.
+    /// Passes the conversation to the second run in the way that the case selects, for example through a session.
+    /// Checks that no data is lost.
     fn transfer(&mut self) -> Checked {
         self.seen.insert(format!("reuse: {:?}", self.case.reuse));
         let text = |error: serde_json::Error| error.to_string();
@@ -280,8 +283,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Drives a run, or its part up to a pause, and compares its outcome with the expected outcome from the reference
-    /// model.
+    /// Drives a run to its end or to a pause for an approval. Compares it with the expected run of the reference model.
     async fn exact(&mut self, begin: Begin) -> Checked<(Vec<Place>, Journal)> {
         let Self { case, way, .. } = *self;
         let ctx = context();
@@ -345,8 +347,8 @@ impl<'a> Session<'a> {
         same_list("the calls that wait", &self.agent.pending_calls(), pending)
     }
 
-    /// Records the calls of a run. Checks that no call began twice, and that no idempotency key was used twice in any
-    /// run so far.
+    /// Records the calls of a run. Checks that no call began twice, and that all idempotency keys of all runs are
+    /// different.
     fn note(&mut self, journal: &Journal) -> Checked {
         self.begun.extend(&journal.begun);
         self.finished.extend(&journal.finished);
@@ -355,8 +357,8 @@ impl<'a> Session<'a> {
         only_once("an idempotency key", self.keys.iter())
     }
 
-    /// Decides on the pending calls as the case says, possibly after invalid decisions or in another agent. Returns the
-    /// start with the decisions. Returns `None` if no run waits, or if the waiting run is abandoned.
+    /// Decides on the pending calls as the case says. The case may first send invalid decisions, or continue in another
+    /// agent. Returns the start that continues the run, or `None` if no run waits or the waiting run is abandoned.
     async fn decided(&mut self) -> Checked<Option<Begin>> {
         let Some(waiting) = &self.memory.waiting else { return Ok(None) };
         let pending = waiting.pending.clone();
@@ -449,8 +451,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Interrupts one part of a run and checks the state afterwards, and then checks the next run. Pauses for approvals
-/// split a run into parts.
+/// Interrupts a run, checks its state, and then checks the next run. Pauses for approvals split a run into parts, and
+/// one of these parts is interrupted.
 async fn interrupted(
     case: &Case,
     parts: &[(Vec<Place>, Journal)],
@@ -536,8 +538,8 @@ async fn interrupted(
     Ok(())
 }
 
-/// Selects a wait of the run at which to interrupt it. Returns its number, counted from one, or 0 if the run never
-/// waits. Each place has the same chance, however often the run waits there.
+/// Selects one of the times that the run waits, to interrupt it there. Returns the number of this wait, counted from
+/// one, or 0 if the run never waits. Each place has the same chance, however often the run waits there.
 fn some_wait(case: &Case, waited: &[Place]) -> usize {
     let places: BTreeSet<Place> = waited.iter().copied().collect();
     let Some(place) = one_of(&places.into_iter().collect::<Vec<_>>(), case.interruption.place)
@@ -548,8 +550,8 @@ fn some_wait(case: &Case, waited: &[Place]) -> usize {
     one_of(&times.collect::<Vec<_>>(), case.interruption.nth).unwrap_or_default()
 }
 
-/// Selects a place at which the run can be interrupted, and one of the times that the run passes it, for the
-/// interruption `plan`. Returns `None` if the run passes no suitable place.
+/// Selects a place and one of the times that the run passes it, for the interruption `plan`. Returns `None` if the run
+/// passes no suitable place.
 fn some_pass(case: &Case, journal: &Journal, plan: Plan) -> Option<(Place, usize, Plan)> {
     // A tool that panics fails only its own call, which is not an interruption of the run.
     let can = |place: &Place| *place != Place::Tool || matches!(plan, Plan::Cancel);
@@ -615,8 +617,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Checks that the hook events of a dropped run are the first of the expected events. The lines that its reader
-    /// received must be the first of the expected lines.
+    /// Checks a dropped run. The events of its hooks and the lines of its reader must equal the beginning of the
+    /// expected events and lines.
     fn check_beginning(&self) -> Checked {
         for events in &self.journal.events {
             begins("the events", events, &self.expected.events)?;
@@ -683,8 +685,8 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Checks that the history equals the start of one of the expected histories. Only results of calls that did not
-    /// end may differ.
+    /// Checks that the history equals the beginning of an expected history. Only the results of interrupted calls may
+    /// differ.
     fn check_history(&self) -> Checked {
         let history = self.agent.messages();
         let is_resumed = self.after.runs == self.before.runs;
@@ -712,8 +714,8 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Checks the result of each call in the history. A call that ended has the result of its tool. Any other call has
-    /// a text that the loop wrote, or a result that a hook, a person or an error gave it.
+    /// Checks the result of each call in the history. A call that ended must have the result of its tool. A call that
+    /// did not end must have a text of the loop, or a result from a hook, a person or an error.
     fn check_results(&self) -> Checked {
         // An engine returns the results of a batch only when all of them are there.
         if self.case.config.engine.is_some() {
@@ -739,8 +741,9 @@ impl Interrupted<'_> {
         Ok(())
     }
 
-    /// Returns the state of the reference model after the interruption, from which it computes the expected next run.
-    /// Returns `None` if this state is unknown, for example after a dropped step in a case with compactions.
+    /// Returns the state of the reference model after the interruption, from which the next run can be computed.
+    /// Returns `None` if this state is unknown, for example if a step was dropped and the history may have been
+    /// compacted.
     fn memory(
         &self,
         world: &World,
@@ -795,8 +798,8 @@ impl Interrupted<'_> {
         !self.journal.events[0].is_empty()
     }
 
-    /// Returns which calls of the agent wait for an approval now. Returns an error if their decisions are lost although
-    /// no call was run.
+    /// Returns which calls of the agent wait for an approval now. Returns an error if an approval decision was lost
+    /// although no call was run.
     fn waiting(&self) -> Checked<Waits> {
         let (pending, history) = (self.agent.pending_calls(), self.agent.messages());
         let is = |memory: &Memory| {
@@ -831,7 +834,7 @@ impl Interrupted<'_> {
         }
     }
 
-    /// Returns `true` if a dropped run may leave these calls pending. All of them must be calls of the last response
+    /// Returns `true` if a dropped run may leave the calls `pending`. All of them must be calls of the last response
     /// that have not begun.
     fn may_wait_for(&self, pending: &[PendingCall]) -> bool {
         let is_dropped = self.how == How::DropStep || !matches!(self.ended, Ended::With(_));
@@ -880,8 +883,8 @@ enum Waits {
     For(Box<PendingApproval>),
 }
 
-/// Returns `true` if a message equals the expected message. The result of a call may differ if it says that the call
-/// did not end.
+/// Returns `true` if a message equals the expected message. A tool result may differ if it is a text of the loop about
+/// an interrupted call.
 fn is_like(message: &Message, expected: &Message) -> bool {
     message.role == expected.role
         && message.content.len() == expected.content.len()
@@ -891,8 +894,8 @@ fn is_like(message: &Message, expected: &Message) -> bool {
         })
 }
 
-/// Returns `true` if the result is an error. A call can get an error although its tool did not run to its end, for
-/// example if the policy denies the call.
+/// Returns `true` if the tool result is an error. A call can have an error although its tool did not run, for example
+/// if the policy denies the call.
 fn is_failure(result: &ContentBlock) -> bool {
     matches!(result, ContentBlock::ToolResult { is_error: true, .. })
 }

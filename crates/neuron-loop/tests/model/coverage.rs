@@ -1,5 +1,5 @@
-//! The situations that the test cases covered, such as a kind of error or a pause. The test fails if too few cases
-//! cover a required situation.
+//! Records the situations that the test cases covered, such as a kind of error or a pause. The test fails if too few
+//! cases cover a required situation.
 
 use std::collections::{BTreeMap, BTreeSet};
 

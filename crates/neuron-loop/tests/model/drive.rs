@@ -33,8 +33,8 @@ pub(crate) enum Stop {
     DropStep(usize),
 }
 
-/// Drives a run to its end or to its interruption. Returns this end and the places at which the run waited. The events
-/// of the run are in the journal of `world`.
+/// Drives a run until it ends or is interrupted by `stop`. Returns how it ended, and the places at which it waited. The
+/// journal of `world` contains the events of the run.
 pub(crate) async fn run(
     case: &Case,
     way: Way,
@@ -151,7 +151,7 @@ async fn steps(
 }
 
 /// A future that polls a run and records each place at which the run waits. `stop` selects a wait at which the run is
-/// cancelled or dropped. A planned panic ends the run, and any other panic is a fault.
+/// cancelled or dropped. A planned panic ends the run. Any other panic is a failure of the test.
 struct Watched<'a> {
     whole: Pin<Box<dyn Future<Output = String> + 'a>>,
     waited: &'a mut Vec<Place>,
@@ -209,7 +209,8 @@ impl<F: Future> Future for Abandoned<'_, F> {
     }
 }
 
-/// Returns the error with which a run ended as a line. Records the pending calls if the run waits for an approval.
+/// Formats the error with which a run ended as a line. If the run waits for an approval, also records the pending
+/// calls.
 fn ended_with(error: LoopError, world: &World) -> String {
     let line = failed_with(&error);
     if let LoopError::ApprovalRequired(pending) = error {

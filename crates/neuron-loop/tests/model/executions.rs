@@ -1,6 +1,6 @@
-//! Compares two forms of a run. In the first form, a durable engine splits the run into several executions, and
-//! decisions arrive through signals. In the second form, the run has one execution and ends at each pause for an
-//! approval.
+//! Runs each case in two forms, which must have equal outcomes. In the first form, a durable engine splits the run into
+//! several executions, and approval decisions arrive through signals. In the second form, the run has one execution and
+//! ends at each pause for an approval.
 
 use std::collections::BTreeSet;
 
@@ -125,7 +125,7 @@ fn without(lines: &[String], words: &[&str]) -> Vec<String> {
     lines.iter().filter(is_other).cloned().collect()
 }
 
-/// Runs the case in one execution. At each pause for an approval the run ends, and it is resumed with the decisions.
+/// Runs the case in one execution. The run ends at each pause for an approval, and is then resumed with the decisions.
 async fn by_hand(case: &Case) -> Checked<Whole> {
     let world = world(case);
     let mut agent = parts::agent(case, &world);
@@ -151,8 +151,8 @@ async fn by_hand(case: &Case) -> Checked<Whole> {
     }
 }
 
-/// Runs the case in several executions with a new agent for each, as a durable engine does. Returns the observations
-/// and the number of executions.
+/// Runs the case in several executions, as a durable engine does. Each execution has a new agent. Returns the
+/// observations and the number of executions.
 async fn by_the_engine(case: &Case) -> Checked<(Whole, usize)> {
     let world = world(case);
     let mut start = Start::from(case.messages[0].clone());

@@ -1,5 +1,5 @@
-//! Creates a test case from a seed. For a new property of cases, add a line to this module, a field to the module
-//! `case`, and its rule to the module `reference`.
+//! Creates a test case from a seed. To add a property to the cases, add a random choice here, a field in the module
+//! `case`, and a rule in the module `reference`.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role, StopReason, TokenUsage, UsageLimits};
 use serde_json::{Value, json};
@@ -355,8 +355,8 @@ fn room_for_the_first_calls(script: &[Reply]) -> UsageLimits {
     UsageLimits { tool_calls_limit: calls, ..UsageLimits::default() }
 }
 
-/// Returns random limits for a budget that two agents share. Token limits are often near 1,000, the tokens that the
-/// loop reserves for a first response.
+/// Returns random limits for a budget that two agents share. Token limits are often near 1,000, because the loop
+/// reserves 1,000 tokens for a first response.
 fn budget(random: &mut Random) -> UsageLimits {
     UsageLimits {
         input_tokens_limit: random.maybe(20, |random| random.below(150)),
@@ -394,8 +394,8 @@ fn hooks(random: &mut Random) -> Vec<Vec<Rule>> {
     hooks
 }
 
-/// Gives each hook of the case a guard, which checks texts. About half of the hooks also get a rule that ends the run,
-/// mostly at a check of the guard. Many of these rules are equal.
+/// Gives each hook of the case a guard, which checks texts. About half of the hooks also get a rule that ends the run
+/// at a text check or after a response. Many of these rules are equal.
 fn guard(config: &mut Config, random: &mut Random) {
     let rule = |random: &mut Random| Rule {
         event: random.one_of(&["GuardIn", "GuardIn", "GuardOut", "PostLlm"]),
@@ -416,8 +416,8 @@ fn guard(config: &mut Config, random: &mut Random) {
     }
 }
 
-/// Makes the provider pause the first response of the case. A guard, which is a hook that checks texts, then rejects
-/// the end of this response.
+/// Makes the provider pause the first response of the case. The first guard, which is a hook that checks texts, then
+/// rejects the continued response.
 fn reject_after_a_pause(config: &mut Config, script: &mut [Reply]) {
     let (Some(Reply::Answers(answer)), Some(rules)) =
         (script.first_mut(), config.hooks.first_mut())

@@ -1,9 +1,9 @@
 //! A model of the loop as a test.
 //!
-//! The module `generator` creates a case from a seed: a script of the model's responses, a configuration and an
-//! interruption. The module `reference` computes the expected outcome. It is small, and was written from the documented
-//! rules and not from the engine. The module `check` runs the agent in the three ways, interrupts it at a random point,
-//! and continues it.
+//! The module `generator` creates a case from a seed. A case has a script of the model's responses, a configuration and
+//! an interruption. The module `reference` computes the expected outcome. It is small, and was written from the
+//! documented rules, without the source of the loop. The module `check` runs the agent awaited, streamed and stepped.
+//! It then interrupts the agent at a random point, and continues it.
 //!
 //! ```sh
 //! cargo test -p neuron-loop --test model                        # 10,000 cases

@@ -1,5 +1,5 @@
-//! Provider, tools, hooks, strategy, injectors and durable context that behave as a test case says. Each part records
-//! its actions in the `World`, the state that all parts share.
+//! The parts of an agent, such as provider, tools and hooks, which behave as a test case says. Each part records its
+//! actions in the `World`, the state that all parts share.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -37,8 +37,8 @@ pub(crate) fn agent(case: &Case, world: &World) -> Agent {
     agent_with(case, &[], world)
 }
 
-/// Builds the agent of a case. The tools in `pure` declare `ToolEffect::Pure`, so their calls may start before the
-/// response is complete.
+/// Builds the agent of a case. The tools `pure` declare `ToolEffect::Pure`, so their calls may start while the response
+/// is streaming.
 pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> Agent {
     let config = &case.config;
     let provider = Mock { world: world.clone(), script: case.script.clone().into() };
@@ -120,8 +120,8 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
     agent
 }
 
-/// Returns `true` if the tool `look` is hidden from the model in this turn. It is hidden in every n-th turn, where n is
-/// `every`.
+/// Returns `true` if the tool `look` is hidden from the model in this turn. It is hidden in the last of every `every`
+/// turns.
 pub(crate) fn hides(every: usize, turn: usize) -> bool {
     turn % every == every - 1
 }
@@ -153,7 +153,7 @@ pub(crate) fn decisions(
     }
 }
 
-/// Returns the scripted reply to the model call at `index`. After the end of the script, the reply is a plain response.
+/// Returns the reply to the model call at `index`. After the end of `script`, the reply is a final response.
 pub(crate) fn reply(script: &[Reply], index: usize) -> Reply {
     script.get(index).cloned().unwrap_or_else(|| Reply::Answers(said(Message::assistant("done"))))
 }
@@ -350,8 +350,8 @@ impl Obedient {
     }
 }
 
-/// Returns the line that a tool records when a call with this number begins. The id and the turn come from the context
-/// of the call.
+/// Returns the line that a tool records when a call begins. `number` comes from the arguments. The id and the turn come
+/// from the context of the call.
 pub(crate) fn context_line(number: u64, id: &str, turn: Option<usize>) -> String {
     format!("call {number} has the id {id} in turn {turn:?}")
 }
@@ -411,7 +411,7 @@ pub(crate) fn done(order: &Order) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// A hook that records every event and performs the actions of its rules. With a guard, the hook is also a model layer
+/// A hook that records every event and performs the actions of its rules. If it has a guard, it is also a model layer
 /// that checks texts.
 #[derive(Clone)]
 struct Ruled {

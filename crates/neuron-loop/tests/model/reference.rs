@@ -1,7 +1,7 @@
-//! Computes the expected outcome of a run without an interruption. The rules come from the documentation and not from
-//! the engine's source. They are applied one after another, without async code.
+//! Computes the expected outcome of a run without an interruption. The rules come from the documentation, and are
+//! independent of the source of the loop. They are applied one after another, without async code.
 //!
-//! Time is a number of milliseconds here. Only parallel tools need it, to determine which of them ends first.
+//! Time is a number of milliseconds. It is needed only to compute which of several parallel tools ends first.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -61,22 +61,22 @@ pub(crate) struct Waiting {
 #[derive(Debug, Clone, Default)]
 struct Failing {
     turns: BTreeMap<String, usize>,
-    /// The tools that failed in the current turn. `succeeded` contains the tools that succeeded in it. The calls of one
-    /// turn may run in several groups if the run pauses for an approval.
+    /// The tools with a failed call in the current turn. `succeeded` contains the tools with a successful call in this
+    /// turn. Both sets are kept while the run pauses for an approval.
     failed: BTreeSet<String>,
     succeeded: BTreeSet<String>,
 }
 
-/// Counts the compactions that did not shorten the history to the strategy's token budget, and computes the delay of
-/// the next one.
+/// Counts the compactions that did not reach the strategy's token budget, and computes when the next compaction is
+/// tried.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ContextBudget {
     /// Number of compactions in a row that changed nothing.
     futile: usize,
     /// Size in tokens up to which no compaction is tried. `None` if the next compaction is not delayed.
     compact_above: Option<usize>,
-    /// Number of runs in a row whose compactions did not reach the token budget. `missed` tells whether the current run
-    /// is one of them.
+    /// Number of consecutive runs in which a compaction did not reach the token budget. `missed` is set if the current
+    /// run is counted.
     missed_runs: usize,
     missed: bool,
 }
@@ -107,8 +107,8 @@ impl Memory {
         }
     }
 
-    /// Returns the messages after the last response that were not sent to the model yet. Only the first `messages`
-    /// messages of the history are considered.
+    /// Returns the messages after the last response that were not sent to the model yet. Ignores all messages of the
+    /// history after the first `messages`.
     fn new_messages(&self, messages: usize) -> &[Message] {
         let history = &self.history[..messages];
         let is_answer = |message: &Message| message.role == Role::Assistant;
@@ -127,8 +127,8 @@ impl Memory {
         self.wait_for(state);
     }
 
-    /// Records that a run waits for an approval. The rest of the run is forgotten, because a resumed run has only
-    /// `state`.
+    /// Records that a run waits for an approval. Only `state` is kept of the run, because a resumed run has no other
+    /// data.
     pub(crate) fn wait_for(&mut self, state: &PendingApproval) {
         let calls = match &self.history[..] {
             [.., answer, _] => calls(answer),
@@ -178,8 +178,8 @@ pub(crate) struct Expected {
     pub(crate) events: Vec<String>,
     /// The texts that the guards check. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
-    /// One line for each scope that hooks opened around an operation and that has ended, sorted. The order is not
-    /// checked, because the events already show in which order parallel tools end.
+    /// One line for each ended scope that the hooks opened around an operation. The lines are sorted, because parallel
+    /// tools may end in any order.
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,
     pub(crate) begun: Vec<u64>,
@@ -265,8 +265,8 @@ enum Verdict {
     Wait(PendingCall),
 }
 
-/// Returns the expected observations of a run. Changes `memory`, the state between two runs, as the agent must change
-/// its own state.
+/// Returns the expected observations of a run. `memory` is the state that the agent keeps between two runs. It is
+/// changed as the agent must change its own state.
 pub(crate) fn expect(case: &Case, way: Way, memory: &mut Memory, begin: Begin) -> Expected {
     let mut run = Run {
         config: &case.config,
@@ -317,8 +317,8 @@ struct Run<'a> {
     failing: Failing,
     /// The limit that the run has reached, if the run makes one last model call because of it.
     limit: Option<Failure>,
-    /// Set if the previous model call did not fit into the context window. A second such call in a row is not followed
-    /// by a compaction.
+    /// Set if the previous model call did not fit into the context window. If the next call does not fit either, the
+    /// history is not compacted again.
     overflowed: bool,
     /// Set if the hooks were notified of a turn whose model call was not made yet.
     is_turn_open: bool,
@@ -515,9 +515,9 @@ impl Run<'_> {
         self.failing.succeeded.clear();
     }
 
-    /// Compacts the history after a model call did not fit into the context window, even if the strategy would not
-    /// compact by itself. If the strategy fails, the run ends with the outcome of the model call instead of the
-    /// strategy's error.
+    /// Compacts the history because a model call did not fit into the context window. Compacts even if the strategy
+    /// would not do so yet. An error of the strategy is ignored, so that the run ends with the outcome of the model
+    /// call.
     fn make_room(&mut self) -> Result<Option<(usize, usize)>, Failure> {
         let old = Strategy::estimate(&self.memory.history);
         match self.compact(old) {
@@ -528,7 +528,7 @@ impl Run<'_> {
     }
 
     /// Returns `true` if one last model call follows the failure. The failure must be the first limit that the run
-    /// reached, and the limits must allow at least one model call.
+    /// reached, and the limits must allow a model call at all.
     fn lands_on(&self, failure: &Failure) -> bool {
         let requests = self.config.limits.as_ref().and_then(|limits| limits.request_limit);
         let allows_calls = self.config.max_turns != Some(0) && requests != Some(0);
@@ -536,8 +536,8 @@ impl Run<'_> {
         self.config.finalizes && is_limit && allows_calls && self.limit.is_none()
     }
 
-    /// Makes the last model call of a run that reached a limit. A system message, the notice, names the limit, and no
-    /// tool runs. If the model call fails, the notice is removed.
+    /// Makes the last model call of a run that reached a limit. A notice, which is a system message, names the limit.
+    /// No tool runs. If the model call fails, the notice is removed.
     fn last_call(&mut self, limit: Failure) -> Result<StopReason, Failure> {
         self.note(format!("last call: {}", limit.kind));
         let notice = format!(
@@ -674,8 +674,8 @@ impl Run<'_> {
         Ok(new)
     }
 
-    /// Runs the context strategy on a copy of the history, which has `old` tokens. Returns the new history if it is
-    /// shorter.
+    /// Runs the context strategy on a copy of the history. `old` is the number of tokens of the history. Returns the
+    /// new history if it is shorter.
     fn compact(&mut self, old: usize) -> Result<Option<Vec<Message>>, Failure> {
         let strategy = &self.config.strategy;
         let scope = format!("compaction {old}");
@@ -754,8 +754,8 @@ impl Run<'_> {
 
     // The model.
 
-    /// Calls the model through the guards, which are hooks that may reject the input or the response. `messages` is the
-    /// number of messages of the conversation, without the notice of a limit.
+    /// Calls the model through the guards, which are hooks that can reject the input or the response. `messages` is the
+    /// number of messages of the conversation. The notice about a limit does not count.
     fn call_model(&mut self, messages: usize) -> Result<CompletionResponse, Failure> {
         self.hides_look =
             self.config.hides_every.is_some_and(|every| hides(every, self.seen.turns));
@@ -776,8 +776,8 @@ impl Run<'_> {
         Ok(response)
     }
 
-    /// Calls the model through all guards, which are hooks that may reject texts. The first guard is the outermost. It
-    /// checks the input first and the response last.
+    /// Calls the model through all guards, which are hooks that can reject texts. The first guard is the outermost, so
+    /// it checks the input first and the response last.
     fn guarded(
         &mut self,
         messages: usize,
@@ -886,8 +886,8 @@ impl Run<'_> {
         }
     }
 
-    /// Removes new user messages that a guard rejected, and the reminders after them. Tool results are kept, or
-    /// replaced by a text if the guard rejects results.
+    /// Removes new user messages that a guard rejected, and the reminders after these messages. If the guard rejects
+    /// tool results, replaces them by a text. Otherwise keeps them.
     fn reject_input(&mut self, guard: Guard, messages: usize) {
         self.memory.history.truncate(messages);
         self.seen.histories.push(self.memory.history.clone());
@@ -1214,8 +1214,8 @@ impl Run<'_> {
         }
     }
 
-    /// Ends the batch, which is the tool calls of one response, and adds the results to the history. The run then
-    /// continues, ends, or waits.
+    /// Ends a batch, which is the tool calls of one response. Adds the results to the history. The run then continues,
+    /// ends, or waits for an approval.
     fn close(
         &mut self,
         made: Vec<ToolCall>,
@@ -1283,7 +1283,7 @@ impl Run<'_> {
         LoopError::ApprovalRequired(Box::new(state)).into()
     }
 
-    /// Records which tools failed and which succeeded in a group of calls. A turn has several groups if the run paused
+    /// Records which tools failed and which succeeded in a group of calls. A turn has several such groups if it paused
     /// for an approval.
     fn note_failing(&mut self, calls: &[ToolCall], fates: &[Fate]) {
         for (call, fate) in calls.iter().zip(fates) {
@@ -1296,8 +1296,8 @@ impl Run<'_> {
         }
     }
 
-    /// Counts the current turn for each tool whose calls all failed in it. Returns a failure if a tool has failed in
-    /// too many turns in a row. One successful call resets the counter of its tool.
+    /// Counts the consecutive turns in which all calls of a tool failed. Returns a failure if the count of a tool
+    /// exceeds the limit. A successful call resets the count of its tool.
     fn count_failing(&mut self) -> Result<(), Failure> {
         let Failing { turns, failed, succeeded } = &mut self.failing;
         turns.retain(|name, _| !succeeded.contains(name));
@@ -1321,7 +1321,7 @@ impl Run<'_> {
         TOOLS.contains(&&*call.name) && !self.hides(call)
     }
 
-    /// Adds one message with a result for each call, in the order of the calls. `why` is the reason in the results of
+    /// Adds one message with a result for each call, in the order of the calls. `why` is the text in the results of
     /// calls that did not end.
     fn add_results(
         &mut self,
@@ -1377,8 +1377,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Splits the calls into groups. The calls of a group may run concurrently. With a durable engine, the maximum
-    /// number of concurrent calls also limits the size of a group.
+    /// Splits the calls into groups of calls that may run concurrently. With a durable engine, a group has at most the
+    /// maximum number of concurrent calls.
     fn groups(&self, calls: &[ToolCall], fates: &[Fate]) -> Vec<Vec<usize>> {
         let is_alone =
             |call: &ToolCall| !self.config.parallel || (call.name == "solo" && self.is_known(call));
@@ -1469,8 +1469,8 @@ impl Run<'_> {
         Err(failure)
     }
 
-    /// Runs calls concurrently. After an error no further call begins. Running calls with the action `patient`, which
-    /// wait for their cancellation, stop at once. Other running calls may end within the grace period.
+    /// Runs calls concurrently. After an error no further call begins. Calls with the action `patient`, which wait for
+    /// their cancellation, then end at once. Other running calls have the grace period to end.
     fn run_here(
         &mut self,
         calls: &[ToolCall],
@@ -1597,8 +1597,8 @@ impl Run<'_> {
         self.settled(done(&order))
     }
 
-    /// Converts an error of a tool into a result for the model if the error is a hint to the model. If `returns_errors`
-    /// is set, all other errors are converted too.
+    /// Handles the outcome of a tool. A hint to the model becomes a result. If `returns_errors` is set, any other error
+    /// becomes a result too.
     fn settled(&mut self, ran: Result<ToolOutput, ToolError>) -> Ran {
         match ran {
             Err(ToolError::ModelRetry(hint)) => Ok(ToolOutput::error(hint)),
@@ -1667,8 +1667,8 @@ impl Run<'_> {
 
     // Hooks, scopes and readers.
 
-    /// Sends an event to all hooks. Returns the reason of the first hook that skips a tool call. If a hook ends the
-    /// run, returns the failure instead.
+    /// Sends an event to all hooks. Returns the reason of the first hook that skips the tool call. Returns a failure if
+    /// a hook ends the run.
     fn wishes(&mut self, line: String) -> Result<Option<String>, Failure> {
         let kind = kind(&line);
         self.seen.events.push(line);
@@ -1697,7 +1697,7 @@ impl Run<'_> {
         self.wishes(line).map(drop)
     }
 
-    /// Sends an event to all hooks and ignores the actions that they return. Used for events at the end of an
+    /// Sends an event to all hooks and ignores the actions that they return. Used for events about the end of an
     /// operation.
     fn tell(&mut self, line: String) {
         self.wishes(line).ok();
@@ -1829,7 +1829,8 @@ fn check_answer(message: &Message) -> Result<(), Failure> {
     }
 }
 
-/// Returns the text of a tool result if the loop wrote it because the call did not run or did not end.
+/// Returns the text of a tool result if the loop wrote it, because the call did not run or was interrupted. Returns
+/// `None` for any other result.
 pub(crate) fn written_by_loop(block: &ContentBlock) -> Option<&str> {
     match block {
         ContentBlock::ToolResult { content, is_error: true, .. } => match &content[..] {

@@ -1,5 +1,5 @@
-//! Two agents that share a budget, sequentially or concurrently. One of the agents is interrupted. Afterwards no tokens
-//! are reserved, all used tokens are counted, and no limit on calls is exceeded.
+//! Two agents share a budget, and run one after the other or concurrently. One of them is interrupted. Afterwards no
+//! tokens are reserved, all used tokens are counted, and no limit on calls is exceeded.
 
 use std::collections::BTreeSet;
 

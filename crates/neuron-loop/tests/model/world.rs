@@ -22,7 +22,8 @@ pub(crate) const PLANNED: &str = "a planned panic";
 /// Id of the session in which a case stores its conversation.
 const SESSION: &str = "model";
 
-/// Number of times that each part of the agent was used. The reference model counts the same uses, and both must agree.
+/// Number of times that each part of the agent was used. The reference model counts the same uses, and the test
+/// compares both counts.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Counters {
     /// Number of model calls that the provider received.
@@ -83,8 +84,7 @@ pub(crate) struct Journal {
     pub(crate) dropped_in: Option<Place>,
     /// Texts that the guards checked. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
-    /// Number of times that the run passed each place, which is a point where an agent's part can wait or be
-    /// interrupted.
+    /// Number of times that the run passed each place. A place is a part of the agent that can wait or be interrupted.
     pub(crate) passed: BTreeMap<Place, usize>,
     pub(crate) when_cancelled: Option<Cancelled>,
 }
@@ -159,8 +159,8 @@ impl World {
         }
     }
 
-    /// Starts the journal of a run that `token` cancels. `plan` is an action at a place that the run passes, with the
-    /// index of the pass.
+    /// Starts the journal of a run. `token` cancels the run. `plan` is an interruption: the place, the number of times
+    /// that the run passes the place before, and the action.
     pub(crate) fn begin(&self, token: CancellationToken, plan: Option<(Place, usize, Plan)>) {
         let mut state = self.state();
         let events = vec![Vec::new(); state.counters.events.len()];

@@ -29,8 +29,8 @@ pub(super) fn tool_error(tool: &str, error: McpError) -> ToolError {
 }
 
 /// Returns `true` if an error response means that the server does not know the tool. JSON-RPC has no error code for an
-/// unknown tool. So the message is compared with the wording of the specification (`Unknown tool: x`) and of the
-/// official SDKs (`Tool x not found`).
+/// unknown tool. Therefore the text of an "invalid params" error is compared with the wording of the specification
+/// (`Unknown tool: x`) and of the official SDKs (`Tool x not found`). A "method not found" error counts too.
 fn is_unknown_tool(refusal: &McpRequestError) -> bool {
     let words = refusal.message.to_lowercase();
     let says = |part: &str| words.contains(part);

@@ -1,7 +1,8 @@
-//! Names under which a model sees the tools of a server.
+//! The names that a model sees for the tools of a server.
 //!
-//! MCP allows names of 128 characters, which may include dots and slashes (MCP specification 2025-11-25, "Tool Names").
-//! Older versions allow any text. Model vendors allow 64 characters: ASCII letters, digits, `_` and `-`.
+//! MCP allows names of up to 128 characters, including dots and slashes (MCP specification 2025-11-25, "Tool Names").
+//! Older versions allow any text. Model vendors allow at most 64 characters, which must be ASCII letters, digits, `_`
+//! or `-`. Other names are converted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,23 +11,22 @@ const LONGEST: usize = 64;
 /// Length in bytes of the suffix that makes a name unique. The suffix is `_` and a hash of 8 hexadecimal digits.
 const SUFFIX: usize = 9;
 
-/// Returns the name of one tool for the model, where `name` is the name at the server. The result may equal the result
-/// for another tool of the server.
+/// Returns the name of a tool for the model. `name` is its name at the server. Two tools of a server may get the same
+/// name.
 pub(super) fn model_name(prefix: &str, name: &str) -> String {
     let plain = plain(prefix, name);
     if plain.len() <= LONGEST { plain } else { with_hash(&plain, name, 0) }
 }
 
-/// Returns the model's names for all tools of one server. `names` are the names at the server. `names` must be unique.
-/// The result has the same order as `names`.
+/// Returns the names that the model sees for all tools of one server, in the order of `names`. `names` are the names at
+/// the server, and must be unique.
 ///
-/// The returned names are unique and do not depend on the order of `names`:
+/// The returned names are unique, whatever the order of `names`:
 ///
 /// - A name of allowed characters is used unchanged, after the prefix.
-/// - In any other name, each character that is not allowed becomes `_`. No hash is added if the resulting name is
-///   unique.
-/// - If the resulting name equals another name or is too long, it is truncated and ends with a hash. The hash is that
-///   of the name at the server.
+/// - In any other name, each character that is not allowed becomes `_`. The resulting name is used if it is unique.
+/// - A resulting name that is too long or equals another name is truncated. It ends with a hash of the name at the
+///   server.
 pub(crate) fn model_names(prefix: &str, names: &[&str]) -> Vec<String> {
     let plain: Vec<String> = names.iter().map(|name| plain(prefix, name)).collect();
     // Number of tools that would get the name without a hash, by name.
@@ -71,15 +71,15 @@ fn is_allowed(char: char) -> bool {
     char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
 }
 
-/// Returns the beginning of `plain`, followed by `_` and a hash of `name`, which is the tool's name at the server. A
-/// higher `attempt` gives a different hash.
+/// Returns the beginning of `plain`, followed by `_` and a hash. The hash is that of `name`, the tool's name at the
+/// server. A different `attempt` gives a different hash.
 fn with_hash(plain: &str, name: &str, attempt: u32) -> String {
     let beginning: String = plain.chars().take(LONGEST - SUFFIX).collect();
     format!("{beginning}_{:08x}", hash(name, attempt))
 }
 
-/// Returns a 32-bit FNV-1a hash of a text and of the number `attempt`. Unlike the hash of the standard library, the
-/// hash is the same on every machine and in every version.
+/// Returns a 32-bit FNV-1a hash of `text` and `attempt`. Unlike a hash of the standard library, it is the same on every
+/// machine and in every version.
 fn hash(text: &str, attempt: u32) -> u32 {
     let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
     let attempt = if attempt == 0 { Vec::new() } else { attempt.to_le_bytes().to_vec() };

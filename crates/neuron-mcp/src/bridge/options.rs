@@ -49,8 +49,8 @@ impl BridgeOptions {
         Self::default()
     }
 
-    /// Adds `prefix` and `_` before the names for the model, so that the tools of several servers have different names.
-    /// For example, `create_issue` of the server `github` becomes `github_create_issue`.
+    /// Adds `prefix` and `_` before the names that the model sees. The tools of several servers then have different
+    /// names. For example, `create_issue` of the server `github` becomes `github_create_issue`.
     pub fn with_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -68,8 +68,8 @@ impl BridgeOptions {
         self.with_filter(move |tool| !names.contains(&tool.name))
     }
 
-    /// Selects only tools for which `filter` returns `true`. All earlier filters apply too. The filter receives the
-    /// definition that the server returned.
+    /// Selects only tools for which `filter` returns `true`. A tool must also pass all filters that were set earlier.
+    /// `filter` receives the definition that the server returned.
     pub fn with_filter(
         mut self,
         filter: impl Fn(&ToolDefinition) -> bool + Send + Sync + 'static,
@@ -78,15 +78,15 @@ impl BridgeOptions {
         self
     }
 
-    /// Trusts a server's annotation that a tool only reads. Such a tool is [`ToolEffect::Pure`]. A call of the tool may
-    /// start before the model's response is complete, and may run again after a crash of the agent.
+    /// Trusts the server's annotation that a tool only reads (`readOnlyHint`). Such a tool is [`ToolEffect::Pure`]. Its
+    /// calls may start before the model's response is complete, and may run again after a crash of the agent.
     pub fn trust_read_only_hint(mut self) -> Self {
         self.trusts_read_only = true;
         self
     }
 
-    /// Trusts a server's annotation that a second call of a tool has no further effect. Such a tool is
-    /// [`ToolEffect::Idempotent`], so a call may run again after a crash of the agent.
+    /// Trusts the server's annotation that repeating a call has no further effect (`idempotentHint`). Such a tool is
+    /// [`ToolEffect::Idempotent`], so its calls may run again after a crash of the agent.
     pub fn trust_idempotent_hint(mut self) -> Self {
         self.trusts_idempotent = true;
         self
@@ -98,9 +98,10 @@ impl BridgeOptions {
         self
     }
 
-    /// Sets the maximum length of a tool's definition in bytes. The length is that of the JSON text, including the
-    /// schemas. Tools with a longer definition are skipped with a warning. Default: 64 KiB. Independently of this
-    /// limit, a tool whose name has more than 128 bytes is skipped.
+    /// Sets the maximum length of a tool's definition in bytes, measured as JSON text with the schemas. Tools with a
+    /// longer definition are skipped with a warning. Default: 64 KiB.
+    ///
+    /// A tool whose name has more than 128 bytes is always skipped.
     pub fn max_definition_bytes(mut self, bytes: usize) -> Self {
         self.max_definition_bytes = Some(bytes);
         self

@@ -13,8 +13,8 @@ const LENIENT: GeneralPurpose = GeneralPurpose::new(
         .with_decode_allow_trailing_bits(true),
 );
 
-/// Converts the result of a tool, so that every model vendor accepts the result in a conversation. Vendors reject each
-/// request whose conversation contains an invalid content item.
+/// Converts the result of a tool into a form that every model vendor accepts. A vendor would reject every later request
+/// of a conversation that contains an invalid content item.
 pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     for item in &mut output.content {
         mend(item);
@@ -28,8 +28,8 @@ pub(super) fn for_model(mut output: ToolOutput) -> ToolOutput {
     output
 }
 
-/// Converts nonstandard base64 data of an item to standard base64, and corrects the media type of an image. Replaces
-/// the item by a text if the data is not valid base64.
+/// Converts the base64 data of an item to standard base64, and corrects the media type of an image. If the data is not
+/// valid base64, replaces the item by a text.
 fn mend(item: &mut ContentItem) {
     let is_readable = match &mut *item {
         ContentItem::Image { source: ImageSource::Base64 { media_type, data } } => {
@@ -77,8 +77,8 @@ fn lenient(data: &str) -> Option<Vec<u8>> {
     LENIENT.decode(standard.collect::<String>()).ok()
 }
 
-/// Detects the media type of an image from its first bytes, because vendors reject an image with a wrong type. Returns
-/// `None` if the bytes are neither PNG, JPEG, GIF nor WebP.
+/// Detects the media type of an image from its first bytes. Returns `None` if the bytes are neither PNG, JPEG, GIF nor
+/// WebP. Vendors reject an image that is sent with a wrong type.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

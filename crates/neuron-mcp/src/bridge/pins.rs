@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// Fingerprints of reviewed tools, by tool name.
+/// Fingerprints (pins) of reviewed tools, by tool name.
 ///
 /// A server may change a tool after a person approved it. Store the pins as JSON beside the configuration of the
 /// server. Use [`policy`](Self::policy) to require approval for calls of tools that have changed since.
@@ -73,8 +73,8 @@ impl McpToolPins {
     /// Creates a policy that requires approval for calls of changed tools. `inner` decides about all other calls. A
     /// call that `inner` denies stays denied.
     ///
-    /// A tool has changed if its definition differs from its pin, the stored fingerprint. For this policy, a tool
-    /// without a pin does not count as changed.
+    /// A tool has changed if its definition differs from its pin, the stored fingerprint. A tool without a pin does not
+    /// count as changed.
     #[must_use]
     pub fn policy<P: PermissionPolicy>(self, inner: P) -> McpPinnedPolicy<P> {
         McpPinnedPolicy { pins: self, inner }

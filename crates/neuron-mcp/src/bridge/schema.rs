@@ -1,8 +1,8 @@
 //! Conversion of argument schemas into a form that model vendors accept.
 //!
 //! Vendors require an object schema at the root, with `type` and `properties`. Vendors parse every schema as JSON
-//! Schema 2020-12 and ignore `$schema`. Some vendors reject a boolean in place of a property's schema. Servers send
-//! whatever their library generates: older drafts, booleans, or no schema.
+//! Schema 2020-12 and ignore `$schema`. Some vendors reject a boolean in place of a property's schema. However, servers
+//! also send schemas of older drafts, boolean schemas, or no schema.
 //!
 //! The converted schema accepts the same arguments. The only exception is draft 04, where 1.0 is not an integer.
 //! Nothing is fetched, so a `$ref` to another document is kept.
@@ -64,8 +64,8 @@ fn translated(schema: &Object) -> Option<Object> {
     }
 }
 
-/// Adds `type` and `properties` if they are missing, because arguments are always an object. A `type` list that
-/// contains `object` becomes `object`.
+/// Adds `type` and `properties` to the root of a schema if they are missing, because arguments are always an object.
+/// Replaces a list of types that contains `object` by the type `object`.
 fn as_object(schema: Object) -> Object {
     let mut object = Object::new();
     let takes_objects = match schema.get("type") {
@@ -141,8 +141,8 @@ const ONE: [&str; 11] = [
 ];
 /// Keywords whose value is a list of schemas. The value of `items` may also be a single schema.
 const LIST: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
-/// Keywords whose value is a map from names to schemas. A value in the map of `dependencies` may also be a list of
-/// names.
+/// Keywords whose value is a map from names to schemas. In `dependencies`, a name can also have a list of names instead
+/// of a schema.
 const NAMED: [&str; 6] =
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"];
 /// Keywords for which model vendors accept `true` or `false` in place of a schema.
@@ -168,7 +168,7 @@ const NEWER: [(Dialect, &[&str]); 4] = [
 ];
 
 /// Converts a schema and all of its subschemas to JSON Schema 2020-12. Replaces each boolean subschema by an equivalent
-/// object, except for the keywords in [`MAY_BE_BOOLEAN`].
+/// object. Only the keywords in [`MAY_BE_BOOLEAN`] keep a boolean.
 fn clean(schema: &mut Object, dialect: Dialect) {
     // Some libraries write `null` for an empty list or map.
     for keyword in ["required", "properties"] {
@@ -216,13 +216,13 @@ fn clean_value(schema: &mut Value, dialect: Dialect) {
     }
 }
 
-/// Keywords that are kept beside a `$ref` of draft 07 and earlier, where all keywords beside a `$ref` are ignored. The
-/// kept keywords do not restrict the valid values.
+/// Keywords that stay beside a `$ref` when a schema of draft 07 or earlier is converted. All others are removed,
+/// because these drafts ignore keywords beside a `$ref`. The keywords that stay do not restrict the valid values.
 const STAYS_BESIDE_REF: [&str; 8] =
     ["$comment", "$defs", "$id", "$ref", "$schema", "definitions", "description", "title"];
 
-/// Converts a boolean `exclusiveMinimum` or `exclusiveMaximum` of draft 04 to the number of 2020-12. `exclusive` is
-/// this keyword, and `bound` is `minimum` or `maximum`.
+/// Converts a boolean `exclusiveMinimum` or `exclusiveMaximum` of draft 04 to the number of 2020-12. `exclusive` is the
+/// name of this keyword. `bound` is `minimum` or `maximum`.
 fn exclusive_bound(schema: &mut Object, exclusive: &str, bound: &str) {
     let Some(Value::Bool(is_exclusive)) = schema.get(exclusive) else { return };
     let limit = if *is_exclusive { schema.shift_remove(bound) } else { None };
@@ -232,8 +232,8 @@ fn exclusive_bound(schema: &mut Object, exclusive: &str, bound: &str) {
     };
 }
 
-/// Converts a list in `items` to `prefixItems`, and `additionalItems` to `items`. Until 2019-09, `additionalItems` is
-/// the schema of the items after the list.
+/// Converts a list in `items` to `prefixItems`, and the `additionalItems` beside it to `items`. In versions before
+/// 2020-12, `additionalItems` is the schema of the items after the list.
 fn list_of_items(schema: &mut Object, dialect: Dialect) {
     if dialect < Dialect::Draft2020 || matches!(schema.get("items"), Some(Value::Array(_))) {
         let additional = schema.shift_remove("additionalItems");
@@ -280,8 +280,8 @@ fn refers_elsewhere(schema: &Object) -> bool {
     addresses.any(|address| !address.starts_with('#'))
 }
 
-/// Returns `true` if `holds` returns `true` for any object in a schema. Objects that are data, such as the value of
-/// `default`, are searched too. The caller may therefore leave a schema unconverted without need.
+/// Returns `true` if `holds` returns `true` for any object in a schema, at any depth. Also searches objects that are
+/// data, such as the value of `default`. A match in data makes the caller skip a conversion that would be possible.
 fn anywhere(schema: &Object, holds: &mut impl FnMut(&Object) -> bool) -> bool {
     holds(schema) || schema.values().any(|value| anywhere_in(value, holds))
 }

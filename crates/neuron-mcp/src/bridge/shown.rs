@@ -40,10 +40,12 @@ fn clean(text: String) -> String {
     }
 }
 
-/// Returns `true` if a character hides or reorders text.
+/// Returns `true` if a character hides or reorders text. These are the hidden characters:
 ///
-/// These are control characters except line breaks and tabs, direction marks, Unicode tags, and zero-width characters
-/// other than joiners.
+/// - control characters, except line breaks and tabs,
+/// - direction marks,
+/// - Unicode tags,
+/// - zero-width characters, except joiners.
 fn is_hidden(char: char) -> bool {
     char.is_control() && !matches!(char, '\n' | '\r' | '\t')
         || matches!(

@@ -11,9 +11,9 @@ use crate::{McpClient, McpEvent, McpEvents};
 
 /// Keeps a registry in sync with a server whose tools change.
 ///
-/// The toolset changes and removes only tools that it added. Other tools are kept, including the tools of another
-/// server's toolset. The toolset requests the list of tools only in [`sync`](Self::sync), and not after each change
-/// that the server reports.
+/// The toolset changes and removes only tools that it added. All other tools stay in the registry, including the tools
+/// of another server's toolset. The toolset requests the list of tools only in [`sync`](Self::sync), even if the server
+/// reports a change earlier.
 ///
 /// # Example: sync between the runs of an agent
 ///
@@ -54,8 +54,8 @@ pub struct McpToolset {
 /// A tool of the server that the toolset added to the registry.
 struct Added {
     bridge: McpToolBridge,
-    /// The pointer to a copy of `bridge` that the registry also holds. A different pointer in the registry means that
-    /// another tool replaced this tool.
+    /// The tool in the registry, which is a copy of `bridge`. If the registry contains a different pointer, another
+    /// tool has replaced this tool.
     tool: Arc<dyn ToolDyn>,
 }
 
@@ -110,9 +110,9 @@ impl McpToolset {
 
     /// Waits until [`has_changed`](Self::has_changed) returns `true`.
     ///
-    /// The loss of a connection is not yet a change. The change is reported when a request restores the connection (see
-    /// [`McpEvent::Disconnected`](crate::McpEvent::Disconnected)). If the client is closed and no change is pending,
-    /// the future never completes.
+    /// The loss of a connection does not complete the future. When a request restores the connection, the future
+    /// completes, because the tools may have changed (see [`McpEvent::Disconnected`](crate::McpEvent::Disconnected)).
+    /// If the client is closed and no change is pending, the future never completes.
     ///
     /// # Cancel safety
     ///
@@ -136,16 +136,16 @@ impl McpToolset {
 
     /// Lists the tools of the server, updates the registry, and returns the changes.
     ///
-    /// The registry contains the tools in the order of the server. Tools before the first new or changed tool keep
-    /// their position in the registry. That tool and all later tools of the server move to the end of the registry.
+    /// The tools are added to the registry in the order of the server. If a tool is new or changed, this tool and all
+    /// later tools of the server move to the end of the registry. Earlier tools keep their position.
     ///
     /// If other code replaced a tool of this toolset in the registry, the replacement is kept. Always pass the same
     /// registry. A different registry receives all tools, and the result lists them as added.
     ///
     /// # Errors
     ///
-    /// The same as [`McpClient::list_all_tools`], and [`McpError::Other`] with [`McpNameTaken`]. After an error, the
-    /// registry is unchanged and [`has_changed`](Self::has_changed) returns `true`.
+    /// Returns the same errors as [`McpClient::list_all_tools`], and [`McpError::Other`] with [`McpNameTaken`]. After
+    /// an error, the registry is unchanged and [`has_changed`](Self::has_changed) returns `true`.
     ///
     /// # Cancel safety
     ///
@@ -226,8 +226,7 @@ impl McpToolset {
 
 /// The changes that [`McpToolset::sync`] made to a registry.
 ///
-/// The added, replaced and removed tools are listed by the names that the model sees, in the order in which the server
-/// lists or listed them.
+/// The added, replaced and removed tools are listed by the names that the model sees, in the order of the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct McpToolChanges {
@@ -268,8 +267,8 @@ impl McpToolChanges {
     }
 }
 
-/// The error for a tool of a server that cannot be added, because the registry already has another tool of the same
-/// name. Contained in [`McpError::Other`].
+/// The error for a server's tool that cannot be added, because the registry has another tool with its name. Contained
+/// in [`McpError::Other`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the tool `{tool}` of the server `{server}` cannot be added as `{name}`: another tool is registered as \

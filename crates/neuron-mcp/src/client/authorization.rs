@@ -25,8 +25,8 @@ impl Authorization {
         Self { oauth: Some(oauth) }
     }
 
-    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Must be
-    /// called before the request is sent for the first time.
+    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Call
+    /// this before the request is sent for the first time.
     #[cfg(feature = "oauth")]
     pub(super) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self.oauth.as_deref().map(OAuth::attempt) }
@@ -66,8 +66,9 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request may
-    /// be sent again. Returns `false` if OAuth is not configured, or if `error` does not require an authorization.
+    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request
+    /// should then be sent again. Returns `false` if OAuth is not configured, or if `error` does not require an
+    /// authorization.
     #[cfg(feature = "oauth")]
     pub(super) async fn answer(
         &mut self,

@@ -65,11 +65,10 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum time until a server responds to a request. Each progress report of the server restarts the
-    /// time. Default: 60 seconds.
+    /// Sets the maximum time until a server responds to a request. Each progress notification of the server restarts
+    /// the time. Default: 60 seconds.
     ///
-    /// The time does not run while this client handles a request of the server, for example while a user fills in a
-    /// form.
+    /// The time is paused while this client handles a request of the server, for example while a user fills in a form.
     pub fn request_timeout(mut self, limit: Duration) -> Self {
         self.settings.request_timeout = limit;
         self
@@ -77,7 +76,7 @@ impl McpClientBuilder {
 
     /// Sets the maximum duration of a request, regardless of progress. Default: 10 minutes.
     ///
-    /// The time does not run while this client handles a request of the server.
+    /// The time is paused while this client handles a request of the server.
     pub fn max_request_time(mut self, limit: Duration) -> Self {
         self.settings.max_request_time = limit;
         self
@@ -93,8 +92,8 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the maximum size of a message that the server sends, in bytes. Default: 16 MiB. A JSON response over HTTP
-    /// has a fixed limit of 16 MiB.
+    /// Sets the maximum size in bytes of a message that the server sends. Default: 16 MiB. For a JSON response over
+    /// HTTP, the maximum is always 16 MiB.
     pub fn max_message_bytes(mut self, limit: usize) -> Self {
         self.settings.max_message_bytes = limit;
         self
@@ -133,18 +132,18 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the roots, which are the folders in which servers may work. By default the client declares no roots to
-    /// servers.
+    /// Sets the roots, which are the folders in which servers may work. By default, the client does not declare support
+    /// for roots.
     ///
-    /// With an empty list, the client declares support for roots without having any. [`McpClient::set_roots`] can add
-    /// roots later.
+    /// With an empty list, the client declares support for roots and has none at first. [`McpClient::set_roots`] can
+    /// add roots later.
     pub fn roots(mut self, roots: Vec<McpRoot>) -> Self {
         self.handlers.declare_roots(roots);
         self
     }
 
-    /// Requests log messages of at least this level, if the server supports logging. By default the server decides
-    /// which messages it sends, and a server of MCP 2026-07-28 sends none.
+    /// Requests log messages of at least this level, if the server supports logging. By default, the server decides
+    /// which messages it sends. A server of MCP 2026-07-28 sends none by default.
     pub fn log_level(mut self, level: LogLevel) -> Self {
         self.log_level = Some(level);
         self
@@ -156,9 +155,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that returns the trace context of the current span. The client calls this function inside the
-    /// span of each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default
-    /// requests without a [`TraceContext`] carry none.
+    /// Sets the function that returns the trace context of the current span. The client calls it inside the span of
+    /// each request whose [`ToolContext`](neuron_types::ToolContext) has no [`TraceContext`]. By default, such requests
+    /// carry no trace context.
     ///
     /// With the crate `neuron-otel`, pass its `current_trace_context`.
     pub fn trace_context(
@@ -169,9 +168,9 @@ impl McpClientBuilder {
         self
     }
 
-    /// Sets the function that makes a span of the client a child of a span of the server. The client calls this
-    /// function for each server request that has a [`TraceContext`], before it enters the span of the request. By
-    /// default the span of a server request starts a new trace.
+    /// Sets the function that makes the span of a server request part of the server's trace. It receives the span and
+    /// the [`TraceContext`] of the request, before the span is entered. It is not called for requests without a
+    /// [`TraceContext`]. By default, the span of a server request starts a new trace.
     ///
     /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     pub fn trace_parent(

@@ -30,7 +30,7 @@ pub(super) struct Callbacks {
 
 impl Callbacks {
     /// Runs `work`, which handles a server request, inside a span. Returns an error if the server cancels the request
-    /// or the connection ends.
+    /// or the connection ends before `work` is done.
     async fn answer<T>(
         &self,
         method: &str,
@@ -61,8 +61,8 @@ impl Callbacks {
         answer
     }
 
-    /// Creates the span of a server request. The parent of this span is the span in the request's trace context. The
-    /// current span is not the parent, because the current span belongs to the connection.
+    /// Creates the span of a server request. Its parent comes from the trace context of the request. The current span
+    /// is not the parent, because it belongs to the connection.
     fn span(&self, method: &str, context: &RequestContext<RoleClient>) -> RequestSpan {
         let server = context.peer.peer_info();
         let version =

@@ -20,8 +20,8 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Starts the two time limits of a request. `idle` is the maximum time without a progress report of the server, and
-    /// `total` the maximum duration.
+    /// Starts both time limits of a request. `idle` is the maximum time until the server reports progress. `total` is
+    /// the maximum duration.
     pub(super) fn start(idle: Duration, total: Duration) -> Self {
         let now = Instant::now();
         Self {
@@ -40,9 +40,8 @@ impl Clock {
         self.idle_until = Instant::now().checked_add(self.idle);
     }
 
-    /// Pauses both deadlines of the request if `paused` is `true`, and otherwise ends the pause. At the end of a pause,
-    /// the deadline of the request moves by the duration of the pause. The time until the next progress report starts
-    /// anew.
+    /// Pauses both deadlines if `paused` is `true`, and otherwise ends the pause. After a pause, the total time
+    /// continues where it stopped. The time without progress starts anew.
     pub(super) fn pause(&mut self, paused: bool) {
         match (paused, self.paused_at) {
             (true, None) => self.paused_at = Some(Instant::now()),
@@ -57,8 +56,8 @@ impl Clock {
         }
     }
 
-    /// Waits until a deadline has passed, and returns the exceeded limit for the error message. Never completes while
-    /// the deadlines are paused.
+    /// Waits until a deadline has passed, and returns the time limit that was exceeded. Never completes while the
+    /// deadlines are paused.
     pub(super) async fn expired(&self) -> Duration {
         if self.paused_at.is_some() {
             return std::future::pending().await;

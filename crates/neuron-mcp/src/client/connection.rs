@@ -23,11 +23,10 @@ use crate::erased::erased;
 use crate::route::Route;
 use crate::wire;
 
-/// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as a server of
-/// an older version, which does not know the method.
+/// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as an older
+/// server that does not know the method.
 const DISCOVERY: Duration = Duration::from_secs(10);
-/// Maximum time for closing a connection. The time includes the steps in which a child process is first asked to end
-/// and then killed.
+/// Maximum time for closing a connection. In this time, a child process is asked to end, and then killed if necessary.
 const CLOSING: Duration = Duration::from_secs(10);
 
 /// Opens connections to one server. Can be used repeatedly.
@@ -70,8 +69,8 @@ erased! {
     }
 }
 
-/// Opens a connection and negotiates the protocol version. If the server requires an authorization, obtains the
-/// authorization and opens a connection again.
+/// Opens a connection and negotiates the protocol version. If the server requires an authorization, obtains it and
+/// opens a new connection.
 async fn connect(connector: &impl Connector, shared: &Arc<Shared>) -> Result<Connection, McpError> {
     let limit = shared.settings.connect_timeout;
     let mut access = shared.authorization.attempt();
@@ -106,8 +105,8 @@ enum Failure {
     Ours(McpError),
 }
 
-/// Adds the exit status of the server and the last lines of its standard error to the text of a connection error.
-/// Returns any other error unchanged. Also returns the error unchanged if neither the exit status nor a line is known.
+/// Adds the exit status of the server and the last lines of its standard error to a connection error. Returns the error
+/// unchanged if nothing is known, or if it is another kind of error.
 pub(super) async fn with_exit_report(
     error: McpError,
     exit_report: Option<&ExitReport>,
@@ -122,8 +121,8 @@ pub(super) async fn with_exit_report(
     }
 }
 
-/// Opens a connection and negotiates a version that both sides support. Sets `exit_report` once the connection is open,
-/// so that the error of the caller can name the reason why the server ended.
+/// Opens a connection and negotiates a version that both sides support. Sets `exit_report` once the connection is open.
+/// If an error follows, the caller can use it to report why the server ended.
 async fn negotiate<C: Connector>(
     connector: &C,
     shared: &Arc<Shared>,
@@ -167,8 +166,8 @@ async fn negotiate<C: Connector>(
     Ok(connection)
 }
 
-/// Returns the maximum wait for the response to `server/discover`. The wait is at most a third of the connect timeout,
-/// so that time remains for a second attempt.
+/// Returns the maximum wait for the response to `server/discover`. It is at most a third of the connect timeout, so
+/// that time remains for a second attempt without this method.
 pub(super) fn patience(settings: &Settings) -> Duration {
     DISCOVERY.min(settings.connect_timeout / 3)
 }
@@ -176,7 +175,7 @@ pub(super) fn patience(settings: &Settings) -> Duration {
 type Service = RunningService<RoleClient, Callbacks>;
 
 /// Opens a connection and negotiates the version. `mode` tells the SDK to use `server/discover`, `initialize` or both.
-/// Sets `exit_report` once the connection is open, so that the error of the caller can name the reason why the server
+/// Sets `exit_report` once the connection is open. If an error follows, the caller can use it to report why the server
 /// ended.
 async fn serve<C: Connector>(
     connector: &C,

@@ -27,10 +27,11 @@ pub enum McpEvent {
         /// The URI of the changed resource, or of the part of it that changed.
         uri: String,
     },
-    /// A log message of the server. Data that needs more than 64 KiB of memory is replaced by its JSON text, truncated
-    /// to 64 KiB.
+    /// A log message of the server. If its data needs more than 64 KiB of memory, the data is replaced by its JSON
+    /// text, truncated to 64 KiB.
     Log(McpLogMessage),
-    /// The connection was lost, and not closed with [`close`](crate::McpClient::close). Sent once for each connection.
+    /// The connection was lost without a call of [`close`](crate::McpClient::close). Sent once for each lost
+    /// connection.
     ///
     /// The next request restores the connection, unless [reconnecting is off](crate::McpClientBuilder::reconnect).
     /// Until then no other event is sent. A program that sends no requests can call [`ping`](crate::McpClient::ping)
@@ -47,8 +48,8 @@ pub enum McpEvent {
 
 /// The events of a client since [`McpClient::events`](crate::McpClient::events) was called.
 ///
-/// At most 256 events are queued. For a slower reader the oldest events are dropped, and [`McpEvent::Lagged`] reports
-/// their number. Readers are independent of each other.
+/// At most 256 events are queued for each reader. If a reader is too slow, its oldest events are dropped, and
+/// [`McpEvent::Lagged`] reports their number.
 #[derive(Debug)]
 pub struct McpEvents(Option<broadcast::Receiver<McpEvent>>);
 
@@ -137,7 +138,8 @@ fn cut(mut text: String) -> String {
     text
 }
 
-/// Returns the approximate memory of a value in bytes. A list of zeros needs many times the length of its JSON text.
+/// Returns the approximate memory of a value in bytes. It can be many times the length of the JSON text, for example
+/// for a list of zeros.
 fn memory(value: &Value) -> usize {
     let inside = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

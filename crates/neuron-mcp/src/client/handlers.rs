@@ -234,8 +234,8 @@ impl Drop for Question<'_> {
     }
 }
 
-/// Runs a callback of the user, and logs a panic of the callback. The callback runs in the task that receives messages,
-/// where a panic would end the connection. `what` names the callback in the log.
+/// Runs a callback of the user, and logs a panic of the callback. Otherwise a panic would end the task that receives
+/// messages, and so the connection. `what` names the callback in the log.
 pub(super) fn survive(what: &'static str, work: impl FnOnce()) {
     if std::panic::catch_unwind(AssertUnwindSafe(work)).is_err() {
         tracing::error!(target: "neuron_mcp", what, "a handler of the client panicked");

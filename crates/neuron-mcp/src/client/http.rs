@@ -241,8 +241,9 @@ fn builder(url: &Url, connect: Duration, trust: Trust) -> Result<ClientBuilder, 
     Ok(if is_loopback(url) { builder.no_proxy() } else { builder })
 }
 
-/// Returns the redirect policy. Only a redirect with status 307 or 308 to the same server is followed, for example from
-/// `/mcp` to `/mcp/`. Any other redirect would send the headers to another server, or lose the request body.
+/// Returns the redirect policy. A redirect is followed only if it has the status 307 or 308 and goes to the same
+/// server, for example from `/mcp` to `/mcp/`. Other redirects would send the headers to another server, or lose the
+/// request body.
 fn redirects() -> reqwest::redirect::Policy {
     reqwest::redirect::Policy::custom(|attempt| {
         let same_request = matches!(attempt.status().as_u16(), 307 | 308);

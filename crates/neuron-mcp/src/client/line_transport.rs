@@ -17,12 +17,12 @@ use crate::lines::LineWriter;
 
 /// Maximum number of queued bytes for a server that does not read its input.
 const WAITING_BYTES: usize = 64 * 1024 * 1024;
-/// Number of messages after which `receive` yields to other tasks. The SDK spawns a task for each notification. During
-/// a flood of notifications, these tasks must get time to end.
+/// Number of messages after which `receive` yields to other tasks. The SDK spawns a task for each notification, and
+/// these tasks must get time to run.
 const MESSAGES_WITHOUT_PAUSE: u32 = 32;
 
-/// A message transport over two streams. Dropping the transport closes both streams. Closing the transport closes the
-/// server's input and ends `receive`.
+/// A message transport over two streams. Closing the transport closes the input of the server and ends `receive`.
+/// Dropping the transport closes both streams.
 #[derive(Debug)]
 pub(super) struct LineTransport<R> {
     inbox: Inbox<R>,

@@ -29,8 +29,8 @@ pub(super) struct Link {
 struct State {
     /// The last connection that was opened, which may be lost.
     current: Arc<Connection>,
-    /// The task that sends the log level and the subscriptions over the current connection. `None` since MCP
-    /// 2026-07-28, where another task of the connection sends the subscriptions.
+    /// The task that sends the log level and the subscriptions over the current connection. `None` for servers of MCP
+    /// 2026-07-28 or later, because another task sends the subscriptions to them.
     restoring: Option<Task>,
     /// Sends [`McpEvent::Disconnected`] when the current connection is lost.
     loss: Loss,
@@ -49,8 +49,8 @@ struct Loss {
 /// The sender of [`McpEvent::Disconnected`] for one connection. Sends the event at most once.
 struct Teller {
     events: Arc<EventSender>,
-    /// Completed once [`McpEvent::Disconnected`] was sent or suppressed. If several callers send the event
-    /// concurrently, all of them wait until it is sent.
+    /// Completed once [`McpEvent::Disconnected`] was sent or suppressed. If several callers want to send the event
+    /// concurrently, only one sends it, and the others wait for it.
     told: Once,
 }
 
@@ -216,9 +216,9 @@ impl Link {
         Attempt { outcome, task }
     }
 
-    /// Makes a new connection the current one. Sends [`McpEvent::Reconnected`] and an event for each list, because the
-    /// lists may have changed. Returns `false` if the client was closed or dropped. `restoring` is the task that sends
-    /// the log level and the subscriptions over the connection.
+    /// Makes a new connection the current one. Sends [`McpEvent::Reconnected`] and a change event for each kind of
+    /// list, because the lists may have changed. Returns `false` if the client was closed or dropped. `restoring` is
+    /// the task that sends the log level and the subscriptions over the connection.
     fn adopt(link: &Weak<Self>, connection: &Arc<Connection>, restoring: Option<Task>) -> bool {
         let Some(link) = link.upgrade() else { return false };
         let mut state = link.lock();
@@ -240,11 +240,12 @@ impl Link {
         true
     }
 
-    /// Waits until the client is closed, and returns the error for a pending request on `connection`. Completes only if
-    /// `connection` is retired by then.
+    /// Waits until the client is closed, and returns the error for a pending request on a retired connection. Never
+    /// completes if `connection` is not retired when the client is closed.
     ///
     /// A retired connection accepts no new requests, but its pending requests may still receive responses. Closing the
-    /// client closes only the current connection, so requests on a retired connection need this function to end.
+    /// client closes only the current connection. Pending requests on a retired connection therefore need this function
+    /// to end.
     pub(super) async fn closed_meanwhile(&self, connection: &Connection) -> McpError {
         self.closed.cancelled().await;
         if !connection.watch.is_retired() {

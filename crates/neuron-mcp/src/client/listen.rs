@@ -18,12 +18,12 @@ use crate::McpNotSubscribed;
 
 /// Delay before a stream that has ended is opened again. The delay doubles with each attempt, up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// Maximum delay before a stream is opened again. If a stream was open for longer than 60 seconds, the next delay is
+/// Maximum delay before a stream is opened again. After a stream was open for more than 60 seconds, the next delay is
 /// [`FIRST_PAUSE`] again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The subscriptions of a connection that the server has confirmed, and the stream of change notifications if the
-/// server supports such a stream.
+/// The confirmed subscriptions of a connection. Also contains the stream of change notifications, if the server
+/// supports such a stream.
 pub(super) struct Listener {
     peer: Peer<RoleClient>,
     watch: Arc<Watch>,
@@ -82,9 +82,9 @@ impl Listener {
         self.resources.lock().remove(uri);
     }
 
-    /// Starts a task that opens the stream of change notifications over a new connection, and retries until the server
-    /// accepts the stream. The returned receiver completes after the first attempt. Returns `None` and starts no task
-    /// if there are no changes that the server can report.
+    /// Starts a task that opens the stream of change notifications over a new connection. The task retries until the
+    /// server accepts the stream. The returned receiver completes after the first attempt. Returns `None` and starts no
+    /// task if the server can report no changes.
     pub(super) fn start(&self, shared: &Shared) -> Option<oneshot::Receiver<()>> {
         let stream = self.stream(shared, shared.subscriptions())?;
         let (sender, opened) = oneshot::channel();
@@ -130,8 +130,7 @@ impl Listener {
     }
 
     /// Replaces the task that keeps the stream of change notifications open. The previous task is aborted, which closes
-    /// its stream. If `task` is `None`, no new task takes its place. After [`stop`](Self::stop), `task` is aborted
-    /// immediately.
+    /// its stream. `None` only aborts the previous task. After [`stop`](Self::stop), `task` is aborted immediately.
     fn replace(&self, task: Option<Task>) {
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         if !slot.stopped {
@@ -192,8 +191,8 @@ impl Stream {
         self.resources.replace(subscription);
     }
 
-    /// Opens the stream of change notifications, with retries, and then keeps it open. `opened` receives a value if the
-    /// first attempt succeeds, and is dropped if the first attempt fails.
+    /// Opens the stream of change notifications, with retries, and keeps it open. After the first attempt, `opened`
+    /// receives a value if the attempt succeeded. Otherwise `opened` is dropped.
     async fn begin(self, opened: oneshot::Sender<()>) {
         let subscription = match self.open().await {
             Ok(subscription) => {
@@ -236,8 +235,8 @@ impl Stream {
         }
     }
 
-    /// Opens the stream of change notifications again after `pause`, and retries with longer pauses until the server
-    /// accepts the stream. Returns `None` when the connection ends.
+    /// Opens the stream of change notifications again after the delay `pause`. Retries with longer delays until the
+    /// server accepts the stream. Returns `None` when the connection ends.
     async fn reopen(&self, pause: &mut Duration) -> Option<Subscription> {
         loop {
             tokio::select! {
@@ -259,7 +258,7 @@ impl Stream {
         }
     }
 
-    /// Sends an event for each list and resource that the stream covers, because changes may have been missed while the
+    /// Sends a change event for each list and resource that the stream covers. Changes may have been missed while the
     /// stream was closed.
     fn tell_all_changed(&self) {
         if self.wanted.tools_list_changed.is_some() {

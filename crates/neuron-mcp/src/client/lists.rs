@@ -31,7 +31,7 @@ impl McpClient {
     /// # Errors
     ///
     /// [`McpError::Other`] with [`McpRequestError`](crate::McpRequestError) if the server refuses the request, for
-    /// example because the cursor is unknown. All other errors are those of [`call_tool`](Self::call_tool).
+    /// example because the cursor is unknown. Otherwise returns the same errors as [`call_tool`](Self::call_tool).
     ///
     /// # Cancel safety
     ///
@@ -43,11 +43,11 @@ impl McpClient {
         tools(self.request(&Scope::default(), ask_tools(cursor)).await?)
     }
 
-    /// Lists all tools. Returns an empty list if the server neither declares tools nor knows the method.
+    /// Lists all tools. Returns an empty list if the server declares no tools and does not know the method.
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools), and [`McpError::Other`] with
+    /// Returns the same errors as [`list_tools`](Self::list_tools), and [`McpError::Other`] with
     /// - [`McpLimitExceeded`] if the list has more than 2,000 pages, more than a million items, or more than four times
     ///   [`max_message_bytes`](crate::McpClientBuilder::max_message_bytes),
     /// - [`McpTimeout`] if all pages together take longer than
@@ -65,7 +65,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools).
+    /// Returns the same errors as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -77,11 +77,11 @@ impl McpClient {
         resources(self.request(&Scope::default(), ask_resources(cursor)).await?)
     }
 
-    /// Lists all resources. Returns an empty list if the server neither declares resources nor knows the method.
+    /// Lists all resources. Returns an empty list if the server declares no resources and does not know the method.
     ///
     /// # Errors
     ///
-    /// The same as [`list_all_tools`](Self::list_all_tools).
+    /// Returns the same errors as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -95,7 +95,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools).
+    /// Returns the same errors as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -111,7 +111,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_all_tools`](Self::list_all_tools).
+    /// Returns the same errors as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -125,7 +125,7 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`list_tools`](Self::list_tools).
+    /// Returns the same errors as [`list_tools`](Self::list_tools).
     ///
     /// # Cancel safety
     ///
@@ -137,11 +137,11 @@ impl McpClient {
         prompts(self.request(&Scope::default(), ask_prompts(cursor)).await?)
     }
 
-    /// Lists all prompts. Returns an empty list if the server neither declares prompts nor knows the method.
+    /// Lists all prompts. Returns an empty list if the server declares no prompts and does not know the method.
     ///
     /// # Errors
     ///
-    /// The same as [`list_all_tools`](Self::list_all_tools).
+    /// Returns the same errors as [`list_all_tools`](Self::list_all_tools).
     ///
     /// # Cancel safety
     ///
@@ -151,11 +151,11 @@ impl McpClient {
         self.all(offered, ask_prompts, prompts).await
     }
 
-    /// Requests all pages of a list, within the maximum time of a single request
-    /// ([`max_request_time`](crate::McpClientBuilder::max_request_time)).
+    /// Requests all pages of a list. All pages together must arrive within
+    /// [`max_request_time`](crate::McpClientBuilder::max_request_time).
     ///
     /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
-    /// lists of this kind. If `offered` is `false` and the server does not know the method, returns an empty list.
+    /// that it has such lists. If it is `false` and the server does not know the method, returns an empty list.
     async fn all<T>(
         &self,
         offered: bool,
@@ -172,7 +172,7 @@ impl McpClient {
     /// Requests all pages of a list without a time limit for the whole list.
     ///
     /// `ask` creates the request of a page, and `read` converts its result. `offered` is `true` if the server declares
-    /// lists of this kind. If `offered` is `false` and the server does not know the method, returns an empty list.
+    /// that it has such lists. If it is `false` and the server does not know the method, returns an empty list.
     async fn pages<T>(
         &self,
         offered: bool,

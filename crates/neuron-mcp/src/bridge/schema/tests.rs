@@ -124,8 +124,8 @@ fn older_drafts_are_converted_to_2020_12() {
     }
 }
 
-/// The conversion must return a schema unchanged if a JSON pointer (`$ref`) refers to a part that the conversion would
-/// move. Otherwise the pointer would become invalid.
+/// The conversion must return a schema unchanged if it would move a part to which a `$ref` refers. It must also do so
+/// if a part has its own `$id`.
 #[test]
 fn schema_is_unchanged_if_conversion_would_break_a_reference() {
     let schema = json!({

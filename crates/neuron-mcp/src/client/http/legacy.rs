@@ -19,8 +19,8 @@ use rmcp::transport::streamable_http_client::{
 
 use super::session_client::{Headers, HttpError, SessionHttpClient};
 
-/// A placeholder for the session id, because the SDK opens an event stream only if there is a session. The placeholder
-/// is never sent.
+/// A placeholder for the session id. Without a session id, the SDK would not open an event stream. The placeholder is
+/// never sent to the server.
 const SESSION: &str = "2024-11-05";
 
 /// The state of a connection to a server of MCP 2024-11-05.
@@ -34,8 +34,8 @@ pub(super) struct Legacy {
 }
 
 impl Legacy {
-    /// Returns the URL to which messages are posted. Returns `None` if the server does not use the two-endpoint HTTP
-    /// transport of MCP 2024-11-05.
+    /// Returns the URL to which messages are posted. Returns `None` if the server does not use the HTTP transport of
+    /// MCP 2024-11-05.
     pub(super) fn endpoint(&self) -> Option<Arc<str>> {
         self.endpoint.get().cloned()
     }
@@ -49,7 +49,7 @@ impl Legacy {
 
 impl SessionHttpClient {
     /// Opens the event stream, and sends `initialize` to the URL in the first event. `refusal` is the error of the
-    /// Streamable HTTP request that the server refused before.
+    /// earlier attempt to use Streamable HTTP.
     ///
     /// # Errors
     ///
@@ -120,9 +120,8 @@ impl SessionHttpClient {
         }
     }
 
-    /// Opens the event stream, whose first event must have the name `endpoint`. Returns the data of the `endpoint`
-    /// event and a stream of the events after it. Returns `None` if the stream cannot be opened or starts with another
-    /// event.
+    /// Opens the event stream, whose first event must have the name `endpoint`. Returns the data of this event and a
+    /// stream of the later events. Returns `None` if the stream cannot be opened or starts with a different event.
     async fn open(&self, url: Arc<str>, headers: Headers) -> Option<(String, BoxedSseResponse)> {
         let mut events = self.get_stream(url, None, None, None, headers).await.ok()?;
         let first = events.next().await?.ok()?;

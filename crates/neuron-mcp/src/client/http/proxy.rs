@@ -7,8 +7,8 @@ use reqwest::Url;
 use super::is_loopback;
 use crate::causes::with_causes;
 
-/// Returns the text of an error with its causes. If the connection through a proxy failed, the text names the proxy.
-/// The text has no URL and no credentials, because both may contain secrets.
+/// Returns the text of an HTTP error with its causes. If the connection through a proxy failed, the text names the
+/// proxy. The text contains neither the request URL nor credentials, because they may be secret.
 pub(crate) fn error_text(error: &reqwest::Error) -> String {
     let text = match std::error::Error::source(error) {
         Some(cause) => with_causes(cause),

@@ -30,8 +30,8 @@ const EVENT_TOO_LARGE: &str = "SSE event exceeded the maximum size";
 
 /// An HTTP client for a single connection.
 ///
-/// The SDK's transport waits for the first messages of a connection even if the caller has dropped the connection.
-/// Therefore this HTTP client cancels all its requests when the connection ends.
+/// This client cancels all its requests when the connection ends. Otherwise the SDK's transport would wait for the
+/// first messages of the connection, even if the caller has dropped it.
 #[derive(Clone)]
 pub(in crate::client) struct SessionHttpClient {
     pub(super) client: reqwest::Client,
@@ -39,8 +39,8 @@ pub(in crate::client) struct SessionHttpClient {
     pub(super) max_message_bytes: usize,
     /// Cancelled when the connection ends. Cancels all requests.
     pub(super) ended: CancellationToken,
-    /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as a
-    /// server that does not know the method.
+    /// Maximum wait for the response to `server/discover`. A server that does not respond in time is treated as an
+    /// older server that does not know the method.
     pub(super) patience: Duration,
     /// `true` once a message other than `server/discover` was sent.
     pub(super) begun: Arc<AtomicBool>,
@@ -72,7 +72,7 @@ impl SessionHttpClient {
     }
 
     /// Replaces an event that exceeds the maximum size by an error response to `request`, as the stdio transport does.
-    /// The SDK would report a lost connection.
+    /// Otherwise the SDK would report a lost connection.
     fn explain_limit(&self, stream: BoxedSseResponse, request: RequestId) -> BoxedSseResponse {
         let limit = self.max_message_bytes;
         let explained = stream.map(move |event| match event {
@@ -95,8 +95,8 @@ impl SessionHttpClient {
         }
     }
 
-    /// Returns `true` if the message is a `server/discover` request and no other message was sent before. For any other
-    /// message, sets [`begun`](Self::begun).
+    /// Returns `true` if the message is a `server/discover` request and no other message was sent before. A message of
+    /// another kind sets [`begun`](Self::begun).
     fn is_discovery(&self, message: &ClientJsonRpcMessage) -> bool {
         if let JsonRpcMessage::Request(request) = message
             && let ClientRequest::DiscoverRequest(_) = &request.request
@@ -107,8 +107,8 @@ impl SessionHttpClient {
         false
     }
 
-    /// Runs `exchange`, which sends a message and returns the HTTP response. When the connection ends, `exchange` and
-    /// the event stream of the response end too. `request` is the id of the message, or `None` if the message is not a
+    /// Runs `exchange`, which sends a message and returns the HTTP response. The end of the connection ends `exchange`
+    /// and the event stream of the response. `request` is the id of the message, or `None` if the message is not a
     /// request.
     async fn exchange(
         &self,
@@ -128,7 +128,7 @@ impl SessionHttpClient {
     }
 
     /// Runs `exchange`, which sends the first `server/discover` of a connection. If no response arrives in time,
-    /// returns an error response to the request with the id `request`.
+    /// returns an error response for this request. `request` is the id of the request.
     async fn discover(
         &self,
         request: RequestId,
@@ -144,7 +144,7 @@ impl SessionHttpClient {
     }
 }
 
-/// Sends the SDK's requests with the maximum message size of this client. The parameter `_token` of the SDK is ignored,
+/// Sends the SDK's requests, and limits the size of received messages. The parameter `_token` of the SDK is ignored,
 /// because [`Authorization`] provides the token.
 impl StreamableHttpClient for SessionHttpClient {
     type Error = reqwest::Error;
@@ -194,8 +194,8 @@ impl StreamableHttpClient for SessionHttpClient {
         }
     }
 
-    /// Deletes the session. The SDK calls this method after the end of the connection. Therefore the end of the
-    /// connection does not cancel the request, which the SDK limits in time.
+    /// Deletes the session. The SDK calls this method after the end of the connection, with a time limit. Therefore the
+    /// end of the connection does not cancel the request.
     async fn delete_session(
         &self,
         uri: Arc<str>,

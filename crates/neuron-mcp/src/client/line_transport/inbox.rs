@@ -46,8 +46,8 @@ pub(super) struct Inbox<R> {
     lines: LineReader<R>,
     /// Maximum size of a message in bytes.
     limit: usize,
-    /// First bytes of a line that is too long, while the rest of the line is read. `None` once the request id of the
-    /// line is found, and for any other line.
+    /// First bytes of a line that is too long, kept while the rest of the line is read. `None` for any other line, or
+    /// if the request id of the line is already found.
     head: Option<Vec<u8>>,
     /// Number of warnings logged so far for lines that are not messages. Limited to [`WARNINGS`].
     warnings: u32,
@@ -118,8 +118,9 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Handles JSON that is not a valid message, by the members `id` and `method`. An invalid response makes the
-    /// client's request fail. An invalid request gets an error response. An invalid notification is ignored.
+    /// Handles JSON that is not a valid message. Its members `id` and `method` show what kind of message it was meant
+    /// to be. An invalid response makes the client's request fail. An invalid request gets an error response. An
+    /// invalid notification is ignored.
     fn not_of_the_protocol(&mut self, value: &Value, error: &serde_json::Error) -> Incoming {
         let id =
             value.get("id").and_then(|id| serde_json::from_value::<RequestId>(id.clone()).ok());
@@ -153,8 +154,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         Incoming::Nothing
     }
 
-    /// Handles the beginning of a line that is too long. If `head` contains the id of a request of the client, this
-    /// request fails now.
+    /// Handles the beginning of a line that is too long. If `head` contains the id of a client's request, this request
+    /// fails now.
     fn too_long(&mut self, head: Vec<u8>) -> Incoming {
         match response_id(&head, &[]) {
             Some(id) => too_long_answer(id, self.limit),
@@ -165,8 +166,8 @@ impl<R: AsyncRead + Unpin> Inbox<R> {
         }
     }
 
-    /// Handles the end of a line that is too long. If `tail` contains the id of a request of the client, this request
-    /// fails now. `bytes` is the length of the line.
+    /// Handles the end of a line that is too long. If `head` or `tail` contains the id of a client's request, this
+    /// request fails now. `bytes` is the length of the line.
     fn too_long_ends(&mut self, tail: &[u8], bytes: u64) -> Incoming {
         let Some(head) = self.head.take() else { return Incoming::Nothing };
         match response_id(&head, tail) {

@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use crate::lines::END_BYTES;
 
-/// Returns the request id of the response with the first bytes `head` and the last bytes `tail`. Returns `None` if the
-/// line is not a response, or if the id is not found.
+/// Returns the request id of a response whose first bytes are `head` and whose last bytes are `tail`. Returns `None` if
+/// the line is not a response, or if its id is not in these bytes.
 ///
 /// A line is a response if it has a member `result` or `error`. The id of any other line is ignored, because the server
 /// uses its own numbers for its requests to the client.
@@ -21,7 +21,8 @@ pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<RequestId> {
 }
 
 /// Returns the members of a JSON object that precede `result` or `error`. `head` contains the first bytes of the
-/// object. Returns `None` if both keys are missing, or if the preceding members include `method` or cannot be parsed.
+/// object. Returns `None` if both keys are missing. Also returns `None` if the preceding members include `method` or
+/// cannot be parsed.
 fn members_before_payload(head: &[u8]) -> Option<Map<String, Value>> {
     let head = head.get(..END_BYTES).unwrap_or(head);
     let end = [&b"\"result\""[..], b"\"error\""].iter().filter_map(|key| find(head, key)).min()?;

@@ -27,9 +27,11 @@ pub(super) struct AllowedNetworks {
 }
 
 impl AllowedNetworks {
-    /// Creates the allowed networks for the MCP server with this URL. Public networks are always allowed. Private
-    /// networks are allowed if the host of `server` is a private address, or if `allow_private` is `true`. Loopback
-    /// addresses are allowed if the host of `server` is `localhost` or a loopback address.
+    /// Creates the allowed networks for the MCP server with this URL.
+    ///
+    /// - Public networks are always allowed.
+    /// - Private networks are allowed if the host of `server` is a private address, or if `allow_private` is `true`.
+    /// - Loopback addresses are allowed if the host of `server` is `localhost` or a loopback address.
     pub(super) fn new(server: &Url, allow_private: bool) -> Self {
         let host = server.host_str().unwrap_or_default();
         let own = literal(host).map(network);
@@ -40,8 +42,8 @@ impl AllowedNetworks {
         }
     }
 
-    /// Returns `true` if the URL contains an allowed IP address or a host name. Host names are checked when they are
-    /// resolved.
+    /// Returns `false` if the host of the URL is an IP address that is not allowed. Returns `true` for a host name,
+    /// because it is checked later when it is resolved.
     pub(super) fn allow_url(self, url: &Url) -> bool {
         literal(url.host_str().unwrap_or_default()).is_none_or(|address| self.allow(address))
     }

@@ -17,7 +17,7 @@ pub(super) struct Callback {
 /// Parses the URL to which the authorization page redirected the user, and checks its `state`. Errors do not contain
 /// the URL, because it contains secrets.
 ///
-/// `expected_issuer` is compared with the issuer of an error response. `None` skips this comparison.
+/// If the URL reports an error, its issuer must equal `expected_issuer`. `None` skips this check.
 pub(super) fn read(
     url: &str,
     expected_state: &str,

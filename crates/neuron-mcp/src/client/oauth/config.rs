@@ -22,8 +22,8 @@ use super::storage::{ErasedStorage, MemoryOAuthStorage, OAuthStorage};
 /// 3. with the stored registration of an earlier authorization,
 /// 4. by registering itself (RFC 7591).
 ///
-/// If a request is cancelled or times out, a token renewal that the request started continues. The reason is that the
-/// authorization server may already have replaced the old token.
+/// A token renewal continues even if the request that started it is cancelled or times out. The authorization server
+/// may already have replaced the old token.
 ///
 /// # Logs
 ///

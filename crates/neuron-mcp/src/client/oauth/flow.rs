@@ -124,8 +124,13 @@ impl Flow {
         Ok(manager)
     }
 
-    /// Returns the scopes to request. These are the configured scopes, the scopes that the server requires (`wanted`,
-    /// separated by spaces), and the scopes of the earlier token (`before`, see SEP-2350).
+    /// Returns the scopes to request. They are the union of these scopes:
+    ///
+    /// - the configured scopes,
+    /// - the scopes of the earlier token (`before`, see SEP-2350),
+    /// - the scopes that the server requires (`wanted`, separated by spaces).
+    ///
+    /// If no scopes are configured or required, the SDK selects initial scopes.
     async fn scopes(
         &self,
         manager: &AuthorizationManager,
@@ -155,9 +160,9 @@ impl Flow {
         scopes
     }
 
-    /// Returns the identity of the client at this authorization server. Registers the client if necessary. `before`
-    /// contains the client's earlier registration at this server, if any. Tries the sources of an identity in the order
-    /// of the MCP specification, "Client Registration".
+    /// Returns the identity of the client at this authorization server, and registers the client if necessary. `before`
+    /// contains an earlier registration at this server, if any. The order of the possible identities is that of the MCP
+    /// specification, "Client Registration".
     async fn client(
         &self,
         manager: &mut AuthorizationManager,
@@ -203,8 +208,8 @@ impl Flow {
         Ok(Client { id: registered.client_id, secret: registered.client_secret })
     }
 
-    /// Returns the client that was registered manually. Returns `None` if there is none, or if it was registered at
-    /// another authorization server.
+    /// Returns the client that was registered manually. Returns `None` if there is no such client, or if it was
+    /// registered at a different authorization server.
     fn known_client(&self, metadata: &AuthorizationMetadata) -> Option<Client> {
         let client = self.config.client.as_ref()?;
         if client.issuer.is_some() && client.issuer != metadata.issuer {

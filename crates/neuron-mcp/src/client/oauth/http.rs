@@ -26,8 +26,8 @@ pub(super) struct AuthorizationHttp {
 }
 
 impl AuthorizationHttp {
-    /// Creates a client. `builder` has the transport's TLS configuration, and `server` is the URL of the MCP server. If
-    /// `allow_private` is `true`, the client may connect to private networks.
+    /// Creates a client. `builder` has the TLS configuration of the transport. `server` is the URL of the MCP server.
+    /// If `allow_private` is `true`, the client may connect to private networks.
     pub(super) fn new(
         builder: reqwest::ClientBuilder,
         server: &Url,
