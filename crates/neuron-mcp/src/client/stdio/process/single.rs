@@ -1,5 +1,5 @@
-//! A process without a process group, for systems where the end of a group cannot be watched. Processes that the server
-//! starts must exit by themselves when their pipes are closed.
+//! A process without a process group, for systems where this crate cannot kill a group safely. Child processes of the
+//! server must exit by themselves when their pipes are closed.
 
 use std::io;
 use std::process::{Command, Stdio};
