@@ -92,7 +92,7 @@ pub trait ElicitationHandler: Send + Sync {
         false
     }
 
-    /// Called when the server reports that the user has finished on the web page of a request. `id` is the id of the
-    /// request. Must not block. The default implementation does nothing.
+    /// Called when the server reports that the user has completed a request on its web page. `id` is the id of the
+    /// request. The method must not block. The default implementation does nothing.
     fn completed(&self, _id: &str) {}
 }
