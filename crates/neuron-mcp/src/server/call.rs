@@ -41,8 +41,8 @@ pub(crate) struct Call {
     round: u32,
     /// Bytes that identify the request (see [`rounds::origin`]). Empty before protocol version 2026-07-28.
     ///
-    /// If the call requires input, its result contains an encoded state (`requestState`) with these bytes. When the
-    /// client repeats the call, it sends the state. The state is valid only if the bytes are equal.
+    /// If the call requires input, its result contains an encoded state (`requestState`). The client sends the state
+    /// back when it repeats the call. The state is valid only for a request with equal bytes.
     origin: Vec<u8>,
     /// Cancellation token that the tool receives. Cancelled when the request is cancelled, the connection ends, or the
     /// server shuts down.

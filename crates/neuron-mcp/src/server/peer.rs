@@ -102,7 +102,7 @@ impl McpPeer {
         self.inner.input_timeout
     }
 
-    /// Returns the trace context of the current span. If there is none, returns the trace context of the call. Returns
+    /// Returns the trace context of the current span, or if there is none, the trace context of the call. Returns
     /// `None` if neither exists.
     pub(crate) fn current_trace_context(&self) -> Option<TraceContext> {
         self.inner.propagation.current().or_else(|| self.trace_context())
@@ -171,7 +171,7 @@ impl McpPeer {
     /// If the client is slow, the oldest queued notifications of the call are dropped.
     ///
     /// Since protocol version 2026-07-28, a client receives log messages only for calls in which it requests them. In
-    /// earlier versions the default threshold is [`LogLevel::Info`].
+    /// earlier versions, it receives log messages from [`LogLevel::Info`] on by default.
     ///
     /// Over HTTP before protocol version 2026-07-28, log messages are sent on the client's listening stream (`GET`).
     /// They may then arrive before or after the call's result. A client without a listening stream receives none.

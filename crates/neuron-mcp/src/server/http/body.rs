@@ -63,8 +63,8 @@ impl McpHttpBody {
         Self { inner: Full::new(text.into()).boxed(), until: None, _used: (None, None) }
     }
 
-    /// Creates a body with the data `inner` of the SDK's response. The body ends early when `until` completes. `used`
-    /// marks the session and the connection as used until the body is dropped.
+    /// Creates a body with the data `inner` of the SDK's response. The body ends early when `until` completes. While
+    /// the body exists, the guards in `used` mark the session and the connection as used.
     pub(super) fn stream(
         inner: BoxBody<Bytes, Infallible>,
         until: BoxFuture<'static, ()>,
