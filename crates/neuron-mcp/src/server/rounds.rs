@@ -81,14 +81,14 @@ impl Rounds {
         (state.len() <= MAX_STATE_BYTES && round.number <= MAX_ROUNDS).then_some(state)
     }
 
-    /// Decodes the state (`requestState`) that a client sends back when it repeats a call. Adds the new `responses` to
-    /// the earlier responses in the state. Responses to requests that the server did not send are dropped. `origin`
-    /// identifies the request that contains the state.
+    /// Decodes the `requestState` that a client sends back when it repeats a call. Adds `responses` to the earlier
+    /// responses in the state, except responses to requests that the server did not send. `origin` identifies the
+    /// repeated request.
     ///
     /// # Errors
     ///
     /// Returns an "invalid parameters" error if the state was changed, has expired, or was created for another request.
-    /// The error text is the same in all cases, so the client learns nothing about the reason.
+    /// The error text is the same in all cases, so that the client learns nothing about the reason.
     pub(crate) fn open(
         &self,
         state: &str,
