@@ -198,7 +198,7 @@ impl McpClient {
 
 /// Tool methods.
 impl McpClient {
-    /// Calls a tool. A tool that fails returns an output with [`ToolOutput::is_error`], not an `Err`.
+    /// Calls a tool. If the tool itself fails, returns `Ok` with [`ToolOutput::is_error`] set.
     ///
     /// # Errors
     ///
@@ -266,8 +266,8 @@ impl McpClient {
     /// Calls a tool for an [`McpToolBridge`](crate::McpToolBridge). Uses `ctx` like
     /// [`call_tool_in`](Self::call_tool_in).
     ///
-    /// If the server refuses the call, returns [`McpError::Other`] with [`McpRequestError`], which contains the error
-    /// code.
+    /// If the server refuses the call, returns [`McpError::Other`] with an [`McpRequestError`]. Unlike
+    /// [`McpError::ToolCall`], it contains the error code.
     pub(crate) async fn call_tool_refusable(
         &self,
         name: &str,
@@ -311,8 +311,8 @@ impl McpClient {
     }
 }
 
-/// Converts the arguments of a tool to an object, which the protocol requires. `null` becomes an empty object. Returns
-/// an error for any other value.
+/// Converts the arguments of a tool to a JSON object. `null` becomes an empty object. Returns an error for any other
+/// value, because the protocol requires an object.
 fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
     match arguments {
         Value::Object(arguments) => Ok(arguments),
@@ -323,7 +323,7 @@ fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
 
 /// Methods for resources, prompts and completions.
 impl McpClient {
-    /// Reads a resource, which may have several contents.
+    /// Reads a resource. A resource may have several contents, such as the files of a folder.
     ///
     /// # Errors
     ///
@@ -497,8 +497,10 @@ impl McpClient {
         subscriptions::unsubscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
-    /// Requests log messages of at least this level from the server. The messages are [events](Self::events). Since MCP
-    /// 2026-07-28, a server sends log messages only while it handles a request.
+    /// Requests log messages of at least this level from the server. The messages are received as
+    /// [events](Self::events).
+    ///
+    /// Since MCP 2026-07-28, a server sends log messages only while it handles a request of the client.
     ///
     /// # Errors
     ///

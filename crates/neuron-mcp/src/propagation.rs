@@ -39,8 +39,8 @@ impl Propagation {
         self.set_parent = Some(Arc::new(set_parent));
     }
 
-    /// Returns the trace context of the current span. Returns `None` if the user set no function, or if the function
-    /// returned `None` or panicked.
+    /// Returns the trace context of the current span, from the user's function. Returns `None` if the user set no
+    /// function, or if the function returned `None` or panicked.
     pub(crate) fn current(&self) -> Option<TraceContext> {
         let current = self.current.as_ref()?;
         survive(|| current()).flatten()

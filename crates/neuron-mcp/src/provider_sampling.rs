@@ -116,8 +116,7 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         self
     }
 
-    /// Sets the maximum number of tokens of one response. A server that requests more gets at most this number.
-    /// Defaults to 4096.
+    /// Sets the maximum number of tokens of one response, even if a server requests more. Defaults to 4096.
     pub fn with_max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = tokens;
         self
@@ -150,8 +149,8 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         known.map_or_else(|| self.model.clone(), |(_, model)| model.clone())
     }
 
-    /// Converts a sampling request into a request to the provider. `names` maps the server's tool names to names that
-    /// the provider accepts.
+    /// Converts a sampling request of a server into a request to the provider. `names` maps the server's tool names to
+    /// names that the provider accepts.
     fn completion(&self, request: SamplingRequest, names: &ToolNames) -> CompletionRequest {
         // A server that sends no number (zero) gets the maximum.
         let wanted = if request.max_tokens == 0 { u32::MAX } else { request.max_tokens };
@@ -222,8 +221,8 @@ fn refused(reason: String) -> McpError {
     McpError::Other(Box::new(SamplingRefused { reason }))
 }
 
-/// Logs the provider's error, and returns a general error for the server. The provider's error may contain details of
-/// the user's account.
+/// Logs the provider's error, and returns a general error for the server. The server must not see the provider's error,
+/// which may contain details of the user's account.
 fn failed(error: ProviderError) -> McpError {
     // Logged outside of all spans, because an exporter of spans also exports the events inside them.
     tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model failed for a server's request");

@@ -11,8 +11,8 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 /// The transport, the addresses and the session between a client and a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
-    /// Value of the span attribute `network.transport`, either `pipe` or `tcp`. `None` for streams that the caller
-    /// opened, because their kind is unknown.
+    /// Value of the span attribute `network.transport`, either `pipe` or `tcp`. `None` if the user of this crate
+    /// supplied the streams, whose kind is unknown.
     pub(crate) transport: Option<&'static str>,
     /// Name of the protocol that carries the messages. `http` for connections over HTTP, and `None` for all others.
     pub(crate) protocol: Option<&'static str>,

@@ -58,7 +58,8 @@ pub struct SamplingResponse {
 
 /// A handler that lets servers use a model of the client.
 pub trait SamplingHandler: Send + Sync {
-    /// Sends a request to the model, or refuses it with an error.
+    /// Handles a sampling request of a server. Either returns the model's response, or refuses the request with an
+    /// error.
     ///
     /// # Errors
     ///

@@ -27,8 +27,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) prompt: Option<&'a str>,
     /// URI of the resource. `None` if the request concerns no resource.
     pub(crate) resource: Option<&'a str>,
-    /// `true` if the tool or prompt exists. The name of an unknown tool is left out of the span's name, because a
-    /// client could send any number of such names.
+    /// `true` if the tool or prompt exists. Otherwise its name is not part of the span's name. The number of span names
+    /// would grow without limit, because a client can send any unknown names.
     pub(crate) is_known: bool,
 }
 
@@ -127,8 +127,8 @@ impl Failure {
     }
 }
 
-/// Creates the span of a request, with the attributes that are known at the start. Without `parent`, the span is a
-/// child of the current span.
+/// Creates the span of a request. Records the attributes that are known at the start of the request. If `parent` is
+/// omitted, the span is a child of the current span.
 macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =

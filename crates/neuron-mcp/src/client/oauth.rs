@@ -43,10 +43,10 @@ const MAX_REFUSED_TOKENS: u32 = 1;
 /// The authorization of a client at one server, shared by all connections of the client.
 pub(crate) struct OAuth {
     flow: Flow,
-    /// The SDK's manager, which contains the token. An authorization replaces the manager at its end, so that requests
-    /// can use the old token until then.
+    /// The SDK's manager, which contains the token. A new authorization replaces the manager when it completes. Until
+    /// then, requests use the old token.
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// Number of completed authorizations. An [`Attempt`] compares this number before and after its request, to notice
+    /// Number of completed authorizations. An [`Attempt`] compares this number before and after a request, to notice
     /// that another request has already obtained a new token.
     generation: AtomicU64,
     /// Lock that is held during an authorization, so that a user sees only one authorization page at a time.
@@ -82,8 +82,8 @@ impl OAuth {
         })
     }
 
-    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Must be
-    /// called before the request is sent for the first time.
+    /// Creates the [`Attempt`] of a request, to authorize the client if the server rejects the request. Must be called
+    /// before the request is first sent.
     pub(crate) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self, seen: self.generation(), refused_tokens: 0, step_ups: 0 }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The server's JSON-RPC error response to a request. Contained in [`McpError::Other`](crate::McpError::Other).
 ///
-/// If the server refuses a tool call, the error is [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
+/// A refused tool call returns [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the server refused {method}: {message} ({code})")]
 #[non_exhaustive]

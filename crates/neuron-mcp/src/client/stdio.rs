@@ -69,8 +69,8 @@ impl StdioTransport {
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`]. The text names an invalid command, working directory or variable, or contains the
-    /// error of the operating system.
+    /// Returns [`McpError::Connection`] if the command, the working directory or a variable is invalid, or if the
+    /// process cannot be started.
     pub(crate) fn spawn(config: &StdioConfig, options: &StdioOptions) -> Result<Self, McpError> {
         if tokio::runtime::Handle::try_current().is_err() {
             let text = "a server can only be started inside a tokio runtime".to_owned();
@@ -96,8 +96,7 @@ impl StdioTransport {
         self.report.clone()
     }
 
-    /// Waits until the server has ended and closed its output. Returns `false` if the server has not ended after
-    /// `patience`.
+    /// Waits until the server has ended and closed its output. Returns `false` after `patience`.
     ///
     /// Reads and discards the output meanwhile, because a server that writes to a full pipe cannot end.
     async fn wait_for_end(&mut self, patience: Duration) -> bool {

@@ -9,8 +9,8 @@ const READ_BYTES: usize = 64 * 1024;
 /// Number of bytes that are kept at each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
-/// A piece of the input. A short line is one piece. A line that is too long gives two pieces, its beginning and its
-/// end.
+/// A piece of the input. A line within the limit is one piece. A line that is too long gives two pieces, its beginning
+/// and its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A line without its line ending. The last line may have no line ending.
@@ -57,8 +57,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Reads until a line is complete or exceeds the limit. Empty lines are skipped. Returns `None` at the end of the
-    /// stream and in every later call.
+    /// Returns the next line or part of a long line. Skips empty lines. Returns `None` at the end of the stream, and in
+    /// every later call.
     ///
     /// Cancel safe, because the reader keeps the bytes of an incomplete line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Piece>> {

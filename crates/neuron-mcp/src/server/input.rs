@@ -18,8 +18,8 @@ use crate::{
     ElicitationRequest, ElicitationResponse, McpRoot, McpVersion, SamplingRequest, SamplingResponse,
 };
 
-/// Maximum number of times that a request is sent because the client's responses are invalid. Applies before protocol
-/// version 2026-07-28. In later versions, the client repeats the whole call instead.
+/// Maximum number of attempts to get a valid response to a request. Applies before protocol version 2026-07-28. In
+/// later versions, the client repeats the whole call instead.
 const ATTEMPTS: usize = 3;
 
 /// Reason why [`McpPeer::ask`] returned no responses.

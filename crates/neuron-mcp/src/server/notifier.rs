@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use neuron_tool::ToolRegistry;
 use tokio::sync::Notify;
 
-/// Maximum number of resources and lists whose changes one client is notified of (see [`State::wanted`]). Checked when
-/// a client subscribes to a resource, before protocol version 2026-07-28.
+/// Maximum number of resources and lists whose changes a client is notified of. Checked when a client of a protocol
+/// version before 2026-07-28 subscribes to a resource.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// Notifies all connected clients of changes, over every transport.

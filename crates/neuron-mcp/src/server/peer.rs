@@ -27,7 +27,7 @@ use crate::{LogLevel, McpImplementation, McpLogMessage, McpVersion, TraceContext
 /// Handle of the client that sent the current call. A tool finds the handle in the
 /// [`extensions`](neuron_types::ToolContext::extensions) of its context.
 ///
-/// Use the handle to send log messages, progress and requests to the client, and to read the client's capabilities and
+/// The handle sends log messages, progress and requests to the client. It also returns the client's capabilities and
 /// HTTP headers. Clones refer to the same call. Messages that are sent after the end of the call are dropped.
 #[derive(Clone)]
 pub struct McpPeer {
@@ -114,8 +114,8 @@ impl McpPeer {
         RequestSpan::client(&Subject::method(method), self.version(), &route)
     }
 
-    /// Returns the client's name and version. Returns `None` if the client did not send them, which the protocol allows
-    /// since version 2026-07-28.
+    /// Returns the client's name and version. Returns `None` if the client did not send them. They are optional since
+    /// protocol version 2026-07-28.
     #[must_use]
     pub fn client_info(&self) -> Option<McpImplementation> {
         self.context().client_info().as_ref().map(wire::peer_info::implementation_from_sdk)

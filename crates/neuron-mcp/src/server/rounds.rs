@@ -73,8 +73,8 @@ impl Rounds {
         Ok(Self { codec, ttl })
     }
 
-    /// Encodes a state for the request that `origin` identifies. Returns `None` if the encoded state is too long, or if
-    /// the call was repeated [`MAX_ROUNDS`] times.
+    /// Encodes a state that is valid only for the request with the bytes `origin`. Returns `None` if the encoded state
+    /// is too long, or if the call was repeated [`MAX_ROUNDS`] times.
     pub(crate) fn seal(&self, round: &Round, origin: &[u8]) -> Option<String> {
         let options = SealOptions::new().associated_data(origin).ttl(self.ttl);
         let state = self.codec.seal_json_with(round, &options).ok()?;

@@ -35,7 +35,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Same as [`McpServer::serving`], but takes the server by value.
+    /// Creates the state that the connections of `server` share. Returns the errors of [`McpServer::serving`].
     fn new(server: McpServer) -> Result<Self, McpError> {
         let call_prefix = URL_SAFE_NO_PAD.encode(random::<12>()?);
         let key = match &server.state_key {

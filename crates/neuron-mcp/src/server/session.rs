@@ -93,8 +93,8 @@ impl Session {
         }
     }
 
-    /// Starts a task that notifies the client of changed lists and resources until the session ends. Used only before
-    /// protocol version 2026-07-28.
+    /// Starts a task that notifies the client of changed lists and resources until the session ends. Does nothing if
+    /// the task already runs. Used only before protocol version 2026-07-28.
     pub(crate) fn tell(&self, peer: Peer<RoleServer>) {
         self.listen();
         let mut state = self.lock();

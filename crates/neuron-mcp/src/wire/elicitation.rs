@@ -23,11 +23,11 @@ pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationR
     })
 }
 
-/// Converts an elicitation request for the client.
+/// Converts an elicitation request for sending to the client.
 ///
 /// # Errors
 ///
-/// Returns an error if the protocol does not allow the schema for a form.
+/// Returns an error if the protocol does not allow the schema of a form.
 pub(crate) fn request_to_sdk(request: ElicitationRequest) -> Result<ElicitRequestParams, McpError> {
     Ok(match request {
         ElicitationRequest::Form { message, schema } => {

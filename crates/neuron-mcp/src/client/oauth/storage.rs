@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::erased::erased;
 
-/// The tokens of an authorization, and the client that obtained them.
+/// The tokens from an authorization, with the registration of the client that obtained them.
 ///
-/// Serialise the value to store it. The serialised form contains secrets.
+/// The serialised value can be stored in an [`OAuthStorage`]. It contains secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct OAuthCredentials {
     #[serde(flatten)]

@@ -38,7 +38,8 @@ impl ExitReport {
         self.describe_within(PATIENCE).await
     }
 
-    /// Same as [`describe`](Self::describe), but waits at most `patience` for the server's end.
+    /// Returns a text about the server's end, like [`describe`](Self::describe), but waits at most `patience` for the
+    /// end.
     pub(super) async fn describe_within(&self, patience: Duration) -> Option<String> {
         let (mut life, mut stderr) = (self.life.clone(), self.stderr.clone());
         let both = async {

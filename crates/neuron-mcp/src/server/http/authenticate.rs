@@ -81,7 +81,7 @@ impl HttpIdentity {
     }
 }
 
-/// The refusal of a request by the authentication function.
+/// The refusal of a request, returned by an authentication function or a [`TokenVerifier`](crate::TokenVerifier).
 ///
 /// The client receives the status and a `WWW-Authenticate` header. The header can contain the URL of the protected
 /// resource metadata, the required scope and an error code. The format follows the MCP specification, "Authorization"

@@ -27,8 +27,11 @@ pub(super) enum Unread {
     Broken(Box<dyn Error + Send + Sync>),
 }
 
-/// Reads the complete body of a request. Returns an error if the body has more than `max_bytes` bytes, takes longer
-/// than `timeout`, or cannot be read.
+/// Reads the complete body of a request. `timeout` limits the duration of the reading.
+///
+/// # Errors
+///
+/// Returns an error if the body is longer than `max_bytes`, the timeout is exceeded, or reading fails.
 pub(super) async fn read<B>(body: B, max_bytes: usize, timeout: Duration) -> Result<Bytes, Unread>
 where
     B: Body,

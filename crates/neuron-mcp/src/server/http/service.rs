@@ -41,7 +41,7 @@ use crate::server::traced::{RequestParent, Traced};
 /// 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
-/// An MCP server as a service for another HTTP server, such as hyper's or axum's. Created by
+/// An MCP server as a `tower` service, for another HTTP server such as hyper's or axum's. Created by
 /// [`McpServer::http_service`](crate::McpServer::http_service).
 ///
 /// The service handles every path, accepts any body type, and never returns an error. Clones share one server. When the

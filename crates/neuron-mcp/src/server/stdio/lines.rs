@@ -54,7 +54,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     /// Creates a transport. Its input ends when the client closes the input, or when `until` is cancelled. Responses of
     /// running calls are still written afterwards.
     ///
-    /// The transport cancels the tokens in `closing`.
+    /// The transport cancels the tokens in `closing`, when its input ends and when running calls must end.
     pub(super) fn new(
         input: R,
         output: impl AsyncWrite + Send + Unpin + 'static,

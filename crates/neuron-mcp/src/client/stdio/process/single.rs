@@ -60,8 +60,8 @@ impl Process {
     }
 }
 
-/// Watches the process until it has ended, and sends its final state to `report`. Kills the process when the sender of
-/// `released` is dropped.
+/// Watches the process, and sends its final state to `report`. Kills the process when the sender of `released` is
+/// dropped.
 async fn watch_over(
     mut child: Child,
     report: watch::Sender<Life>,
