@@ -40,7 +40,7 @@ impl Route {
 /// The session id of an HTTP connection, once it is known. A client receives the id with the response to its first
 /// request.
 ///
-/// Stays empty if the server has no sessions, as all servers since protocol version 2026-07-28.
+/// Stays empty if the server has no sessions, which is always the case since protocol version 2026-07-28.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionSlot(Arc<OnceLock<Arc<str>>>);
 

@@ -27,8 +27,9 @@ pub struct SamplingRequest {
     pub tools: Vec<ToolDefinition>,
     /// Restricts whether and how the model uses the tools.
     pub tool_choice: Option<ToolChoice>,
-    /// Trace context of the request. If it is `None`, a server sends the trace context of its current span instead. If
-    /// there is none, it sends the trace context of the client's call (see [`McpPeer::ask`](crate::McpPeer::ask)).
+    /// Trace context of the request. If it is `None`, a server sends the trace context of its current span instead.
+    /// Without a current trace context, it sends the trace context of the client's call (see
+    /// [`McpPeer::ask`](crate::McpPeer::ask)).
     pub trace_context: Option<TraceContext>,
 }
 

@@ -27,8 +27,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) prompt: Option<&'a str>,
     /// URI of the resource. `None` if the request concerns no resource.
     pub(crate) resource: Option<&'a str>,
-    /// `true` if the tool or prompt exists. Otherwise its name is not part of the span's name. The number of span names
-    /// would grow without limit, because a client can send any unknown names.
+    /// `true` if the tool or prompt exists. Otherwise its name is omitted from the span's name, because a client could
+    /// send any number of unknown names.
     pub(crate) is_known: bool,
 }
 

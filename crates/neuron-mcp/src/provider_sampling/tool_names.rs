@@ -8,8 +8,8 @@ use crate::bridge::{cleaned_schema, model_names};
 
 /// The tool names of a sampling request, mapped in both directions.
 ///
-/// The model receives other names than the server has sent, because providers reject some names that the protocol
-/// allows. An example are names with dots.
+/// The model receives changed names, because providers reject some names that the protocol allows, for example names
+/// with dots.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
     /// The names that the provider receives, by the server's names.

@@ -19,8 +19,8 @@ pub(crate) struct InvalidCursor;
 /// Returns the items of a page, and the cursor of the next page. `cursor` is `None` for the first page. The returned
 /// cursor is `None` on the last page.
 ///
-/// A cursor contains the key of the last item on the page. Unlike with an index, items that are added or removed
-/// between two requests do not shift the next page.
+/// A cursor contains the key of the last item on the page. With an index instead, items that are added or removed
+/// between two requests would shift the next page.
 ///
 /// # Errors
 ///

@@ -211,7 +211,8 @@ impl McpServer {
     /// Sets the maximum number of concurrent calls of one connection or HTTP session, at least 1. Defaults to 1000.
     /// Further calls are refused with a JSON-RPC error.
     ///
-    /// Tool calls count, and all requests for resources, prompts and completions. Other requests run no user code.
+    /// Tool calls, and all requests for resources, prompts and completions, count as calls. Other requests run no user
+    /// code.
     ///
     /// Over HTTP, the calls of a session continue when the client disconnects. Without this limit a client could leave
     /// any number of calls running.

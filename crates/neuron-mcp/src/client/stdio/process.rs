@@ -1,4 +1,5 @@
-//! The process of a server. On systems with process groups, its child processes are killed together with it.
+//! The process of a server. On systems with process groups, child processes of the server are killed together with the
+//! server.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 

@@ -171,8 +171,8 @@ impl HttpRefusal {
         self.status
     }
 
-    /// Returns the value of the `WWW-Authenticate` header. Returns `None` if the header is not needed, which is the
-    /// case without parameters and with another status than 401.
+    /// Returns the value of the `WWW-Authenticate` header. Returns `None` if the refusal has no parameters and its
+    /// status is not 401.
     ///
     /// A response with status 401 must have the header (RFC 9110, 15.5.2).
     pub(super) fn challenge(&self) -> Option<HeaderValue> {

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::authenticate::{HttpIdentity, HttpRefusal};
 
-/// The SHA-256 hash of the required token. `None` if the required token is empty, which refuses every request.
+/// The SHA-256 hash of the required token. `None` if the required token is empty. Every request is then refused.
 ///
 /// Hashes are compared instead of tokens, so that the duration of the comparison reveals nothing about the token.
 pub(super) struct BearerToken(Option<Output<Sha256>>);

@@ -53,7 +53,7 @@ impl Shutdown {
     }
 
     /// Runs the steps of a shutdown once it is requested. Cancels the token `calls` after the grace time, and the token
-    /// `streams` after [`CANCELLED_CALLS`]. Completes after the last step.
+    /// `streams` after a further [`CANCELLED_CALLS`]. Completes after the last step.
     ///
     /// Each response stream runs this method, so the shutdown needs no background task. Concurrent runs have no further
     /// effect.

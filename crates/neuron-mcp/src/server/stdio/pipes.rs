@@ -1,7 +1,7 @@
 //! Standard input and output, read and written by two threads that end with the program.
 //!
-//! Tokio's standard input is not used, because its blocking read delays the shutdown of the runtime. The server would
-//! run until the client sends another message.
+//! Tokio's standard input is not used, because its blocking read delays the shutdown of the runtime. After a shutdown,
+//! the server would run until the client sends another message.
 
 use std::io::{self, Read as _, Write as _};
 use std::pin::Pin;
