@@ -160,6 +160,7 @@ pub(super) struct SdkStore {
 
 /// Lets the SDK load, save and delete credentials in the user's storage.
 impl CredentialStore for SdkStore {
+    // Written as the macro `async_trait` would generate the methods, to avoid a dependency on `async_trait`.
     fn load<'a, 'b>(&'a self) -> BoxFuture<'b, Result<Option<StoredCredentials>, AuthError>>
     where
         'a: 'b,
