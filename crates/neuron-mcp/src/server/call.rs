@@ -159,7 +159,8 @@ impl Call {
         if self.peer.version().has_handshake() {
             return Ok(Ending::AsItIs);
         }
-        // The requests are recorded in the call and not in its error, because a tool or middleware may replace the error.
+        // The requests are recorded in the call and not in its error, because a tool or middleware may replace the
+        // error.
         let inputs = self.peer.inputs();
         let open = inputs.take_open();
         if open.is_empty() {
