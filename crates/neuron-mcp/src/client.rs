@@ -55,13 +55,15 @@ use crate::{
 
 /// A client of an MCP server.
 ///
-/// If a request is dropped, is cancelled or times out, the client sends a cancellation to the server.
+/// If the future of a request is dropped, or a request is cancelled or times out, the client sends a cancellation to
+/// the server.
 ///
 /// If the connection is lost, pending requests fail with [`McpError::Transport`]. The client does not retry these
-/// requests, because the server may have acted on them. The next request opens a new connection. If the server rejects
-/// a request because it has forgotten the session (HTTP 404), the request is retried once over a new connection.
-/// [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe) and [`set_log_level`](Self::set_log_level) do
-/// not retry.
+/// requests, because the server may have acted on them. The next request opens a new connection.
+///
+/// If the server responds that it has forgotten the session (HTTP 404), the client retries the request once over a new
+/// connection. Exceptions are [`subscribe`](Self::subscribe), [`unsubscribe`](Self::unsubscribe) and
+/// [`set_log_level`](Self::set_log_level), which are not retried.
 ///
 /// Dropping the client closes the connection, and kills a server that is a child process. [`close`](Self::close) first
 /// asks the child process to exit.
@@ -196,7 +198,7 @@ impl McpClient {
 
 /// Tool methods.
 impl McpClient {
-    /// Calls a tool. A tool that fails returns an output with [`ToolOutput::is_error`], not an `Err`.
+    /// Calls a tool. If the tool itself fails, returns `Ok` with [`ToolOutput::is_error`] set.
     ///
     /// # Errors
     ///
@@ -222,8 +224,8 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`call_tool`](Self::call_tool), and [`McpError::ToolCall`] if the arguments are neither an object
-    /// nor `null`.
+    /// Returns the errors of [`call_tool`](Self::call_tool). Returns [`McpError::ToolCall`] if the arguments are
+    /// neither an object nor `null`.
     ///
     /// # Cancel safety
     ///
@@ -238,14 +240,16 @@ impl McpClient {
 
     /// Calls a tool as part of a run.
     ///
-    /// Progress is reported to [`ToolContext::progress_reporter`]. [`ToolContext::cancellation_token`] cancels the
-    /// call. If [`ToolContext::extensions`] contains a [`TraceContext`](crate::TraceContext), the request carries this
-    /// trace context to the server.
+    /// `ctx` is used as follows:
+    ///
+    /// - [`ToolContext::progress_reporter`] receives the progress of the call.
+    /// - [`ToolContext::cancellation_token`] cancels the call.
+    /// - A [`TraceContext`](crate::TraceContext) in [`ToolContext::extensions`] is sent to the server.
     ///
     /// # Errors
     ///
-    /// The same as [`call_tool_json`](Self::call_tool_json), and [`McpError::Other`] with [`McpCancelled`] if the call
-    /// is cancelled.
+    /// Returns the errors of [`call_tool_json`](Self::call_tool_json). Returns [`McpError::Other`] with
+    /// [`McpCancelled`] if the call is cancelled.
     ///
     /// # Cancel safety
     ///
@@ -262,8 +266,8 @@ impl McpClient {
     /// Calls a tool for an [`McpToolBridge`](crate::McpToolBridge). Uses `ctx` like
     /// [`call_tool_in`](Self::call_tool_in).
     ///
-    /// If the server refuses the call, returns [`McpError::Other`] with [`McpRequestError`], which contains the error
-    /// code.
+    /// If the server refuses the call, returns [`McpError::Other`] with an [`McpRequestError`]. Unlike
+    /// [`McpError::ToolCall`], it contains the error code.
     pub(crate) async fn call_tool_refusable(
         &self,
         name: &str,
@@ -307,8 +311,8 @@ impl McpClient {
     }
 }
 
-/// Converts the arguments of a tool to an object, which the protocol requires. `null` becomes an empty object. Returns
-/// an error for any other value.
+/// Converts the arguments of a tool to a JSON object. `null` becomes an empty object. Returns an error for any other
+/// value, because the protocol requires an object.
 fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
     match arguments {
         Value::Object(arguments) => Ok(arguments),
@@ -319,7 +323,7 @@ fn object(arguments: Value) -> Result<Map<String, Value>, McpError> {
 
 /// Methods for resources, prompts and completions.
 impl McpClient {
-    /// Reads a resource, which may have several contents.
+    /// Reads a resource. A resource may have several contents, such as the files of a folder.
     ///
     /// # Errors
     ///
@@ -333,13 +337,12 @@ impl McpClient {
         self.read(uri, &Scope::default()).await
     }
 
-    /// Reads a resource as part of a run. `ctx` receives the progress, can cancel the request, and may contain a trace
-    /// context for the server. See [`call_tool_in`](Self::call_tool_in).
+    /// Reads a resource as part of a run. [`call_tool_in`](Self::call_tool_in) describes the use of `ctx`.
     ///
     /// # Errors
     ///
-    /// The same as [`read_resource`](Self::read_resource), and [`McpError::Other`] with [`McpCancelled`] if the request
-    /// is cancelled.
+    /// Returns the errors of [`read_resource`](Self::read_resource). Returns [`McpError::Other`] with [`McpCancelled`]
+    /// if the request is cancelled.
     ///
     /// # Cancel safety
     ///
@@ -365,7 +368,7 @@ impl McpClient {
         }
     }
 
-    /// Gets the messages of a prompt for these arguments.
+    /// Gets the messages of a prompt. The server inserts `arguments` into the messages.
     ///
     /// # Errors
     ///
@@ -383,13 +386,12 @@ impl McpClient {
         self.prompt(name, arguments, &Scope::default()).await
     }
 
-    /// Gets the messages of a prompt as part of a run. `ctx` receives the progress, can cancel the request, and may
-    /// contain a trace context for the server. See [`call_tool_in`](Self::call_tool_in).
+    /// Gets the messages of a prompt as part of a run. [`call_tool_in`](Self::call_tool_in) describes the use of `ctx`.
     ///
     /// # Errors
     ///
-    /// The same as [`get_prompt`](Self::get_prompt), and [`McpError::Other`] with [`McpCancelled`] if the request is
-    /// cancelled.
+    /// Returns the errors of [`get_prompt`](Self::get_prompt). Returns [`McpError::Other`] with [`McpCancelled`] if the
+    /// request is cancelled.
     ///
     /// # Cancel safety
     ///
@@ -463,8 +465,7 @@ impl McpClient {
     /// # Errors
     ///
     /// - [`McpError::Other`] with [`McpRequestError`] if the server refuses or does not support subscriptions.
-    /// - [`McpError::Other`] with [`McpNotSubscribed`] if the server responds, but does not send updates of this
-    ///   resource (MCP 2026-07-28).
+    /// - [`McpError::Other`] with [`McpNotSubscribed`] if a server of MCP 2026-07-28 does not confirm the subscription.
     /// - All other errors are those of [`call_tool`](Self::call_tool).
     ///
     /// After an error, the client has no new subscription.
@@ -481,9 +482,9 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// The same as [`subscribe`](Self::subscribe). If the server does not respond, the subscription remains, and the
-    /// call can be repeated. In MCP 2025-11-25 and earlier, the subscription is also removed if the server refuses with
-    /// [`McpRequestError`].
+    /// Returns the errors of [`subscribe`](Self::subscribe). After an error, the subscription remains, and the call can
+    /// be repeated. In MCP 2025-11-25 and earlier, however, a refusal of the server ([`McpRequestError`]) removes the
+    /// subscription.
     ///
     /// # Cancel safety
     ///
@@ -496,8 +497,10 @@ impl McpClient {
         subscriptions::unsubscribe(connection, Arc::clone(&self.shared), uri.to_owned()).await
     }
 
-    /// Requests log messages of at least this level from the server. The messages are [events](Self::events). Since MCP
-    /// 2026-07-28, a server sends log messages only while it handles a request.
+    /// Requests log messages of at least this level from the server. The messages are received as
+    /// [events](Self::events).
+    ///
+    /// Since MCP 2026-07-28, a server sends log messages only while it handles a request of the client.
     ///
     /// # Errors
     ///
@@ -514,19 +517,18 @@ impl McpClient {
     ///
     /// # Errors
     ///
-    /// - [`McpError::Other`] if the client was built without [roots](McpClientBuilder::roots), because servers then do
-    ///   not request roots. The roots are not replaced.
+    /// - [`McpError::Other`] if the client was built without [roots](McpClientBuilder::roots). The roots are not
+    ///   replaced, because servers of such a client never request roots.
     /// - [`McpError::Other`] with [`McpTimeout`] if the server does not accept the notification in time.
     /// - [`McpError::Connection`] or [`McpError::Initialization`] if the connection was lost earlier and cannot be
     ///   restored.
     /// - [`McpError::Transport`] if the connection is lost or closed.
     ///
-    /// After every error except the first, the roots are replaced. A server that requests the roots receives the new
-    /// roots.
+    /// After all other errors, the roots are replaced, and a server that requests them receives the new roots.
     ///
     /// # Cancel safety
     ///
-    /// The roots are replaced immediately. If the future is dropped, the server may not have been notified.
+    /// The roots are replaced at the first poll. If the future is dropped later, the server may not have been notified.
     pub async fn set_roots(&self, roots: Vec<McpRoot>) -> Result<(), McpError> {
         if !self.shared.handlers.replace_roots(roots) {
             let text = "the client was built without roots: set them in the builder, if only to an empty list";
@@ -576,8 +578,8 @@ impl McpClient {
 
     /// Returns the SDK's handle to the current connection, for features that this client does not offer.
     ///
-    /// Requests over this handle have no time limits of this client. The caller must cancel these requests, and must
-    /// provide the input that the server requires. The handle cannot be used after the connection has ended.
+    /// The time limits of this client do not apply to requests over this handle. The caller must cancel these requests,
+    /// and provide the input that the server requires. The handle cannot be used after the connection has ended.
     #[must_use]
     pub fn peer(&self) -> Peer<RoleClient> {
         self.current().peer.clone()

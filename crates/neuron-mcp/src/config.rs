@@ -4,9 +4,11 @@ use std::fmt;
 
 /// Configuration of a server that is started as a child process. Messages are sent over standard input and output.
 ///
-/// The child process does not inherit the environment of this process. The child process gets a short list of harmless
-/// variables, such as `PATH` and `HOME`, and the variables in [`env`](Self::env).
-/// [`McpClientBuilder::inherit_env`](crate::McpClientBuilder::inherit_env) adds further variables of this process.
+/// The child process does not inherit the whole environment of this process. It gets the following variables:
+///
+/// - Harmless variables of this process, such as `PATH` and `HOME`.
+/// - The variables of this process that [`McpClientBuilder::inherit_env`](crate::McpClientBuilder::inherit_env) names.
+/// - The variables in [`env`](Self::env).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StdioConfig {
     /// The program to start, as a path or as a name that is searched in `PATH`.

@@ -65,13 +65,14 @@ pub trait ElicitationHandler: Send + Sync {
         request: ElicitationRequest,
     ) -> impl Future<Output = Result<ElicitationResponse, McpError>> + Send;
 
-    /// Handles a request that may have a trace context. The client calls this method for every request.
+    /// Handles a request together with its trace context, if any. The client calls this method for every request,
+    /// instead of [`elicit`](Self::elicit).
     ///
     /// The default implementation ignores the trace context and calls [`elicit`](Self::elicit).
     ///
     /// # Errors
     ///
-    /// The same as [`elicit`](Self::elicit).
+    /// The server receives the `Display` text of the error.
     fn elicit_traced(
         &self,
         request: ElicitationRequest,
@@ -92,7 +93,7 @@ pub trait ElicitationHandler: Send + Sync {
         false
     }
 
-    /// Called when the server reports that the user has finished on the web page of a request. `id` is the id of the
-    /// request. Must not block. The default implementation does nothing.
+    /// Called when the server reports that the user has completed a request on its web page. `id` is the id of the
+    /// request. The method must not block. The default implementation does nothing.
     fn completed(&self, _id: &str) {}
 }

@@ -1,7 +1,6 @@
 //! Object-safe versions of traits with async methods.
 
-/// Defines the object-safe version of a trait. The methods have the names of the original methods. Async methods return
-/// boxed futures.
+/// Defines the object-safe version of a trait, with methods of the same names. Async methods return boxed futures.
 ///
 /// In the macro call, the async methods must come before the other methods.
 macro_rules! erased {

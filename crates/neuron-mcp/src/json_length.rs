@@ -4,8 +4,8 @@ use std::io;
 
 use serde::Serialize;
 
-/// Returns the length of a value as JSON, in bytes. The length approximates the memory of the value. Returns
-/// `usize::MAX` if the value cannot be serialised.
+/// Returns the number of bytes of a value as JSON. Used as an estimate of the value's memory. Returns `usize::MAX` if
+/// the value cannot be serialised.
 pub(crate) fn json_length(value: &impl Serialize) -> usize {
     let mut counter = Counter(0);
     match serde_json::to_writer(&mut counter, value) {

@@ -83,8 +83,8 @@
 //! | elicitation requests of a server | [`ElicitationHandler`] |
 //!
 //! **Servers are not trusted.** A server program gets only [`StdioConfig::env`] and a few harmless environment
-//! variables. The annotations of a server's tools, such as read-only, are claims and grant no permission. The size of a
-//! server's messages and the duration of every request are limited.
+//! variables. The annotations of a server's tools, such as read-only, do not grant permissions by default. The size of
+//! a server's messages and the duration of every request are limited.
 //!
 //! # Running a server
 //!
@@ -118,14 +118,14 @@
 //! | progress inside a resource or a prompt | [`McpPeer::report_progress`] |
 //! | change notifications to clients | [`McpServer::notifier`] |
 //!
-//! A failed tool call returns a result with an error that the model can react to. Only errors that the protocol
-//! defines, such as an unknown tool, are returned as JSON-RPC errors.
+//! If a tool fails, the client receives a result with the error text, so that the model can react. Errors that the
+//! protocol defines, such as an unknown tool, are JSON-RPC errors.
 //!
 //! # Versions
 //!
 //! Client and server support 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28, over stdio and Streamable
-//! HTTP. The client also supports the two-endpoint HTTP transport of 2024-11-05, and reads batches over stdio. The
-//! server supports neither.
+//! HTTP. The client also supports the two-endpoint HTTP transport of 2024-11-05, and JSON-RPC batches over stdio. The
+//! server supports neither of them.
 //!
 //! The protocol is implemented by the official SDK, `rmcp`. Its types are public only in [`McpClient::peer`], for
 //! features that this crate lacks.
@@ -142,29 +142,29 @@
 //! | `mcp.server.request` (SERVER) | requests that a server receives, except pings; also requests of a server that its client receives |
 //!
 //! The OpenTelemetry name of a span is the method followed by the tool or prompt: `tools/call echo`. Spans have the
-//! request id, the session id, the version, the transport and the peer's address, if known. A server's requests to its
-//! client have no address, because they are sent against the direction of the connection. A request that is sent
-//! several times with further input has one client span, with the first id.
+//! request id, the session id, the version, the transport and the peer's address, if known. The span of a server's
+//! request to its client has no address. A request that is repeated with required input has one client span, with the
+//! id of the first sending.
 //!
 //! - **Without a span:** the handshake at the client, listening streams, notifications, requests that the SDK rejects
 //!   before this crate receives them, and requests without a connection. Server requests that are part of a result
 //!   (2026-07-28) belong to the span of the client's request.
 //! - **Unknown attributes:** the transport of [`connect_io`](McpClientBuilder::connect_io) and [`McpServer::serve_io`].
-//!   The client's address is unknown if another HTTP server hosts the service, unless that server adds a
+//!   If another HTTP server hosts the service, the client's address is known only if that server adds a
 //!   [`SocketAddr`](std::net::SocketAddr) to the extensions of each request.
 //! - **No message content:** spans contain no arguments, results or texts. They contain resource URIs and the names of
 //!   tools and prompts. The description of an error is the general meaning of its code, because the message may quote
-//!   content. Spans contain only the beginning of a session id, as do log lines of this crate at `INFO` and above. The
-//!   SDK's own log (target `rmcp`) contains complete messages, at `DEBUG` and partly at `INFO`, in its own spans. At
-//!   `INFO`, the SDK's log also contains the id of each HTTP server session. Exclude this target from logs that others
-//!   read: `info,rmcp=warn` for `tracing_subscriber::EnvFilter`.
+//!   content. Spans, and log lines of this crate at `INFO` and above, contain only the beginning of a session id.
+//! - **Log of the SDK:** the SDK logs under the target `rmcp`. Its log contains complete messages at `DEBUG` and partly
+//!   at `INFO`, and the ids of HTTP server sessions at `INFO`. Exclude this target from logs that others read, for
+//!   example with `info,rmcp=warn` for `tracing_subscriber::EnvFilter`.
 //! - **`error.type`** is the code of a JSON-RPC error, or `tool_error` for a failed tool, `cancelled` (also for a
 //!   dropped future), `timeout`, `transport` or `_OTHER`.
 //! - **One span for each tool call.** A call of an [`McpToolBridge`] inside an `execute_tool` span of the crate
 //!   `neuron-otel` has no second span. The attributes of the request are recorded in that span.
-//! - **Parents of incoming requests:** the span that was current in the HTTP request, if any. Otherwise the span starts
-//!   a new trace. The span around a call of [`McpServer::serve_io`] is not used as parent, because it belongs to the
-//!   connection.
+//! - **Parents of incoming requests:** the span in which the HTTP server handles the request, if any. Otherwise the
+//!   request starts a new trace. The span around a call of [`McpServer::serve_io`] is not a parent, because it belongs
+//!   to the whole connection.
 //!
 //! ## Trace contexts
 //!

@@ -1,5 +1,5 @@
-//! Reading and writing of JSON messages as lines on two streams (MCP specification, "Transports", stdio). Client and
-//! server use the same types. The memory that these types use is bounded.
+//! Reading and writing of JSON messages, each on one line (MCP specification, "Transports", stdio). Used by client and
+//! server. Memory is bounded.
 
 mod reader;
 mod writer;

@@ -5,8 +5,8 @@
 pub struct PaginatedList<T> {
     /// Items of the page.
     pub items: Vec<T>,
-    /// Cursor of the next page. `None` on the last page. The client sends the cursor back unchanged, because only the
-    /// server knows the meaning of a cursor.
+    /// Cursor of the next page. `None` on the last page. The client sends the cursor back unchanged to request the next
+    /// page.
     pub next_cursor: Option<String>,
 }
 

@@ -17,7 +17,8 @@ type SetParent = dyn Fn(&Span, &TraceContext) + Send + Sync;
 pub(crate) struct Propagation {
     /// The user's function that returns the trace context of the current span. `None` if the user has set none.
     current: Option<Arc<Current>>,
-    /// The user's function that makes a span a child of the span in a trace context. `None` if the user has set none.
+    /// The user's function that sets the parent of a span. The parent is a span of another process, given as a trace
+    /// context. `None` if the user has set no function.
     set_parent: Option<Arc<SetParent>>,
 }
 
@@ -38,14 +39,14 @@ impl Propagation {
         self.set_parent = Some(Arc::new(set_parent));
     }
 
-    /// Returns the trace context of the current span. Returns `None` if the user set no function, or if the function
-    /// returned `None` or panicked.
+    /// Returns the trace context of the current span, from the user's function. Returns `None` if the user set no
+    /// function, or if the function returned `None` or panicked.
     pub(crate) fn current(&self) -> Option<TraceContext> {
         let current = self.current.as_ref()?;
         survive(|| current()).flatten()
     }
 
-    /// Makes `span` a child of `parent`, which is a span of another process. The span must not have been entered yet.
+    /// Makes `span` a child of `parent`, the trace context of another process. The span must not have been entered yet.
     /// Does nothing if the user set no function.
     pub(crate) fn set_parent(&self, span: &Span, parent: &TraceContext) {
         if let Some(set_parent) = &self.set_parent {
@@ -54,8 +55,7 @@ impl Propagation {
     }
 }
 
-/// Runs a function of the user. Returns `None` and logs an error if the function panics, so that the request itself
-/// does not fail.
+/// Runs a function of the user. Logs a panic of the function and returns `None`, so that the request does not fail.
 fn survive<T>(work: impl FnOnce() -> T) -> Option<T> {
     let done = catch_unwind(AssertUnwindSafe(work));
     if done.is_err() {

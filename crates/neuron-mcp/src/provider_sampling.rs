@@ -17,12 +17,12 @@ const DEFAULT_MAX_TOKENS: u32 = 4096;
 
 /// A [`SamplingHandler`] that sends the sampling requests of MCP servers to a [`Provider`].
 ///
-/// The operator of a server writes the prompt and reads the response, and you pay for the tokens. The protocol
-/// therefore recommends that a person can deny each request (MCP specification 2025-11-25, "Sampling").
+/// With sampling, the operator of a server writes the prompt and reads the response, and you pay for the tokens. The
+/// protocol therefore recommends that a person can deny each request (MCP specification 2025-11-25, "Sampling").
 ///
 /// For this reason a [`SamplingPolicy`] is required. The policy reviews each request before it is sent to the model,
-/// and each response before it is sent to the server. The policy is async, so it can ask a person. For servers of your
-/// own, use [`AllowAll`].
+/// and each response before it is sent to the server. The policy is async, so it can ask a person. For servers that you
+/// operate yourself, use [`AllowAll`].
 ///
 /// # Request to the model
 ///
@@ -32,9 +32,9 @@ const DEFAULT_MAX_TOKENS: u32 = 4096;
 /// If the model calls a tool, the response with the tool call is sent to the server. The server executes the tool and
 /// sends another sampling request with the result.
 ///
-/// - **Model**: a server can send only hints. Set the model for a hint with [`with_model_for`](Self::with_model_for).
-///   For all other requests, [`with_model`](Self::with_model) sets the model. By default the provider selects the
-///   model.
+/// - **Model**: a server can only send hints, which are parts of model names. Set the model for a hint with
+///   [`with_model_for`](Self::with_model_for). Set the model for all other requests with
+///   [`with_model`](Self::with_model). By default the provider selects the model.
 /// - **Tokens**: a response has at most as many tokens as the server requests, and never more than
 ///   [`with_max_tokens`](Self::with_max_tokens). Defaults to 4096.
 /// - **Requests**: [`with_max_requests`](Self::with_max_requests) limits the number of requests to the model. By
@@ -74,8 +74,8 @@ pub struct ProviderSampling<P, S> {
     policy: S,
     /// Model for requests whose hints match no entry of `models`. Empty for the provider's default model.
     model: String,
-    /// Pairs of a hint in lower case and its model, in the order in which they were added. A hint is a part of a model
-    /// name that a server prefers.
+    /// Pairs of a hint in lower case and the model for it, in the order of the calls of
+    /// [`with_model_for`](Self::with_model_for). A hint is a part of the name of a model that a server prefers.
     models: Vec<(String, String)>,
     /// Maximum number of tokens of one response.
     max_tokens: u32,
@@ -99,33 +99,31 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         }
     }
 
-    /// Sets the model for requests whose hints match no hint of [`with_model_for`](Self::with_model_for). Defaults to
-    /// the provider's default model.
-    ///
-    /// A hint is a model name, or a part of one, that the server prefers.
+    /// Sets the model for requests without a match in [`with_model_for`](Self::with_model_for). Defaults to the
+    /// provider's default model.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = model.into();
         self
     }
 
-    /// Sets the model for requests with a hint that matches `hint`.
+    /// Sets the model for requests with a matching hint. A hint is a part of the name of a model that the server
+    /// prefers.
     ///
-    /// Two hints match if one contains the other. Upper and lower case are equal. For example, `haiku` matches the
+    /// The server's hint matches `hint` if one contains the other. Case is ignored. For example, `haiku` matches the
     /// server's hint `Claude-Haiku`. If a request has several hints, the first hint with a match selects the model.
     pub fn with_model_for(mut self, hint: impl Into<String>, model: impl Into<String>) -> Self {
         self.models.push((hint.into().to_lowercase(), model.into()));
         self
     }
 
-    /// Sets the maximum number of tokens of one response. A server that requests more gets at most this number.
-    /// Defaults to 4096.
+    /// Sets the maximum number of tokens of one response, even if a server requests more. Defaults to 4096.
     pub fn with_max_tokens(mut self, tokens: u32) -> Self {
         self.max_tokens = tokens;
         self
     }
 
-    /// Sets the maximum number of requests to the model. Further requests are refused. Requests that the policy refuses
-    /// do not count. By default there is no limit.
+    /// Sets the maximum number of requests that this handler sends to the model in total. Further requests are refused.
+    /// Requests that the policy refuses do not count. By default there is no limit.
     pub fn with_max_requests(mut self, requests: usize) -> Self {
         self.max_requests = requests;
         self
@@ -151,8 +149,8 @@ impl<P: Provider, S: SamplingPolicy> ProviderSampling<P, S> {
         known.map_or_else(|| self.model.clone(), |(_, model)| model.clone())
     }
 
-    /// Converts a sampling request into a request to the provider. `names` maps the server's tool names to names that
-    /// the provider accepts.
+    /// Converts a sampling request of a server into a request to the provider. `names` maps the server's tool names to
+    /// names that the provider accepts.
     fn completion(&self, request: SamplingRequest, names: &ToolNames) -> CompletionRequest {
         // A server that sends no number (zero) gets the maximum.
         let wanted = if request.max_tokens == 0 { u32::MAX } else { request.max_tokens };
@@ -183,12 +181,15 @@ impl<P: Provider, S: SamplingPolicy> SamplingHandler for ProviderSampling<P, S> 
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Other`] with a [`SamplingRefused`] if the policy refuses or the maximum number of requests
-    /// is reached. Returns [`McpError::Other`] with a general text if the provider fails.
+    /// Always returns [`McpError::Other`]:
+    ///
+    /// - With a [`SamplingRefused`] if the policy refuses, or the maximum number of requests is reached.
+    /// - With a general text if the provider fails.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the request to the model. A request that was sent to the model stays counted.
+    /// Dropping the future cancels the request to the model. The request still counts for the maximum number of
+    /// requests.
     async fn sample(&self, request: SamplingRequest) -> Result<SamplingResponse, McpError> {
         let request = decided(self.policy.review_request(request).await)?;
         self.count()?;
@@ -220,8 +221,8 @@ fn refused(reason: String) -> McpError {
     McpError::Other(Box::new(SamplingRefused { reason }))
 }
 
-/// Logs the provider's error, and returns a general error for the server. The provider's error may contain details of
-/// the user's account.
+/// Logs the provider's error, and returns a general error for the server. The server must not see the provider's error,
+/// which may contain details of the user's account.
 fn failed(error: ProviderError) -> McpError {
     // Logged outside of all spans, because an exporter of spans also exports the events inside them.
     tracing::warn!(target: "neuron_mcp", parent: None, %error, "the model failed for a server's request");

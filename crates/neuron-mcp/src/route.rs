@@ -11,13 +11,13 @@ pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-i
 /// The transport, the addresses and the session between a client and a server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Route {
-    /// Value of the span attribute `network.transport`, either `pipe` or `tcp`. `None` for streams that the caller
-    /// opened, because their kind is unknown.
+    /// Value of the span attribute `network.transport`, either `pipe` or `tcp`. `None` if the user of this crate
+    /// supplied the streams, whose kind is unknown.
     pub(crate) transport: Option<&'static str>,
     /// Name of the protocol that carries the messages. `http` for connections over HTTP, and `None` for all others.
     pub(crate) protocol: Option<&'static str>,
-    /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and for other
-    /// transports than HTTP.
+    /// Host and port of the server, from the URL in the client's configuration. `None` in a server, and for a client
+    /// that does not use HTTP.
     pub(crate) server: Option<(Arc<str>, u16)>,
     /// Address of the client. `None` in a client, and if the server does not know the address.
     pub(crate) client: Option<SocketAddr>,
@@ -37,9 +37,10 @@ impl Route {
     }
 }
 
-/// The slot for the session id of an HTTP connection. A client receives the id with the response to its first request.
+/// The session id of an HTTP connection, once it is known. A client receives the id with the response to its first
+/// request.
 ///
-/// The slot stays empty if the server has no sessions. Since protocol version 2026-07-28, servers have no sessions.
+/// Stays empty if the server has no sessions, which is always the case since protocol version 2026-07-28.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SessionSlot(Arc<OnceLock<Arc<str>>>);
 

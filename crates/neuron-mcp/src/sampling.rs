@@ -27,8 +27,8 @@ pub struct SamplingRequest {
     pub tools: Vec<ToolDefinition>,
     /// Restricts whether and how the model uses the tools.
     pub tool_choice: Option<ToolChoice>,
-    /// Trace context of the request. If the field is `None`, a server sends the trace context of the current span.
-    /// Without a current trace context, the server sends the trace context of the client's call (see
+    /// Trace context of the request. If it is `None`, a server sends the trace context of its current span instead.
+    /// Without a current trace context, it sends the trace context of the client's call (see
     /// [`McpPeer::ask`](crate::McpPeer::ask)).
     pub trace_context: Option<TraceContext>,
 }
@@ -59,7 +59,8 @@ pub struct SamplingResponse {
 
 /// A handler that lets servers use a model of the client.
 pub trait SamplingHandler: Send + Sync {
-    /// Sends a request to the model, or refuses it with an error.
+    /// Handles a sampling request of a server. Either returns the model's response, or refuses the request with an
+    /// error.
     ///
     /// # Errors
     ///

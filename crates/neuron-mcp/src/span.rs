@@ -1,6 +1,7 @@
 //! Spans of requests, following OpenTelemetry's conventions for MCP (version 1.41).
 //!
-//! Spans contain no arguments, no results and no error messages of the peer, because a message may quote them.
+//! Spans contain no arguments and no results. They also contain no error messages of the peer, because such a message
+//! may quote arguments or results.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
@@ -26,8 +27,8 @@ pub(crate) struct Subject<'a> {
     pub(crate) prompt: Option<&'a str>,
     /// URI of the resource. `None` if the request concerns no resource.
     pub(crate) resource: Option<&'a str>,
-    /// `true` if the tool or prompt exists. The name of an unknown tool is left out of the span's name, because a
-    /// client could send any number of such names.
+    /// `true` if the tool or prompt exists. Otherwise its name is omitted from the span's name, because a client could
+    /// send any number of unknown names.
     pub(crate) is_known: bool,
 }
 
@@ -71,8 +72,8 @@ fn shortened(text: &str) -> &str {
     if text.len() <= LONGEST { text } else { text.get(..end.unwrap_or(0)).unwrap_or_default() }
 }
 
-/// Returns the first eight characters of a session id, but at most half of the id. Whoever knows the complete id of an
-/// unauthenticated session can use the session, and other people may read the logs.
+/// Returns a prefix of a session id for logs and spans. The prefix has up to eight characters, but at most half of the
+/// id. The complete id is a secret, because it gives access to an unauthenticated session.
 pub(crate) fn session_prefix(id: &str) -> &str {
     let end =
         id.char_indices().map(|(place, _)| place).nth(id.chars().count().div_euclid(2).min(8));
@@ -126,8 +127,8 @@ impl Failure {
     }
 }
 
-/// Creates the span of a request, with the attributes that are known at the start. Without `parent`, the span is a
-/// child of the current span.
+/// Creates the span of a request. Records the attributes that are known at the start of the request. If `parent` is
+/// omitted, the span is a child of the current span.
 macro_rules! request_span {
     ($(parent: $parent:expr,)? $name:literal, $kind:literal, $subject:expr, $version:expr, $route:expr) => {{
         let (subject, version, route): (&Subject<'_>, Option<McpVersion>, &Route) =
@@ -168,8 +169,8 @@ macro_rules! request_span {
 #[derive(Debug)]
 pub(crate) struct RequestSpan {
     span: Span,
-    /// Values for the attributes that are recorded at the end of the request, in a span that the crate `neuron-otel`
-    /// created for a tool call. `None` for a span that this module created.
+    /// The values to record in a tool call's span of the crate `neuron-otel`, at the end of the request. `None` if this
+    /// module created the span.
     facts: Option<Facts>,
     /// The JSON-RPC id, once the request is sent.
     id: OnceLock<String>,
@@ -189,8 +190,8 @@ impl RequestSpan {
         Self::own(request_span!("mcp.client.request", "client", subject, Some(version), route))
     }
 
-    /// Starts the span of an incoming request as a child of `parent`. The span starts a new trace if `parent` is
-    /// `None`, because the current span belongs to the connection and not to the request.
+    /// Starts the span of an incoming request as a child of `parent`. If `parent` is `None`, the span starts a new
+    /// trace. The current span is not the parent, because it belongs to the whole connection.
     pub(crate) fn server(
         subject: &Subject<'_>,
         version: Option<McpVersion>,
@@ -212,10 +213,10 @@ impl RequestSpan {
         Self { span, facts: None, id: OnceLock::new(), is_ended: false }
     }
 
-    /// Uses the current span if the crate `neuron-otel` created it for a tool call, because OpenTelemetry's conventions
-    /// require a single span for a tool call. Returns `None` if `neuron-otel` did not create the current span.
+    /// Uses the current span for a request if it is a tool call's span of the crate `neuron-otel`. Otherwise returns
+    /// `None`. OpenTelemetry's conventions require a single span for a tool call.
     ///
-    /// The name, end and status of the span are not changed.
+    /// The request does not change the name, end and status of that span.
     pub(crate) fn of_tool_call(version: McpVersion, route: &Route) -> Option<Self> {
         let span = Span::current();
         let metadata = span.metadata()?;
@@ -226,8 +227,8 @@ impl RequestSpan {
         Some(Self { span, facts, id: OnceLock::new(), is_ended: false })
     }
 
-    /// Returns the span that the caller must enter. Returns a disabled span if the request uses the span of a tool
-    /// call, because that span has already been entered.
+    /// Returns the span that the caller must enter for the request. Returns a disabled span if the request uses a tool
+    /// call's span, which has already been entered.
     pub(crate) fn to_enter(&self) -> Span {
         match self.facts {
             Some(_) => Span::none(),
@@ -257,8 +258,8 @@ impl RequestSpan {
 
     /// Ends the span of a failed attempt, after which the request may be sent again with a new span.
     ///
-    /// A span that the crate `neuron-otel` created for the whole tool call stays unchanged, because it records only the
-    /// last attempt.
+    /// Changes nothing in a tool call's span of the crate `neuron-otel`, because only the last attempt records its
+    /// attributes there.
     pub(crate) fn forgo(mut self) {
         self.is_ended |= self.facts.is_some();
         self.finish(Some(Failure::TRANSPORT));
@@ -280,8 +281,8 @@ impl RequestSpan {
         }
     }
 
-    /// Records the attributes in the span of a tool call. Called once at the end, because a span exports an attribute
-    /// twice if it is recorded twice.
+    /// Records the attributes of the request in the span of a tool call. Must be called only once, because a second
+    /// record would export each attribute twice.
     fn tell(&self, Facts { version, route }: &Facts) {
         let (span, server) = (&self.span, route.server.as_ref());
         span.record("mcp.method.name", "tools/call");

@@ -1,6 +1,6 @@
-//! Conversion between the types of this crate and the SDK's types, with a file for each subject.
+//! Conversion between the types of this crate and the types of the SDK, with a file for each subject.
 //!
-//! All conversions are here, so that other modules need not know the fields of the SDK's types.
+//! Other modules do not use the fields of the SDK's types.
 
 pub(crate) mod capabilities;
 pub(crate) mod change;

@@ -1,9 +1,10 @@
 //! OAuth 2.1 authorization of a client, after a server has rejected a request.
 //!
-//! The SDK implements the OAuth protocol, and this module decides when to use OAuth. The transport [sends](OAuth::send)
-//! its requests with the access token, and renews an expired token. If the token cannot be renewed without a user, the
-//! request fails. The sender of the request then passes the error to an [`Attempt`], which obtains a new token and
-//! decides whether to retry.
+//! The SDK implements the OAuth protocol. This module decides when to use it:
+//!
+//! - The transport [sends](OAuth::send) each request with the access token, and renews an expired token.
+//! - If only a user can authorize the client, the request fails. The caller passes the error to an [`Attempt`].
+//! - The [`Attempt`] obtains a new token, and decides whether the request is sent again.
 
 mod addresses;
 mod callback;
@@ -42,24 +43,26 @@ const MAX_REFUSED_TOKENS: u32 = 1;
 /// The authorization of a client at one server, shared by all connections of the client.
 pub(crate) struct OAuth {
     flow: Flow,
-    /// The SDK's manager, which contains the token. An authorization replaces the whole manager, so that requests can
-    /// use the old token while a user decides.
+    /// The SDK's manager, which contains the token. A new authorization replaces the manager when it completes. Until
+    /// then, requests use the old token.
     manager: Arc<Mutex<AuthorizationManager>>,
-    /// Number of completed authorizations. An [`Attempt`] stores the number when its request is sent. If the number is
-    /// higher when the request fails, the token was replaced meanwhile.
+    /// Number of completed authorizations. An [`Attempt`] compares this number before and after a request, to notice
+    /// that another request has already obtained a new token.
     generation: AtomicU64,
     /// Lock that is held during an authorization, so that a user sees only one authorization page at a time.
     authorizing: Mutex<()>,
 }
 
 impl OAuth {
-    /// Creates the authorization with the stored credentials of an earlier authorization, if there are any. `server` is
-    /// the URL of the MCP server. `builder` creates HTTP clients with the TLS configuration of the transport.
+    /// Creates the authorization, with stored credentials of an earlier authorization if there are any. `server` is the
+    /// URL of the MCP server. `builder` creates HTTP clients with the TLS configuration of the transport.
     ///
     /// # Errors
     ///
-    /// Returns an error if the URL is invalid, or if the stored credentials cannot be used because the authorization
-    /// server is not found.
+    /// Returns an error in these cases:
+    ///
+    /// - The URL is invalid.
+    /// - There are stored credentials, but the authorization server is not found.
     pub(crate) async fn new(
         config: OAuthConfig,
         server: &str,
@@ -79,8 +82,8 @@ impl OAuth {
         })
     }
 
-    /// Creates the [`Attempt`] of a request, which can authorize the client if the server rejects the request. Must be
-    /// called before the request is sent for the first time.
+    /// Creates the [`Attempt`] of a request, to authorize the client if the server rejects the request. Must be called
+    /// before the request is first sent.
     pub(crate) fn attempt(&self) -> Attempt<'_> {
         Attempt { oauth: self, seen: self.generation(), refused_tokens: 0, step_ups: 0 }
     }
@@ -102,12 +105,13 @@ pub(crate) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    /// Authorizes the client if `error` is a response that requires an authorization. Returns `true` if the request may
-    /// be sent again. Returns `false` if `error` does not require an authorization.
+    /// Authorizes the client if `error` contains a response with status 401, or 403 for missing scopes. Returns `true`
+    /// if the request may be sent again. Returns `false` for other errors.
     ///
     /// # Errors
     ///
-    /// Returns an error if no token was obtained, or if the server has rejected too many new tokens.
+    /// Returns an error if no token was obtained, or if the server still rejects the request after several
+    /// authorizations.
     ///
     /// # Cancel safety
     ///
@@ -179,8 +183,8 @@ impl Challenge {
         None
     }
 
-    /// Returns the authorization that the server requires, from the error of a response with status 401, or 403 for
-    /// missing scopes. Returns `None` for any other error. `server` is the URL of the MCP server.
+    /// Returns the required authorization if `error` is a response with status 401, or 403 for missing scopes. Ignores
+    /// the causes of `error`. `server` is the URL of the MCP server.
     fn of(error: &(dyn Error + 'static), server: &Url) -> Option<Self> {
         if let Some(required) = error.downcast_ref::<AuthRequiredError>() {
             return Some(Self { header: required.www_authenticate_header.clone(), scope: None });

@@ -1,7 +1,7 @@
-//! Sending of a request, with its timeouts, its cancellation and its rounds of required input.
+//! Sending of requests, with timeouts, cancellation and input that the server requires.
 //!
-//! Since MCP 2026-07-28, a server can respond that a request requires input. The client then sends the request again
-//! with the input. Each sending of the request is called a round.
+//! Since MCP 2026-07-28, a server can respond that it requires input, such as an answer of the user. The client then
+//! sends the request again with the input. Each sending of the request is called a round.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -32,13 +32,14 @@ pub(super) struct Scope {
     pub(super) reporter: Option<Arc<dyn ProgressReporter>>,
     pub(super) cancellation: Option<CancellationToken>,
     pub(super) trace: Option<TraceContext>,
-    /// `true` if the request is the complete work of a tool call. `false` if the request is a part of a tool's work.
+    /// `true` if a tool call of the agent consists only of this request, as for tools of a server. `false` for any
+    /// other request.
     pub(super) is_tool: bool,
 }
 
 impl Scope {
-    /// Creates the scope of a request that a tool sends during its call. The scope has the progress receiver, the
-    /// cancellation token and the trace context of `ctx`.
+    /// Creates the scope of a request that a tool sends, from the context of the tool call. [`is_tool`](Self::is_tool)
+    /// is `false`.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
             reporter: ctx.progress_reporter.clone(),
@@ -48,8 +49,8 @@ impl Scope {
         }
     }
 
-    /// Creates the scope of a request that is the complete work of a tool call. The scope has the progress receiver,
-    /// the cancellation token and the trace context of `ctx`.
+    /// Creates the scope of a request that is the whole work of a tool call, from the context of the call.
+    /// [`is_tool`](Self::is_tool) is `true`.
     pub(super) fn of_tool(ctx: &ToolContext) -> Self {
         Self { is_tool: true, ..Self::of(ctx) }
     }
@@ -116,8 +117,8 @@ pub(super) async fn attempt(
     result
 }
 
-/// Returns the span of a request. A request that is the complete work of a tool call uses the span that `neuron-otel`
-/// created for the call, if there is one.
+/// Returns the span of a request. If the request is the whole work of a tool call, this is the span that `neuron-otel`
+/// created for the call, if any.
 fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> RequestSpan {
     let (version, route) = (connection.version, connection.watch.route());
     let outer = scope.is_tool.then(|| RequestSpan::of_tool_call(version, route)).flatten();
@@ -126,8 +127,8 @@ fn span(connection: &Connection, scope: &Scope, request: &ClientRequest) -> Requ
     })
 }
 
-/// Sends a request repeatedly until the server returns a final result. Provides the input if the server requires input,
-/// and an authorization if an HTTP server requires an authorization.
+/// Sends a request repeatedly until the server returns a final result. Before each repetition, provides the input or
+/// the authorization that the server requires.
 async fn rounds(
     connection: &Connection,
     shared: &Shared,
@@ -194,8 +195,8 @@ async fn rounds(
     }
 }
 
-/// Waits for `work` and returns its result. Returns an error if the caller cancels the request, or the connection ends,
-/// before `work` completes.
+/// Returns the result of `work`. Returns an error if the caller cancels the request or the connection ends before
+/// `work` completes.
 async fn unless_over<T>(
     connection: &Connection,
     scope: &Scope,
@@ -225,8 +226,8 @@ fn too_many_rounds(method: &str, rounds: usize) -> McpError {
     }))
 }
 
-/// Lists the tools, so that the SDK knows their schemas and can set the `Mcp-Param` headers of a tool call. Requests at
-/// most 100 pages.
+/// Lists the tools of the server, at most 100 pages. The SDK stores the tools' schemas, which it needs to set the
+/// `Mcp-Param` headers of a tool call.
 async fn learn_tools(
     connection: &Connection,
     shared: &Shared,
@@ -253,9 +254,11 @@ async fn learn_tools(
     Ok(())
 }
 
-/// Waits before a request is sent again after an `input_required` result that names no input. With this result, the
-/// server asks the client to repeat the request later. `silent_rounds` is the number of consecutive results of this
-/// kind. The pause is zero for zero rounds, starts at 50 ms, and doubles up to 1.6 s.
+/// Waits before a request is repeated. A server asks for a later repetition by an `input_required` result without input
+/// requests.
+///
+/// `silent_rounds` is the number of such results in succession. The first of them causes a wait of 50 ms. Each further
+/// result doubles the wait, up to 1.6 s.
 async fn pause(silent_rounds: u32) {
     if silent_rounds > 0 {
         let times = 1 << silent_rounds.saturating_sub(1).min(5);
@@ -315,8 +318,11 @@ enum Failure {
     Ours(McpError),
 }
 
-/// Sends a request once, and waits for the response. Sends a cancellation to the server if the future is dropped, a
-/// time limit is exceeded, or the caller cancels the request.
+/// Sends a request once, and waits for the response. Also sends a cancellation to the server in these cases:
+///
+/// - The future is dropped.
+/// - A time limit is exceeded.
+/// - The caller cancels the request.
 async fn round(
     connection: &Connection,
     shared: &Shared,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The server's JSON-RPC error response to a request. Contained in [`McpError::Other`](crate::McpError::Other).
 ///
-/// If the server refuses a tool call, the error is [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
+/// A refused tool call returns [`McpError::ToolCall`](crate::McpError::ToolCall) instead.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the server refused {method}: {message} ({code})")]
 #[non_exhaustive]
@@ -41,8 +41,8 @@ impl McpTimeout {
     }
 }
 
-/// Error for a response or a list that exceeds a limit of this client, or for a server that requires input too often.
-/// Contained in [`McpError::Other`](crate::McpError::Other).
+/// A limit of this client was exceeded, for example by the size of a response, the length of a list, or the number of
+/// times that a server required input. Contained in [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{method}: {what} has more than {limit} {unit}, a limit of this client{}", .setting.map(|setting| format!(" (`{setting}`)")).unwrap_or_default())]
 #[non_exhaustive]
@@ -69,8 +69,8 @@ pub struct McpCancelled {
     pub method: String,
 }
 
-/// A server of MCP 2026-07-28 did not confirm the subscription to a resource, so the server sends no updates of the
-/// resource. Contained in [`McpError::Other`](crate::McpError::Other).
+/// A server of MCP 2026-07-28 did not confirm the subscription to a resource. So it sends no updates of the resource.
+/// Contained in [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server does not send updates of {uri}")]
 #[non_exhaustive]

@@ -54,8 +54,10 @@ pub(super) struct Shared {
     pub(super) events: Arc<EventSender>,
     pub(super) authorization: Authorization,
     /// Lock for changes of the subscriptions. A task that changes a subscription holds the write lock. A new connection
-    /// holds the read lock while it subscribes. Only spawned tasks acquire the lock. A future of the user that is no
-    /// longer polled would never release the lock.
+    /// holds the read lock while it subscribes.
+    ///
+    /// Only spawned tasks may acquire the lock. A future of the user may no longer be polled, and would then never
+    /// release the lock.
     pub(super) changing: RwLock<()>,
     /// The log level and the subscriptions, which the client sends to the server over each new connection.
     restored: Mutex<Restored>,

@@ -25,16 +25,16 @@ use self::process::{Life, Process};
 use super::line_transport::LineTransport;
 use crate::StdioConfig;
 
-/// Maximum wait for a server to end after its input was closed, and again after a termination signal. The specification
-/// requires both steps, but names no times. Official SDKs wait two or three seconds.
+/// Maximum wait for a server to end, first after its input is closed, and again after the termination signal. The
+/// specification names no times. Official SDKs wait two or three seconds.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Maximum wait until killed processes have ended.
 const PATIENCE_AFTER_KILL: Duration = Duration::from_secs(5);
 /// Maximum time without output after the server has ended. The transport then closes, although another process still
 /// holds the output open.
 const SILENCE_AFTER_END: Duration = Duration::from_secs(1);
-/// Maximum wait for a server that has closed its output to exit by itself. A server that is killed earlier has no exit
-/// status to report.
+/// Maximum wait for the exit of a server that has closed its output. The wait exists because a killed server has no
+/// exit status to report.
 const LAST_MOMENTS: Duration = Duration::from_secs(1);
 
 /// Options of a child process server, in addition to [`StdioConfig`].
@@ -50,8 +50,9 @@ pub(crate) struct StdioOptions {
 
 /// The process of a server and its message transport.
 ///
-/// On Unix, except OpenBSD and Redox, the server is the leader of a process group. Dropping the transport kills the
-/// group, including processes that the server started. [`close`](Transport::close) first asks the server to end.
+/// Dropping the transport kills the server immediately. [`close`](Transport::close) first asks the server to end. On
+/// Unix, except OpenBSD and Redox, child processes of the server are killed too, because they share a process group
+/// with it.
 #[derive(Debug)]
 pub(crate) struct StdioTransport {
     messages: LineTransport<ChildStdout>,
@@ -68,8 +69,8 @@ impl StdioTransport {
     ///
     /// # Errors
     ///
-    /// [`McpError::Connection`]. The text names an invalid command, working directory or variable, or contains the
-    /// error of the operating system.
+    /// Returns [`McpError::Connection`] if the command, the working directory or a variable is invalid, or if the
+    /// process cannot be started.
     pub(crate) fn spawn(config: &StdioConfig, options: &StdioOptions) -> Result<Self, McpError> {
         if tokio::runtime::Handle::try_current().is_err() {
             let text = "a server can only be started inside a tokio runtime".to_owned();
@@ -95,8 +96,7 @@ impl StdioTransport {
         self.report.clone()
     }
 
-    /// Waits until the server has ended and closed its output. Returns `false` if the server has not ended after
-    /// `patience`.
+    /// Waits until the server has ended and closed its output. Returns `false` after `patience`.
     ///
     /// Reads and discards the output meanwhile, because a server that writes to a full pipe cannot end.
     async fn wait_for_end(&mut self, patience: Duration) -> bool {
@@ -109,8 +109,8 @@ impl StdioTransport {
         tokio::time::timeout(patience, end).await.is_ok()
     }
 
-    /// Closes the server's input, and waits for the end of the server. If the server has not ended after `after_input`,
-    /// sends a termination signal. Kills the server if it runs for a further `after_signal`.
+    /// Closes the server's input, and waits for at most `after_input`. If the server has not ended by then, sends a
+    /// termination signal and waits for at most `after_signal`. Finally kills the server if it still runs.
     async fn close_within(&mut self, after_input: Duration, after_signal: Duration) {
         self.messages.finish_input();
         if !self.wait_for_end(after_input).await {
@@ -147,8 +147,8 @@ async fn silence(since: Option<Instant>) {
 impl Transport<RoleClient> for StdioTransport {
     type Error = io::Error;
 
-    /// Queues a message and waits until it is written. The message is written completely and in order, even if the
-    /// future is dropped.
+    /// Queues a message and waits until it is written. If the future is dropped, the message is still written
+    /// completely and in order.
     fn send(
         &mut self,
         message: TxJsonRpcMessage<RoleClient>,
@@ -156,8 +156,8 @@ impl Transport<RoleClient> for StdioTransport {
         self.messages.send(message)
     }
 
-    /// Waits for the next message. Returns `None` once the server's output is closed, or if no more output arrives
-    /// after the process has ended. Cancel safe.
+    /// Waits for the next message. Returns `None` once the server's output is closed, or if no output arrives for a
+    /// while after the process has ended. Cancel safe.
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         let mut life = self.process.life();
         while !self.is_output_closed {
@@ -181,11 +181,11 @@ impl Transport<RoleClient> for StdioTransport {
         None
     }
 
-    /// Ends the server in three steps (MCP specification, "Lifecycle", "Shutdown", stdio).
+    /// Ends the server in three steps (MCP specification, "Lifecycle", "Shutdown", stdio):
     ///
-    /// Closes the server's input and waits for the end of the server. Sends a termination signal if the server still
-    /// runs, and waits again. Kills the server if it still runs after the second wait. If the transport is dropped
-    /// before the server has ended, the server is killed immediately.
+    /// - Closes the server's input, and waits for the end of the server.
+    /// - Sends a termination signal if the server still runs, and waits again.
+    /// - Kills the server if it still runs.
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.close_within(PATIENCE, PATIENCE).await;
         Ok(())

@@ -21,17 +21,17 @@ use super::settings::Shared;
 use super::task::Task;
 use crate::{LogLevel, McpRequestError, wire};
 
-/// Maximum wait for a server to confirm the log level and the subscriptions over a new connection. After this time, the
-/// client uses the connection, even if the server has not confirmed.
+/// Maximum wait for a server to confirm the log level and the subscriptions over a new connection. Afterwards the
+/// client uses the connection without the confirmation.
 const RESTORING: Duration = Duration::from_secs(5);
 /// Maximum number of concurrent `resources/subscribe` requests over a new connection.
 const AT_ONCE: usize = 8;
 
 /// Sends the log level and the subscriptions over a new connection. Errors of the server are logged and ignored.
 ///
-/// Waits for the server's confirmation, for at most [`RESTORING`]. The returned task continues to send what the server
-/// has not confirmed by then. Since MCP 2026-07-28, always returns `None`, because the connection's [`Listener`] sends
-/// the subscriptions in its own task.
+/// Waits at most [`RESTORING`] until the server has confirmed everything. The returned task sends what is then still
+/// missing. Since MCP 2026-07-28, returns `None`, because the connection's [`Listener`] sends the subscriptions in its
+/// own task.
 ///
 /// [`Listener`]: super::listen::Listener
 pub(super) async fn restore(connection: &Arc<Connection>, shared: &Arc<Shared>) -> Option<Task> {
@@ -72,8 +72,8 @@ async fn repeat_log_level(connection: &Connection, shared: &Shared) {
     }
 }
 
-/// Subscribes to a resource over a new connection. Does nothing if the subscription has been removed or confirmed since
-/// the connection was opened.
+/// Subscribes to a resource over a new connection. Does nothing if the client no longer has this subscription, or if
+/// the server has already confirmed it.
 async fn repeat_subscription(connection: Arc<Connection>, shared: Arc<Shared>, uri: String) {
     let _unchanged = shared.changing.read().await;
     if shared.has_subscription(&uri)
@@ -98,8 +98,7 @@ pub(super) async fn log_level(
     Ok(())
 }
 
-/// Subscribes to a resource. The work is done in a task, because a future that the caller no longer polls would keep
-/// the lock `Shared::changing`.
+/// Subscribes to a resource, in a spawned task. Only spawned tasks may hold the lock `Shared::changing`.
 pub(super) async fn subscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,
@@ -126,8 +125,8 @@ pub(super) async fn subscribe(
     change.result().await.unwrap_or_else(no_result)
 }
 
-/// Ends the subscription to a resource. The subscription is removed once the server confirms its end. Until MCP
-/// 2025-11-25, the subscription is also removed if the server refuses the request.
+/// Ends the subscription to a resource, once the server confirms the end. Until MCP 2025-11-25, a refusal by the server
+/// also ends the subscription.
 pub(super) async fn unsubscribe(
     connection: Arc<Connection>,
     shared: Arc<Shared>,
@@ -188,8 +187,8 @@ struct Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
-    /// Adds the resource `uri` to the client's subscriptions. Dropping the returned value removes the subscription
-    /// again, unless the client had this subscription before.
+    /// Adds the resource `uri` to the client's subscriptions. Dropping the returned value removes a subscription that
+    /// this call has added, unless [`grant`](Self::grant) was called.
     fn new(shared: &'a Shared, uri: &'a str) -> Self {
         // A subscription that already existed stays if the request fails.
         let is_granted = !shared.add_subscription(uri);
@@ -211,7 +210,7 @@ impl Drop for Wish<'_> {
 }
 
 /// Notifies the server that the roots have changed. Does nothing since MCP 2026-07-28, because a server then requests
-/// the roots whenever it needs them.
+/// the roots each time it needs them.
 pub(super) async fn roots_changed(
     connection: &Connection,
     shared: &Shared,

@@ -15,8 +15,7 @@ impl<T: Send + 'static> Task<T> {
         Self(tokio::spawn(work.in_current_span()))
     }
 
-    /// Spawns a task outside of the current span. The task may live longer than the span. Inside the span, the task
-    /// would keep the span open.
+    /// Spawns a task outside of the current span. A task inside the span would keep the span open until the task ends.
     pub(super) fn detached(work: impl Future<Output = T> + Send + 'static) -> Self {
         Self(tokio::spawn(work))
     }

@@ -28,8 +28,8 @@ mod script;
 /// Maximum duration of a test step. Long enough for a slow machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A connector for the client under test. Each connection leads to a new server that the test scripts. The test
-/// receives this server through the channel `servers`.
+/// A connector that connects the client to a new scripted server each time. The test receives each server through the
+/// channel `servers`.
 struct Doors {
     servers: mpsc::UnboundedSender<Script>,
     state: Arc<State>,

@@ -1,5 +1,4 @@
-//! [`Watch`], which handles the progress reports and other notifications of a server in the order of their arrival, and
-//! the end of the connection.
+//! Handling of notifications in the order of their arrival, and of the end of a connection.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -31,11 +30,11 @@ use crate::wire;
 pub(super) struct Watch {
     events: Arc<EventSender>,
     handlers: Arc<Handlers>,
-    /// The ids and the progress receivers of pending requests, by progress token. An entry is removed when the response
-    /// arrives. Entries whose receiver was dropped are removed later.
+    /// Pending requests by progress token, each with its id and its progress receiver. An entry is removed when the
+    /// response arrives. [`await_progress`](Self::await_progress) removes entries of dropped receivers.
     waiting: Mutex<HashMap<ProgressToken, (RequestId, Weak<Progress>)>>,
-    /// The id of the `subscriptions/listen` request that this client sent. The user may send further requests of this
-    /// kind through the SDK.
+    /// The id of this client's own `subscriptions/listen` request. Distinguishes it from requests of this kind that the
+    /// user sends through the SDK.
     subscription: Mutex<Option<RequestId>>,
     /// Number of server requests that this client is handling.
     asking: watch::Sender<usize>,
@@ -82,8 +81,8 @@ impl Watch {
         self.ended.is_cancelled()
     }
 
-    /// Waits for `work` of the SDK. Returns an error if the time limit is exceeded or the connection ends. `method` is
-    /// the MCP method that the error names.
+    /// Returns the result of `work`, a call of the SDK. Returns an error if `limit` is exceeded or the connection ends.
+    /// `method` is the MCP method that the error names.
     pub(super) async fn within<T>(
         &self,
         limit: Duration,
@@ -105,8 +104,8 @@ impl Watch {
         self.ended.cancel();
     }
 
-    /// Prevents new requests, because the server has forgotten the session or has closed its input. Pending requests
-    /// may still receive a response.
+    /// Prevents new requests on this connection, while pending requests can still receive responses. Called when the
+    /// server has forgotten the session or has closed its input.
     pub(super) fn retire(&self) {
         self.retired.store(true, Ordering::Release);
     }
@@ -139,8 +138,8 @@ impl Watch {
         self.asking.subscribe()
     }
 
-    /// Sets the id of the `subscriptions/listen` request that this client sent. `None` means that the client has sent
-    /// none. The SDK does not receive the notifications that belong to this request.
+    /// Sets the id of this client's own `subscriptions/listen` request, or `None` for no request. Notifications of this
+    /// subscription are not passed to the SDK.
     pub(super) fn own_subscription(&self, id: Option<RequestId>) {
         *self.subscription.lock().unwrap_or_else(PoisonError::into_inner) = id;
     }
@@ -158,8 +157,8 @@ impl Watch {
         waiting.retain(|_, (id, _)| id != answered);
     }
 
-    /// Passes a progress notification to the code that waits for the request's response. Drops the notification if the
-    /// request is not pending.
+    /// Passes a progress notification to the [`Progress`] of its request. Drops the notification if the request is no
+    /// longer pending.
     fn report(&self, progress: &ProgressNotificationParam) {
         let waiting = {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -242,10 +241,11 @@ impl Progress {
     }
 }
 
-/// A transport that passes its messages through a [`Watch`].
+/// A transport that handles notifications in order, by passing its messages to a [`Watch`] before the SDK receives
+/// them.
 ///
-/// The SDK handles each notification in its own task. So notifications can overtake each other, and a response can
-/// overtake a notification. This transport handles notifications in order, before the SDK receives them.
+/// The SDK handles each notification in its own task. So in the SDK, notifications can overtake each other, and a
+/// response can overtake a notification.
 #[derive(Debug)]
 pub(super) struct Watched<T> {
     transport: T,
@@ -254,8 +254,8 @@ pub(super) struct Watched<T> {
     patience: Duration,
     /// The id of the pending `server/discover` request, and its deadline.
     discovery: Option<(RequestId, Instant)>,
-    /// The id of a `server/discover` request that timed out or was replaced by `initialize`. A late response to this
-    /// request is dropped.
+    /// The id of a `server/discover` request that timed out or was replaced by `initialize`. A late response to it is
+    /// dropped.
     given_up: Option<RequestId>,
 }
 
@@ -264,8 +264,8 @@ impl<T> Watched<T> {
         Self { transport, watch, patience, discovery: None, given_up: None }
     }
 
-    /// Records which [`Progress`] receives the progress of a request, before the request is sent. For
-    /// `server/discover`, also records the deadline of the response.
+    /// Registers the [`Progress`] of a request that is about to be sent. For `server/discover`, also records the
+    /// deadline of the response.
     fn note_sent(&mut self, message: &mut ClientJsonRpcMessage) {
         let JsonRpcMessage::Request(request) = message else { return };
         if let Some(progress) = request.request.extensions_mut().remove::<Arc<Progress>>()

@@ -9,13 +9,14 @@ const READ_BYTES: usize = 64 * 1024;
 /// Number of bytes that are kept at each end of a line that is too long.
 pub(crate) const END_BYTES: usize = 512;
 
-/// A result of [`LineReader::next`], which is a complete line, or the beginning or the end of a line that is too long.
+/// A piece of the input. A line within the limit is one piece. A line that is too long gives two pieces, its beginning
+/// and its end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
     /// A line without its line ending. The last line may have no line ending.
     Line(Vec<u8>),
-    /// The first bytes of a line that exceeds the limit. The last bytes of the line follow later, as `TooLongEnds`. All
-    /// bytes between them are discarded.
+    /// The first bytes of a line that exceeds the limit. The middle of the line is discarded. Its last bytes follow as
+    /// `TooLongEnds`.
     TooLong {
         /// The beginning of the line, of at most [`END_BYTES`].
         head: Vec<u8>,
@@ -56,8 +57,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
     }
 
-    /// Reads until a line is complete or exceeds the limit. Empty lines are skipped. Returns `None` at the end of the
-    /// stream and in every later call.
+    /// Returns the next line or part of a long line. Skips empty lines. Returns `None` at the end of the stream, and in
+    /// every later call.
     ///
     /// Cancel safe, because the reader keeps the bytes of an incomplete line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Piece>> {

@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 /// Memory in bytes that a queued line needs in addition to its text, for the queue entry and the waiting task.
 const LINE_BYTES: usize = 4 * 1024;
 
-/// A writer of messages to the peer, one message per line. Dropping the writer closes the peer's input immediately,
-/// without writing the queued lines.
+/// A writer of messages to the peer, as lines. Dropping the writer closes the peer's input immediately, and discards
+/// the queued lines.
 #[derive(Debug)]
 pub(crate) struct LineWriter {
     /// Name of the peer for errors, `server` or `client`.
@@ -46,7 +46,7 @@ impl Drop for Place {
     }
 }
 
-/// A handle to a queued line, which waits until the line is written. The line is written even if the handle is dropped.
+/// A handle that waits until a queued line is written. Dropping the handle does not prevent the writing.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     to: &'static str,
@@ -61,7 +61,7 @@ impl LineWriter {
         Self { to, queue: Some(queue), waiting: watch::Sender::new(0), task }
     }
 
-    /// Queues a message as a line. Fails if the queue would then exceed `limit` bytes. An empty queue accepts a message
+    /// Queues a message as a line. `limit` is the maximum size of the queue in bytes. An empty queue accepts a message
     /// of any size.
     ///
     /// # Errors
@@ -106,12 +106,12 @@ impl LineWriter {
         self.task.abort();
     }
 
-    /// Closes the peer's input after all queued lines are written, and waits for at most `patience`. After this time,
-    /// closes the input without writing the remaining lines.
+    /// Writes the queued lines and closes the peer's input. If this takes longer than `patience`, discards the
+    /// remaining lines and closes the input.
     ///
     /// # Errors
     ///
-    /// Returns the error of writing the lines or of closing the input. Returns `Ok` if `patience` is exceeded.
+    /// Returns an error if writing or closing fails. Returns `Ok` if `patience` is exceeded.
     pub(crate) async fn close(&mut self, patience: Duration) -> io::Result<()> {
         if self.queue.take().is_none() {
             return Ok(());
@@ -135,8 +135,8 @@ impl Drop for LineWriter {
 }
 
 impl Waiting {
-    /// Waits until the line is written to the operating system. Returns an error if writing fails, or if the writer is
-    /// closed before.
+    /// Waits until the line is written to the stream. Returns an error if the writing fails, or if the writer is closed
+    /// first.
     pub(crate) async fn wait(&mut self) -> io::Result<()> {
         (&mut self.written).await.unwrap_or_else(|_| Err(closed(self.to)))
     }

@@ -8,8 +8,8 @@ use crate::bridge::{cleaned_schema, model_names};
 
 /// The tool names of a sampling request, mapped in both directions.
 ///
-/// The protocol allows tool names that providers reject, such as names with dots. The model therefore receives other
-/// names.
+/// The model receives changed names, because providers reject some names that the protocol allows, for example names
+/// with dots.
 #[derive(Debug, Default)]
 pub(super) struct ToolNames {
     /// The names that the provider receives, by the server's names.
@@ -68,8 +68,8 @@ fn translated(names: &HashMap<String, String>, name: String) -> String {
     names.get(&name).cloned().unwrap_or(name)
 }
 
-/// Returns the message with the name of each tool call mapped by `names`. A block in a provider's own format is
-/// replaced by its standard form, if the block contains one.
+/// Replaces the names of the tool calls in a message, as `names` maps them. Also replaces each provider-specific block
+/// (`Raw`) that has a portable form by that form.
 fn renamed(message: Message, names: &HashMap<String, String>) -> Message {
     let block = |block: ContentBlock| match block {
         ContentBlock::ToolUse { id, name, input } => {

@@ -20,18 +20,18 @@ use super::rounds::{self, Round};
 use super::serving::Serving;
 use super::session::{Closing, Session};
 
-/// Time in which a running call can react to its cancelled token, before its future is dropped. Applies when the server
+/// Time for which a call may continue after its token is cancelled. Then its future is dropped. Applies when the server
 /// shuts down or the connection ends.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// Error code for a client at its limit of concurrent calls. JSON-RPC reserves the codes from -32099 to -32000 for
-/// errors that a server defines.
+/// Error code for a request that exceeds the limit on concurrent calls. JSON-RPC reserves the codes from -32099 to
+/// -32000 for errors that a server defines.
 const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 
 /// The execution of a client request that runs user code, such as a tool call.
 ///
-/// Since protocol version 2026-07-28, a call that needs input ends with requests to the client. The client then calls
-/// again with its responses. Each of these calls is one round, with its own [`Call`].
+/// Since protocol version 2026-07-28, the result of a call may list input that the client must provide. The client then
+/// repeats the call with this input. Each repetition is a round, with its own [`Call`].
 pub(crate) struct Call {
     /// Handle by which tools, resources and prompts access the calling client.
     peer: McpPeer,
@@ -41,8 +41,8 @@ pub(crate) struct Call {
     round: u32,
     /// Bytes that identify the request (see [`rounds::origin`]). Empty before protocol version 2026-07-28.
     ///
-    /// If the call requests input, the server returns an encoded state (`requestState`). The client must send this
-    /// state back with a request that has the same bytes.
+    /// If the call requires input, its result contains an encoded state (`requestState`). The client sends the state
+    /// back when it repeats the call. The state is valid only for a request with equal bytes.
     origin: Vec<u8>,
     /// Cancellation token that the tool receives. Cancelled when the request is cancelled, the connection ends, or the
     /// server shuts down.
@@ -63,27 +63,28 @@ pub(crate) struct Target<'a> {
     pub(crate) arguments: &'a Value,
     /// The client's responses to the requests that the server returned for the previous, incomplete call.
     pub(crate) responses: Option<InputResponses>,
-    /// The encoded state that the server returned together with its requests for input. `None` if the client calls for
-    /// the first time.
+    /// The `requestState` of an earlier round, which the client has sent back. `None` in the first round.
     pub(crate) state: Option<String>,
 }
 
 impl Target<'_> {
-    /// Creates the target of a request such as `resources/list`, which has no name and no arguments. Such a request
-    /// never requests input from the client.
+    /// Creates the target of a request without name and arguments, such as `resources/list`. Such a request never
+    /// requires input.
     pub(crate) fn list(method: &'static str) -> Self {
         Self { method, name: "", arguments: &Value::Null, responses: None, state: None }
     }
 }
 
 impl Call {
-    /// Creates a call. If the request repeats an earlier call with the requested input, it contains a state
-    /// (`requestState`) from the server. The new call then gets the id and the earlier responses from this state.
+    /// Creates a call. If the client repeats a call to provide input, the request contains the server's `requestState`.
+    /// The new call then takes over the id and the earlier responses from this state.
     ///
     /// # Errors
     ///
-    /// Returns an error if too many calls of the client are running, or if the request contains a state that was
-    /// created for another request.
+    /// Returns an error in these cases:
+    ///
+    /// - Too many calls of the client are running.
+    /// - The request contains a state that was created for a different request.
     pub(crate) fn new(
         serving: &Serving,
         session: Arc<Session>,
@@ -142,13 +143,14 @@ impl Call {
         context
     }
 
-    /// Returns the kind of response that the client receives for a failed call. `failure` is the text of the failure.
+    /// Returns the kind of response for a failed call. `failure` is the text of the failure.
     ///
-    /// Since protocol version 2026-07-28, a failed call returns its requests to the client that have no response yet.
-    /// If there are none, the failure itself is returned. If the state of the call cannot be encoded, an error text is
-    /// returned (see [`Ending::TooMuch`]).
+    /// Since protocol version 2026-07-28, a call that needs input from the client fails. The kind of response is one of
+    /// these:
     ///
-    /// The requests are recorded in the call and not in its error, because a tool or middleware may replace the error.
+    /// - [`Ending::InputRequired`] with the call's requests for input, if any of them has no response yet.
+    /// - [`Ending::TooMuch`] if the state of such a call cannot be encoded.
+    /// - [`Ending::AsItIs`] in all other cases, and in all earlier protocol versions.
     ///
     /// # Errors
     ///
@@ -157,6 +159,8 @@ impl Call {
         if self.peer.version().has_handshake() {
             return Ok(Ending::AsItIs);
         }
+        // The requests are recorded in the call and not in its error, because a tool or middleware may replace the
+        // error.
         let inputs = self.peer.inputs();
         let open = inputs.take_open();
         if open.is_empty() {
@@ -182,14 +186,14 @@ impl Call {
         })
     }
 
-    /// Runs the user code `work` and returns its result. If the code completes, all its notifications are passed to the
-    /// SDK before this method returns.
+    /// Runs the user code `work` and returns its result. Before this method returns, all notifications of the code are
+    /// passed to the SDK.
     ///
     /// # Errors
     ///
-    /// Returns an error if the code panicked. Also returns an error if the client cancelled the request, or if the
-    /// connection or the server ends. In these cases `work` and its queued notifications are dropped, but the
-    /// cancellations of its requests to the client are still sent.
+    /// - The code panicked.
+    /// - The client cancelled the request, or the connection or the server ends. `work` and its queued notifications
+    ///   are then dropped. Pending requests of `work` to the client are cancelled.
     pub(crate) async fn run<T>(
         &self,
         serving: &Serving,

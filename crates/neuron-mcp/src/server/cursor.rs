@@ -1,5 +1,4 @@
-//! Pagination of lists that are complete in memory. The cursor of a page contains the key of the last item of the
-//! previous page.
+//! Pagination of lists in memory. The cursor of the next page contains the key of the last item on this page.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,11 +16,11 @@ pub(crate) const INVALID_CURSOR: &str = "invalid cursor: request the first page,
 #[derive(Debug)]
 pub(crate) struct InvalidCursor;
 
-/// Returns the items of a page, and the cursor of the next page. The returned cursor is `None` on the last page. A
-/// `cursor` of `None` requests the first page.
+/// Returns the items of a page, and the cursor of the next page. `cursor` is `None` for the first page. The returned
+/// cursor is `None` on the last page.
 ///
-/// A cursor contains the key of the last item on the page, and not an index. Items that are added or removed between
-/// two requests therefore do not shift the next page.
+/// A cursor contains the key of the last item on the page. With an index instead, items that are added or removed
+/// between two requests would shift the next page.
 ///
 /// # Errors
 ///
@@ -50,8 +49,8 @@ pub(crate) fn page<'a, T>(
     }
 }
 
-/// Returns a page of a list of resources, templates or prompts, with at most `size` items. `key` returns the unique key
-/// of an item, and `cursor` is `None` for the first page.
+/// Returns a page with at most `size` of the `items`. `key` returns the unique key of an item. `cursor` is `None` for
+/// the first page.
 ///
 /// # Errors
 ///

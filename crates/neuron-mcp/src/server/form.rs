@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-/// Returns `true` if the submitted form has all required fields and every field matches the schema.
+/// Returns `true` if a submitted form matches its schema, including the required fields.
 ///
-/// Forms are flat objects of strings, numbers, booleans and choices (specification of 2025-11-25, "Elicitation"). Only
-/// the types, limits and choices of the fields are checked. Formats such as `email` are not checked.
+/// Forms are flat objects of strings, numbers, booleans and choices (specification of 2025-11-25, "Elicitation").
+/// Types, limits and choices of the fields are checked. Formats such as `email` are not checked.
 pub(crate) fn fits(schema: &Value, content: &Value) -> bool {
     let empty = serde_json::Map::new();
     let fields = match content {
@@ -59,8 +59,8 @@ fn is_choice(property: &Value, value: &Value) -> bool {
         })
 }
 
-/// Returns `true` if `count`, a number of characters or items, is within the limits of a schema. `least` and `most` are
-/// the names of the keywords for the limits, such as `minLength` and `maxLength`. A missing keyword is no limit.
+/// Returns `true` if `count` is within the limits of a schema. `count` is a number of characters or items. `least` and
+/// `most` are the schema keywords of the limits, such as `minLength` and `maxLength`.
 fn within(property: &Value, least: &str, most: &str, count: usize) -> bool {
     let limit = |name| property.get(name).and_then(Value::as_u64);
     let count = u64::try_from(count).unwrap_or(u64::MAX);

@@ -38,16 +38,16 @@ pub(crate) struct Handler {
 }
 
 impl Handler {
-    /// Creates a handler with a new session. `transport` is the span attribute `network.transport`, such as `pipe`. It
-    /// is `None` over HTTP and for the streams of [`McpServer::serve_io`](crate::McpServer::serve_io).
+    /// Creates a handler with a new session. `transport` is the span attribute `network.transport`, such as `pipe`. Use
+    /// `None` over HTTP and for the streams of [`McpServer::serve_io`](crate::McpServer::serve_io).
     pub(crate) fn new(serving: Arc<Serving>, transport: Option<&'static str>) -> Self {
         let server = &serving.server;
         let session = Arc::new(Session::new(server.hub.clone(), server.max_calls, transport));
         Self { serving, session }
     }
 
-    /// Returns the cancellation tokens that signal the end of a connection over a pair of streams. They are never
-    /// cancelled over HTTP.
+    /// Returns the tokens that are cancelled when a connection over a pair of streams ends. They are never cancelled
+    /// over HTTP.
     pub(crate) fn closing(&self) -> Closing {
         self.session.closing().clone()
     }
@@ -84,8 +84,8 @@ impl Handler {
         self.serving.server.prompts.as_deref().ok_or_else(|| method_not_found(method))
     }
 
-    /// Returns how long the client may cache a list, in milliseconds. Returns `None` for protocol versions before
-    /// 2026-07-28, whose results have no such field.
+    /// Returns how long the client may cache a list, in milliseconds. Returns `None` before protocol version
+    /// 2026-07-28, because results then have no field for this time.
     fn list_ttl(&self, version: McpVersion) -> Option<u64> {
         let ttl = u64::try_from(self.serving.server.list_ttl.as_millis()).unwrap_or(u64::MAX);
         (!version.has_handshake()).then_some(ttl)
@@ -410,8 +410,8 @@ impl ServerHandler for Handler {
         Ok(())
     }
 
-    /// Rejects a request that the SDK could not parse. The error is "invalid parameters" for a supported method, and
-    /// otherwise "method not found".
+    /// Rejects a request that the SDK could not parse. If the method is supported, the error is "invalid parameters".
+    /// Otherwise it is "method not found".
     async fn on_custom_request(
         &self,
         request: CustomRequest,

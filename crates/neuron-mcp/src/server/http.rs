@@ -28,16 +28,16 @@ pub use protected_resource::{ProtectedResource, TokenClaims, TokenVerifier};
 pub use service::McpHttpService;
 
 impl McpServer {
-    /// Serves over HTTP at an address until the server is shut down. The endpoint is the path `/mcp`. Only programs on
-    /// this machine can use the server.
+    /// Serves over HTTP at a loopback address until the server is shut down. The path of the endpoint is `/mcp`. Only
+    /// programs on this machine can use the server.
     ///
     /// Port 0 selects a free port. To get the selected port, use [`bind_http`](Self::bind_http) instead.
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Connection`] if the address cannot be bound. Returns [`McpError::Initialization`] if the
-    /// address is not a loopback address. For such an address use [`bind_http`](Self::bind_http) with the allowed
-    /// hosts.
+    /// - [`McpError::Connection`] if the address cannot be bound.
+    /// - [`McpError::Initialization`] if the address is not a loopback address. For such an address, use
+    ///   [`bind_http`](Self::bind_http) with [`allowed_hosts`](HttpServerConfig::allowed_hosts).
     ///
     /// # Cancel safety
     ///
@@ -51,9 +51,10 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Connection`] if the address cannot be bound. Returns [`McpError::Initialization`] if the
-    /// settings are invalid, or if the address is not a loopback address and no
-    /// [`allowed_hosts`](HttpServerConfig::allowed_hosts) are set.
+    /// - [`McpError::Connection`] if the address cannot be bound.
+    /// - [`McpError::Initialization`] if the settings are invalid.
+    /// - [`McpError::Initialization`] if the address is not a loopback address, but no
+    ///   [`allowed_hosts`](HttpServerConfig::allowed_hosts) are set.
     ///
     /// # Example: serve until Ctrl-C is pressed
     ///
@@ -105,13 +106,12 @@ impl McpServer {
     /// settings apply, including the check of host names. If your HTTP server is reachable from other machines, set the
     /// [allowed hosts](HttpServerConfig::allowed_hosts).
     ///
-    /// An idle session ends when another session begins. It cannot end earlier, because the service has no background
-    /// task.
+    /// Idle sessions end only when another session begins, because the service has no background task.
     ///
     /// To shut the service down, cancel the token of [`with_shutdown`](Self::with_shutdown) before you shut down your
     /// HTTP server. The listening streams of clients then end immediately, so a graceful shutdown of your server does
-    /// not wait for them. A running call that waits for a client's response can finish only while your server accepts
-    /// requests, because the response is sent in another request.
+    /// not wait for them. Keep accepting requests while calls are running, because a client may respond to a call in a
+    /// new request.
     ///
     /// # Errors
     ///
@@ -156,8 +156,8 @@ impl McpHttpServer {
         self.addr
     }
 
-    /// Returns the URL of the endpoint for a client on this machine. A bind address such as `0.0.0.0` is replaced by
-    /// the loopback address.
+    /// Returns the URL of the endpoint for a client on this machine. If the bind address is unspecified, such as
+    /// `0.0.0.0`, the URL contains the loopback address.
     #[must_use]
     pub fn url(&self) -> String {
         let ip = match self.addr.ip() {
@@ -177,14 +177,18 @@ impl McpHttpServer {
 
     /// Handles requests until the server is shut down.
     ///
-    /// On shutdown, no new connections and sessions are accepted, and listening streams end. Running calls may continue
-    /// for [`shutdown_grace`](HttpServerConfig::shutdown_grace). During this time clients can still respond to the
-    /// requests of the calls. Then the calls are cancelled. About two seconds later all connections and sessions end.
+    /// A shutdown has these steps:
+    ///
+    /// 1. No new connections and sessions are accepted, and listening streams end.
+    /// 2. Running calls may continue for [`shutdown_grace`](HttpServerConfig::shutdown_grace). Clients can still
+    ///    respond to requests of these calls.
+    /// 3. Calls that still run are cancelled.
+    /// 4. About two seconds later, all connections and sessions end.
     ///
     /// # Errors
     ///
-    /// Currently never returns an error. Failed connections do not end the server, nor does a system without resources
-    /// for more connections.
+    /// Currently never returns an error. The server continues after a failed connection, and if the system has no
+    /// resources for more connections.
     ///
     /// # Cancel safety
     ///

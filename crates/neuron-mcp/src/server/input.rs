@@ -18,8 +18,8 @@ use crate::{
     ElicitationRequest, ElicitationResponse, McpRoot, McpVersion, SamplingRequest, SamplingResponse,
 };
 
-/// Maximum number of times that a request is sent if the client's responses are invalid. Applies before protocol
-/// version 2026-07-28. In later versions the client repeats the whole call instead of responding to a single request.
+/// Maximum number of attempts to get a valid response to a request. Applies before protocol version 2026-07-28. In
+/// later versions, the client repeats the whole call instead.
 const ATTEMPTS: usize = 3;
 
 /// Reason why [`McpPeer::ask`] returned no responses.
@@ -76,28 +76,32 @@ impl From<InputError> for ToolError {
 }
 
 impl McpPeer {
-    /// Sends one or several requests to the client concurrently, and returns the responses. Each request has a key that
-    /// identifies it within the call. A later request with the same key gets the same response.
+    /// Sends one or several requests to the client concurrently, and returns the responses. Each request has a key,
+    /// which identifies it within the tool call. A later request with the same key returns the same response.
     ///
     /// Before protocol version 2026-07-28, this method sends the requests and waits for the responses.
     ///
-    /// Since protocol version 2026-07-28, a server cannot send requests while a call runs. Instead this method returns
-    /// an error that ends the call. The result of the call contains the requests, and the client calls again with its
-    /// responses. The tool then runs **again from its start**, and this method returns the responses.
+    /// Since protocol version 2026-07-28, a server cannot send requests while a call runs. Instead, the call is
+    /// repeated:
+    ///
+    /// 1. This method returns an error, which ends the call.
+    /// 2. The server adds the requests to the result of the call.
+    /// 3. The client repeats the call with its responses.
+    /// 4. The tool runs **again from its start**, and this method returns the responses.
     ///
     /// So call this method before any action that must not run twice, and pass the error on with `?`. If the tool
-    /// returns a result instead, the call is complete and the requests are not sent. All rounds of a call have the same
+    /// returns a result instead of the error, the requests are not sent. All repetitions of a call have the same
     /// [`idempotency_key`](neuron_types::ToolContext::idempotency_key).
     ///
-    /// Each request is sent with a trace context, the first of the following that exists:
+    /// Each request is sent with the first available trace context of this list:
     ///
     /// 1. The trace context of the request itself, which only a [`SamplingRequest`] can have.
     /// 2. The trace context of the current span, if [`with_trace_context`](crate::McpServer::with_trace_context) is
     ///    set.
     /// 3. The [trace context of the call](Self::trace_context).
     ///
-    /// A request is repeated if the response is invalid, for example a form without a required field. Before protocol
-    /// version 2026-07-28 there are at most three attempts.
+    /// If a response is invalid, for example a form without a required field, the request is sent again. Before
+    /// protocol version 2026-07-28, it is sent at most three times.
     ///
     /// # Errors
     ///
@@ -114,9 +118,9 @@ impl McpPeer {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future sends a cancellation of each pending request to the client. Over HTTP before protocol
-    /// version 2026-07-28, a cancellation may not reach the client. It is sent on the client's listening stream
-    /// (`GET`), or without such a stream on the stream of another call of the client.
+    /// If the future is dropped, the server sends a cancellation of each pending request to the client. Over HTTP
+    /// before protocol version 2026-07-28, a cancellation may not reach the client. It is sent on the client's
+    /// listening stream (`GET`), or if there is none, on the stream of another call.
     ///
     /// # Example: a tool that asks before it acts
     ///
@@ -190,8 +194,10 @@ impl McpPeer {
         Ok(answers)
     }
 
-    /// Sends an elicitation request to the user, and returns the user's response. See [`ask`](Self::ask) for the
-    /// meaning of the key and the behaviour since protocol version 2026-07-28.
+    /// Sends an elicitation request to the user, and returns the user's response.
+    ///
+    /// Since protocol version 2026-07-28, the tool runs again after the response. [`ask`](Self::ask) describes this
+    /// behaviour and the meaning of `key`.
     ///
     /// # Errors
     ///
@@ -208,8 +214,10 @@ impl McpPeer {
         }
     }
 
-    /// Sends a sampling request to the client's model, and returns the model's response. See [`ask`](Self::ask) for the
-    /// meaning of the key and the behaviour since protocol version 2026-07-28.
+    /// Sends a sampling request to the client's model, and returns the model's response.
+    ///
+    /// Since protocol version 2026-07-28, the tool runs again after the response. [`ask`](Self::ask) describes this
+    /// behaviour and the meaning of `key`.
     ///
     /// # Errors
     ///
@@ -226,8 +234,10 @@ impl McpPeer {
         }
     }
 
-    /// Requests the client's roots, which are the folders that the server may use. See [`ask`](Self::ask) for the
-    /// meaning of the key and the behaviour since protocol version 2026-07-28.
+    /// Requests the client's roots, which are the folders that the server may use.
+    ///
+    /// Since protocol version 2026-07-28, the tool runs again after the response. [`ask`](Self::ask) describes this
+    /// behaviour and the meaning of `key`.
     ///
     /// # Errors
     ///
@@ -240,11 +250,11 @@ impl McpPeer {
         }
     }
 
-    /// Notifies the client that the user has finished the interaction on a page that an elicitation request opened.
-    /// `id` is the id in the elicitation request.
+    /// Notifies the client that the user has completed an elicitation request on a web page. `id` is the id in the
+    /// elicitation request.
     ///
-    /// The notification is sent only to clients of protocol version 2025-11-25, because the other versions do not
-    /// define it.
+    /// Does nothing unless the client has protocol version 2025-11-25, because no other version defines the
+    /// notification.
     pub fn elicitation_completed(&self, id: &str) {
         if self.version() == McpVersion::V2025_11_25 {
             self.outbox().push(wire::elicitation::completed(id));
@@ -257,8 +267,8 @@ impl McpPeer {
         Ok(answers.0.remove(key).ok_or_else(|| InputError::NoAnswer { key: key.to_owned() })?)
     }
 
-    /// Checks that the client has declared the capability for a request. If it has not, returns
-    /// [`InputError::Unsupported`] and records the missing capability, which determines the response to the whole call.
+    /// Checks that the client has declared the capability for a request. Otherwise returns [`InputError::Unsupported`],
+    /// and records the missing capability for the response to the call.
     fn check_support(&self, request: &InputRequest) -> Result<(), InputError> {
         let (supported, what) = match request {
             InputRequest::Elicitation(ElicitationRequest::Form { .. }) => {

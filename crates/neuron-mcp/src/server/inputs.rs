@@ -45,18 +45,17 @@ pub(crate) struct Missing {
 }
 
 impl Inputs {
-    /// Creates the state for one run of a call. `answers` are the responses that the client has already sent.
-    ///
-    /// Since protocol version 2026-07-28, a call that requests input runs again when the client has responded.
+    /// Creates the state for one run of a call. `answers` are the responses that the client has already sent. They are
+    /// empty before protocol version 2026-07-28, because calls run only once.
     pub(crate) fn new(answers: BTreeMap<String, Value>) -> Self {
         let known = Mutex::new(Known { answers, ..Known::default() });
         Self { known, over: CancellationToken::new() }
     }
 
-    /// Ends the requests to the client at the end of a call. Requests that are sent later are rejected.
+    /// Ends all requests to the client, because the call ends. Later requests are rejected.
     ///
-    /// Returns a cancellation notification for each pending request. Tasks that the call has spawned may still wait for
-    /// responses to these requests.
+    /// Returns a cancellation notification for each pending request. A request can still be pending because the call
+    /// has spawned a task.
     pub(crate) fn end(&self) -> Vec<ServerNotification> {
         let waiting = {
             let mut known = self.lock();
@@ -94,8 +93,8 @@ impl Inputs {
         self.lock().missing.take()
     }
 
-    /// Returns the client's response to a request. Returns `None` if there is no response or the response is invalid.
-    /// An invalid response is removed, so the request is sent again.
+    /// Returns the client's response to a request, or `None` if there is no valid response. Removes an invalid
+    /// response, so that the request is sent again.
     pub(super) fn answer(&self, key: &str, request: &InputRequest) -> Option<InputAnswer> {
         let mut known = self.lock();
         let answer = known.answers.get(key).and_then(|answer| fitting_answer(request, answer));

@@ -51,8 +51,8 @@ pub struct McpServer {
     pub(super) page_size: usize,
     /// Time for which clients may cache lists. Zero means no caching.
     pub(super) list_ttl: Duration,
-    /// Key that authenticates the state (`requestState`) of a call. A client stores the state until it calls again with
-    /// the requested input. `None` for a random key.
+    /// Key that authenticates the state (`requestState`) of a call. A client stores this state until it repeats the
+    /// call with the requested input. `None` for a random key.
     pub(super) state_key: Option<Vec<u8>>,
     /// Maximum time between a result that requests input from the client and the repeated call with this input.
     pub(super) state_ttl: Duration,
@@ -140,10 +140,11 @@ impl McpServer {
         McpNotifier::new(&self.hub)
     }
 
-    /// Sets the template for the [`ToolContext`] of every call, with its working directory, environment and extensions.
+    /// Sets the template for the [`ToolContext`] of every call, for example to set a working directory, environment
+    /// variables and extensions.
     ///
-    /// Each call sets its own ids, cancellation token, progress reporter and [`McpPeer`](crate::McpPeer) in a copy of
-    /// the template.
+    /// Each call gets a copy of the template, with its own ids, cancellation token, progress reporter and
+    /// [`McpPeer`](crate::McpPeer).
     #[must_use]
     pub fn with_tool_context(mut self, context: ToolContext) -> Self {
         self.context = context;
@@ -153,8 +154,7 @@ impl McpServer {
     /// Sets the maximum number of tools on one page of the tool list, at least 1. Defaults to 1000, because many
     /// clients request only the first page.
     ///
-    /// Does not apply to the lists of resources and prompts. The implementations of [`McpResources`] and [`McpPrompts`]
-    /// determine the size of these pages.
+    /// Does not apply to resources and prompts, whose page size is determined by [`McpResources`] and [`McpPrompts`].
     #[must_use]
     pub fn with_page_size(mut self, items: usize) -> Self {
         self.page_size = items.max(1);
@@ -171,28 +171,27 @@ impl McpServer {
         self
     }
 
-    /// Sets the key that authenticates the state of calls that request input from the client.
+    /// Sets the key that authenticates the `requestState` of calls, so that clients cannot change it.
     ///
-    /// Since protocol version 2026-07-28, a call that requests input ends, and the client calls again with its
-    /// responses. Each of these calls is a round. The client stores the state between the rounds (see
-    /// [`McpPeer::ask`](crate::McpPeer::ask)).
+    /// Since protocol version 2026-07-28, a call that requests input ends, and the client repeats the call with its
+    /// responses (see [`McpPeer::ask`](crate::McpPeer::ask)). Meanwhile the client stores the state of the call.
     ///
     /// The key must have at least 32 unpredictable bytes. If the key is shorter, the server returns an error when it
     /// starts.
     ///
-    /// Defaults to a random key. Each round of a call must then reach the process that handled the previous round. If
-    /// several processes serve the same clients, set the same key in all of them.
+    /// Defaults to a random key. A repeated call must then reach the process that handled the call before. If several
+    /// processes serve the same clients, set the same key in all of them.
     #[must_use]
     pub fn with_state_key(mut self, key: impl Into<Vec<u8>>) -> Self {
         self.state_key = Some(key.into());
         self
     }
 
-    /// Sets the maximum time between a result that requests input and the client's repeated call with this input.
-    /// Defaults to one hour.
+    /// Sets how long the client may take to repeat a call with requested input. A later repetition is refused. Defaults
+    /// to one hour.
     ///
-    /// Applies to protocol version 2026-07-28 and later, in which a call that requests input ends (see
-    /// [`McpPeer::ask`](crate::McpPeer::ask)). If the client calls again later, the call is refused.
+    /// Applies to protocol version 2026-07-28 and later, in which a call that requests input ends and is repeated (see
+    /// [`McpPeer::ask`](crate::McpPeer::ask)).
     #[must_use]
     pub fn with_state_ttl(mut self, ttl: Duration) -> Self {
         self.state_ttl = ttl;
@@ -212,8 +211,8 @@ impl McpServer {
     /// Sets the maximum number of concurrent calls of one connection or HTTP session, at least 1. Defaults to 1000.
     /// Further calls are refused with a JSON-RPC error.
     ///
-    /// All requests that run user code are counted. These are tool calls, and all requests for resources, prompts and
-    /// completions.
+    /// Tool calls, and all requests for resources, prompts and completions, count as calls. Other requests run no user
+    /// code.
     ///
     /// Over HTTP, the calls of a session continue when the client disconnects. Without this limit a client could leave
     /// any number of calls running.
@@ -232,10 +231,10 @@ impl McpServer {
         self
     }
 
-    /// Sets the function that makes a request's span a child of the client's span. By default the span of the HTTP
-    /// request is the parent. Without such a span, the span of the request starts a new trace.
+    /// Sets the function that makes the span of an MCP request a child of the client's span. By default the parent is
+    /// the current span of the HTTP server. If there is none, the span starts a new trace.
     ///
-    /// The function is called for each request with a [`TraceContext`], before the request's span is entered.
+    /// The function is called for each request that has a [`TraceContext`], before its span is entered.
     ///
     /// With the crate `neuron-otel`, pass its `set_trace_parent`.
     #[must_use]
@@ -249,8 +248,9 @@ impl McpServer {
 
     /// Sets the function that returns the trace context of the current span.
     ///
-    /// The returned trace context is added to the extensions of a tool's context, and to requests to the client that
-    /// have no trace context of their own. By default both use the trace context of the client's request.
+    /// Tools find the returned trace context in the extensions of their context. Requests to the client are also sent
+    /// with it, unless they have their own trace context. By default both use the trace context of the client's
+    /// request.
     ///
     /// With the crate `neuron-otel`, pass its `current_trace_context`.
     #[must_use]

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use neuron_tool::ToolRegistry;
 use tokio::sync::Notify;
 
-/// Maximum number of changes that one client is notified of (see [`State::wanted`]). Checked only before protocol
-/// version 2026-07-28, when a client subscribes to a resource.
+/// Maximum number of resources and lists whose changes a client is notified of. Checked when a client of a protocol
+/// version before 2026-07-28 subscribes to a resource.
 const MAX_SUBSCRIPTIONS: usize = 10_000;
 
 /// Notifies all connected clients of changes, over every transport.
 ///
-/// The methods never wait for a client. If a client is slow, it receives one notification for several changes of the
-/// same kind.
+/// The methods never wait for a client. A slow client receives one notification for several changes of the same list or
+/// resource.
 ///
 /// Since protocol version 2026-07-28, a client is notified only of the changes to which it has subscribed. In earlier
 /// versions, every client is notified of changed lists, and of changed resources to which it has subscribed.
@@ -30,8 +30,8 @@ impl McpNotifier {
         Self(Arc::downgrade(hub))
     }
 
-    /// Replaces the server's tools with another registry, and notifies clients that the list of tools changed. Running
-    /// calls continue with the old tools.
+    /// Replaces the server's tools, and notifies clients that the list of tools has changed. Running calls continue
+    /// with the old tools.
     pub fn replace_tools(&self, tools: ToolRegistry) {
         if let Some(hub) = self.0.upgrade() {
             *hub.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
@@ -118,10 +118,10 @@ impl Hub {
     }
 }
 
-/// Collects the changes that one client must be notified of.
+/// Collects the changes that a client must be notified of.
 ///
-/// Before protocol version 2026-07-28, each connection or session has one listener. In later versions each subscription
-/// has one listener.
+/// Before protocol version 2026-07-28, each connection or HTTP session has its own listener. In later versions, each
+/// subscription has its own.
 pub(crate) struct Listener {
     state: Mutex<State>,
     /// Wakes [`Listener::next`] after a change and after [`Listener::close`].
@@ -150,8 +150,8 @@ impl Listener {
         lock(&self.state).wanted == *wanted
     }
 
-    /// Adds a resource to the changes that the client is notified of. Returns `false` if the client has reached the
-    /// maximum number of subscriptions.
+    /// Notifies the client of changes of a resource from now on. Returns `false` if the client has too many
+    /// subscriptions.
     pub(crate) fn subscribe(&self, uri: String) -> bool {
         let mut state = lock(&self.state);
         if state.wanted.len() >= MAX_SUBSCRIPTIONS {

@@ -1,9 +1,9 @@
-//! [`Outbox`], the queue of a call's notifications. Progress and log messages are passed to the SDK in order, and
-//! before the result of the call.
+//! [`Outbox`], the queue of a call's notifications, such as progress and log messages. The notifications are passed to
+//! the SDK in order, before the result of the call.
 //!
-//! Over a pair of streams, the client receives the messages in this order. Over HTTP before protocol version
-//! 2026-07-28, the SDK sends only progress on the stream of the call. All other notifications are sent on the client's
-//! listening stream (`GET`), and dropped if the client has none.
+//! Over a pair of streams, the client receives them in this order. Over HTTP before protocol version 2026-07-28, the
+//! stream of the call contains only progress. All other notifications are sent on the client's listening stream
+//! (`GET`), and dropped if the client has none.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,11 +12,11 @@ use rmcp::model::ServerNotification;
 use rmcp::{Peer, RoleServer};
 use tokio::sync::Notify;
 
-/// Maximum number of queued notifications of one call, for a client that reads slowly. If the queue is full, the oldest
+/// Maximum number of queued notifications of one call. If the client reads slowly and the queue is full, the oldest
 /// notification is dropped.
 ///
-/// Cancellations of requests to the client are never dropped. The queue stays bounded, because there is at most one
-/// cancellation for each request.
+/// Cancellations of requests to the client are never dropped. Their number is limited, because each request has at most
+/// one cancellation.
 const CAPACITY: usize = 256;
 
 /// The queued notifications of one call. User code adds notifications, and [`pump`](Self::pump) sends them.

@@ -27,7 +27,7 @@ use crate::{LogLevel, McpImplementation, McpLogMessage, McpVersion, TraceContext
 /// Handle of the client that sent the current call. A tool finds the handle in the
 /// [`extensions`](neuron_types::ToolContext::extensions) of its context.
 ///
-/// Use the handle to send log messages, progress and requests to the client, and to read the client's capabilities and
+/// The handle sends log messages, progress and requests to the client. It also returns the client's capabilities and
 /// HTTP headers. Clones refer to the same call. Messages that are sent after the end of the call are dropped.
 #[derive(Clone)]
 pub struct McpPeer {
@@ -102,7 +102,7 @@ impl McpPeer {
         self.inner.input_timeout
     }
 
-    /// Returns the trace context of the current span. If there is none, returns the trace context of the call. Returns
+    /// Returns the trace context of the current span, or if there is none, the trace context of the call. Returns
     /// `None` if neither exists.
     pub(crate) fn current_trace_context(&self) -> Option<TraceContext> {
         self.inner.propagation.current().or_else(|| self.trace_context())
@@ -114,8 +114,8 @@ impl McpPeer {
         RequestSpan::client(&Subject::method(method), self.version(), &route)
     }
 
-    /// Returns the client's name and version. Returns `None` if the client did not send them, which the protocol allows
-    /// since version 2026-07-28.
+    /// Returns the client's name and version. Returns `None` if the client did not send them. They are optional since
+    /// protocol version 2026-07-28.
     #[must_use]
     pub fn client_info(&self) -> Option<McpImplementation> {
         self.context().client_info().as_ref().map(wire::peer_info::implementation_from_sdk)
@@ -171,7 +171,7 @@ impl McpPeer {
     /// If the client is slow, the oldest queued notifications of the call are dropped.
     ///
     /// Since protocol version 2026-07-28, a client receives log messages only for calls in which it requests them. In
-    /// earlier versions the default threshold is [`LogLevel::Info`].
+    /// earlier versions, it receives log messages from [`LogLevel::Info`] on by default.
     ///
     /// Over HTTP before protocol version 2026-07-28, log messages are sent on the client's listening stream (`GET`).
     /// They may then arrive before or after the call's result. A client without a listening stream receives none.

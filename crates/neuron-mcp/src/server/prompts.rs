@@ -72,8 +72,8 @@ pub trait McpPrompts: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Returns [`ToolError::NotFound`] if the prompt is unknown, and [`ToolError::InvalidInput`] if an argument is
-    /// missing or invalid.
+    /// - [`ToolError::NotFound`] if the prompt is unknown.
+    /// - [`ToolError::InvalidInput`] if an argument is missing or invalid.
     fn get(
         &self,
         name: &str,
@@ -190,7 +190,7 @@ impl McpPromptSet {
     }
 
     /// Sets the function that completes an argument of a prompt. The function receives the text that the user has typed
-    /// so far, and returns matching values, best match first.
+    /// so far. It returns matching values, with the best match first.
     #[must_use]
     pub fn with_completion(
         mut self,

@@ -55,8 +55,8 @@ pub enum InputAnswer {
     Roots(Vec<McpRoot>),
 }
 
-/// The client's responses to the requests of one call of [`McpPeer::ask`](crate::McpPeer::ask), by the key of the
-/// request. Contains one response for every request.
+/// The client's responses to the requests of a [`McpPeer::ask`](crate::McpPeer::ask) call, by the keys of the requests.
+/// Contains one response for every request.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InputAnswers(pub(super) BTreeMap<String, InputAnswer>);
 

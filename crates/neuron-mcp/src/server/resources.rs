@@ -65,8 +65,8 @@ pub trait McpResources: Send + Sync {
         peer: &McpPeer,
     ) -> impl Future<Output = Result<PaginatedList<McpResource>, ToolError>> + Send;
 
-    /// Returns one page of the resource templates. `cursor` is used as in [`list`](Self::list). The default
-    /// implementation returns no templates.
+    /// Returns one page of the resource templates. `cursor` is the `next_cursor` of the previous page, and `None` for
+    /// the first page. The default implementation returns no templates.
     ///
     /// # Errors
     ///
@@ -234,14 +234,19 @@ impl McpResourceSet {
         self
     }
 
-    /// Adds a template, whose function returns the contents of every resource with a matching URI.
+    /// Adds a URI template. Its function returns the contents of every resource whose URI matches the template.
     ///
-    /// A resource that was added with exactly the requested URI takes precedence. Otherwise the first matching template
-    /// is used.
+    /// If a resource was added with exactly the requested URI, it is used instead. Otherwise the first matching
+    /// template is used.
     ///
-    /// Supports these expressions of RFC 6570: `{variable}` (a value without `/`), `{+variable}` (a value with any
-    /// characters), `{/variable}`, and `{?variable,…}` at the end. The values are percent-decoded. Validate a value
-    /// before you use it as a path.
+    /// Supports these expressions of RFC 6570:
+    ///
+    /// - `{variable}`, a value without `/`.
+    /// - `{+variable}`, a value with any characters.
+    /// - `{/variable}`, a `/` and a value without `/`.
+    /// - `{?variable,…}`, query parameters at the end of the URI.
+    ///
+    /// The values are percent-decoded. Validate a value before you use it as a path.
     #[must_use]
     pub fn with_template<F>(
         mut self,
@@ -257,7 +262,7 @@ impl McpResourceSet {
     }
 
     /// Sets the function that completes a variable of a template. The function receives the text that the user has
-    /// typed so far, and returns matching values, best match first.
+    /// typed so far. It returns matching values, with the best match first.
     #[must_use]
     pub fn with_completion(
         mut self,

@@ -1,9 +1,9 @@
 //! [`Rounds`], which encodes the state of calls that request input from the client (protocol version 2026-07-28 and
 //! later).
 //!
-//! Such a call ends with requests to the client and its encoded state. The client stores the state, and calls again
-//! with the state and its responses. Each of these calls is a round. The state contains an authentication code, so the
-//! client cannot change it.
+//! The result of such a call contains the requests for input and the encoded state. The client repeats the call with
+//! its responses and the state. The state contains an authentication code, so that the client cannot change it. Each
+//! repetition is a round.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,8 +19,8 @@ const MAX_STATE_BYTES: usize = 1 << 20;
 /// Maximum number of times that a client may repeat a call with the requested input.
 const MAX_ROUNDS: u32 = 100;
 
-/// The state of a call that requests input from the client. The client stores the state until it repeats the call with
-/// the input. Each of these calls is a round. The client can read the state but not change it.
+/// The state of a call between two rounds. A round ends when the call requests input, and the next begins when the
+/// client repeats the call. Meanwhile the client stores the state. It can read the state but not change it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
     /// Id of the call, which stays the same when the client repeats the call with the requested input.
@@ -33,10 +33,10 @@ pub(crate) struct Round {
     pub(crate) answers: BTreeMap<String, Value>,
 }
 
-/// Returns bytes that identify a request. A state (`requestState`) that a client sends back is accepted only with the
-/// request for which the server created the state.
+/// Returns bytes that identify a request. A client's `requestState` is valid only for the request for which the server
+/// created it. The authentication code of the state therefore covers these bytes.
 ///
-/// `principal` is the authenticated caller. `None` if the server does not authenticate.
+/// `principal` is the authenticated caller. It is `None` if the server does not authenticate.
 pub(crate) fn origin(
     method: &str,
     name: &str,
@@ -48,8 +48,8 @@ pub(crate) fn origin(
     serde_json::json!([method, name, arguments, principal]).to_string().into_bytes()
 }
 
-/// Encodes and decodes the state of a call that requests input. A client stores the state until it repeats the call
-/// with the input.
+/// Encodes and decodes the state of calls that request input (`requestState`). A client stores the state until it
+/// repeats the call.
 pub(crate) struct Rounds {
     /// The SDK's codec, which holds the key.
     codec: RequestStateCodec,
@@ -58,8 +58,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// Creates the codec for the states (`requestState`) that clients send back when they repeat a call. `key`
-    /// authenticates the states, and `ttl` is the time for which a state is accepted.
+    /// Creates the codec. `key` authenticates the states. `ttl` is the time for which a state is valid.
     ///
     /// # Errors
     ///
@@ -74,22 +73,22 @@ impl Rounds {
         Ok(Self { codec, ttl })
     }
 
-    /// Encodes a state for the request that `origin` identifies. Returns `None` if the encoded state is too long, or if
-    /// the call was repeated [`MAX_ROUNDS`] times.
+    /// Encodes a state that is valid only for the request with the bytes `origin`. Returns `None` if the encoded state
+    /// is too long, or if the call was repeated [`MAX_ROUNDS`] times.
     pub(crate) fn seal(&self, round: &Round, origin: &[u8]) -> Option<String> {
         let options = SealOptions::new().associated_data(origin).ttl(self.ttl);
         let state = self.codec.seal_json_with(round, &options).ok()?;
         (state.len() <= MAX_STATE_BYTES && round.number <= MAX_ROUNDS).then_some(state)
     }
 
-    /// Decodes the state (`requestState`) that a client sends back when it repeats a call. Adds the new `responses` to
-    /// the earlier responses in the state. Responses to requests that the server did not send are dropped. `origin`
-    /// identifies the request that contains the state.
+    /// Decodes the `requestState` that a client sends back when it repeats a call. Adds `responses` to the earlier
+    /// responses in the state, except responses to requests that the server did not send. `origin` identifies the
+    /// repeated request.
     ///
     /// # Errors
     ///
     /// Returns an "invalid parameters" error if the state was changed, has expired, or was created for another request.
-    /// The error text is the same in all cases, so the client learns nothing about the reason.
+    /// The error text is the same in all cases, so that the client learns nothing about the reason.
     pub(crate) fn open(
         &self,
         state: &str,

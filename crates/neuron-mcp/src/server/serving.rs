@@ -35,8 +35,7 @@ pub(super) struct Serving {
 }
 
 impl Serving {
-    /// Creates the shared state of the server. Returns an error if the key of [`McpServer::with_state_key`] is too
-    /// short or the system returns no random numbers.
+    /// Creates the state that the connections of `server` share. Returns the errors of [`McpServer::serving`].
     fn new(server: McpServer) -> Result<Self, McpError> {
         let call_prefix = URL_SAFE_NO_PAD.encode(random::<12>()?);
         let key = match &server.state_key {

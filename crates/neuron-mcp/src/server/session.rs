@@ -11,8 +11,8 @@ use super::notifier::{Change, Hub, Listener};
 use crate::LogLevel;
 use crate::wire;
 
-/// Cancellation tokens that signal the stages in which a connection over a pair of streams ends. Never cancelled over
-/// HTTP, where requests and sessions end independently of a connection.
+/// Tokens that are cancelled when a connection over a pair of streams ends. Over HTTP they are never cancelled, because
+/// sessions end independently of connections.
 #[derive(Clone, Default)]
 pub(crate) struct Closing {
     /// Cancelled when the client has closed its output. No response and no cancellation can arrive after that.
@@ -49,7 +49,7 @@ struct State {
 
 impl Session {
     /// Creates the state of a new session. `max_calls` is the maximum number of concurrent calls. `transport` is the
-    /// span attribute `network.transport`, or `None` if unknown.
+    /// span attribute `network.transport`, such as `pipe`, or `None` if unknown.
     pub(crate) fn new(hub: Arc<Hub>, max_calls: usize, transport: Option<&'static str>) -> Self {
         let calls = Arc::new(Semaphore::new(max_calls));
         Self { hub, closing: Closing::default(), calls, transport, state: Mutex::default() }
@@ -93,8 +93,8 @@ impl Session {
         }
     }
 
-    /// Starts a task that notifies the client of changed lists and resources until the session ends. Used only before
-    /// protocol version 2026-07-28.
+    /// Starts a task that notifies the client of changed lists and resources until the session ends. Does nothing if
+    /// the task already runs. Used only before protocol version 2026-07-28.
     pub(crate) fn tell(&self, peer: Peer<RoleServer>) {
         self.listen();
         let mut state = self.lock();
@@ -126,16 +126,16 @@ impl Session {
         }
     }
 
-    /// Accepts a subscription (`subscriptions/listen`) and starts to collect its changes. Called before the client
-    /// learns that the subscription was accepted, so that no change in between is lost.
+    /// Accepts a subscription (`subscriptions/listen`) and starts to collect its changes. Must be called before the
+    /// client is notified of the acceptance, so that the client misses no later change.
     pub(crate) fn accept(&self, wanted: BTreeSet<Change>) {
         let listener = Listener::new(wanted);
         self.hub.add(&listener);
         self.lock().accepted.push(listener);
     }
 
-    /// Returns the listener of a subscription that starts to send notifications. Prefers a listener that
-    /// [`accept`](Self::accept) has created for the same changes. If there is none, creates a new listener.
+    /// Returns the listener of a subscription, whose notifications can now be sent. If possible, returns a listener
+    /// that [`accept`](Self::accept) has created for the same changes, and otherwise a new listener.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
         // Several subscriptions may want the same changes. Any of their listeners is suitable.

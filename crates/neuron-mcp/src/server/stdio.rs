@@ -24,7 +24,8 @@ impl McpServer {
     /// Standard output is reserved for the protocol. The program must not print to it. Write logs to standard error,
     /// for example with `tracing_subscriber::fmt().with_writer(std::io::stderr)`.
     ///
-    /// The end of the input, shutdown and invalid input are handled as described at [`serve_io`](Self::serve_io).
+    /// [`serve_io`](Self::serve_io) describes what happens at the end of the input, on shutdown and after invalid
+    /// input.
     ///
     /// # Errors
     ///
@@ -63,21 +64,20 @@ impl McpServer {
 
     /// Serves one client over a pair of streams until the client disconnects. Each line contains one message.
     ///
-    /// - At the end of the input, running calls may continue for five seconds and are then cancelled. A client that
-    ///   closes its output after its requests still receives the responses and notifications of the calls.
-    ///   Subscriptions end immediately.
+    /// - When the client closes the input, running calls may continue for five seconds and are then cancelled. The
+    ///   client still receives the responses and notifications of these calls. Subscriptions end immediately.
     /// - When the token of [`with_shutdown`](Self::with_shutdown) is cancelled, running calls are cancelled and the
     ///   client receives their errors. If the client does not read, the shutdown takes a few seconds longer.
     /// - If the client does not read and 32 MiB of responses are queued, the server stops reading requests.
-    /// - A line of more than 16 MiB is discarded. The client receives an error without an id, because the id is inside
-    ///   the discarded line. The server then continues with the next line.
-    /// - A line that is not JSON is skipped without a response. With a response, two connected programs that both act
-    ///   as servers would exchange errors for ever.
+    /// - A line of more than 16 MiB is discarded, and the server continues with the next line. The client receives an
+    ///   error without an id, because the id was in the discarded line.
+    /// - A line that is not JSON is skipped without a response. A response could cause an endless exchange of errors
+    ///   with a program that also acts as a server.
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Initialization`] if the first message violates the protocol or the settings are invalid.
-    /// Returns [`McpError::Transport`] if a write fails during the handshake.
+    /// - [`McpError::Initialization`] if the first message violates the protocol, or the settings are invalid.
+    /// - [`McpError::Transport`] if a write fails during the handshake.
     ///
     /// A client that disconnects is not an error.
     ///

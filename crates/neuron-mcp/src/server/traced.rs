@@ -1,6 +1,4 @@
-//! [`Traced`], which creates a span for each request that the server handles.
-//!
-//! A request that the SDK rejects before it calls the handler has no span.
+//! [`Traced`], which creates a span for each request. Requests that the SDK rejects itself have no span.
 #![expect(deprecated, reason = "logging and subscriptions of older versions of the protocol")]
 
 use std::future::Future;
@@ -46,22 +44,22 @@ struct Answering {
 }
 
 impl Traced {
-    /// Creates a handler for a new connection or HTTP session. Clones of the handler share the connection's state.
+    /// Creates a handler for a new connection or HTTP session. Clones of the handler share its state.
     ///
-    /// `transport` is the span attribute `network.transport`, such as `pipe`. It is `None` over HTTP and for the
-    /// streams of [`McpServer::serve_io`](crate::McpServer::serve_io).
+    /// `transport` is the span attribute `network.transport`, such as `pipe`. Use `None` over HTTP and for the streams
+    /// of [`McpServer::serve_io`](crate::McpServer::serve_io).
     pub(super) fn connect(serving: &Arc<Serving>, transport: Option<&'static str>) -> Self {
         Self(Handler::new(Arc::clone(serving), transport))
     }
 
-    /// Returns the cancellation tokens that signal the end of a connection over a pair of streams. They are never
-    /// cancelled over HTTP.
+    /// Returns the tokens that are cancelled when a connection over a pair of streams ends. They are never cancelled
+    /// over HTTP.
     pub(crate) fn closing(&self) -> Closing {
         self.0.closing()
     }
 
-    /// Starts the span of a request. The parent is the client's span if the request has a trace context. Otherwise the
-    /// parent is the span of the HTTP request, if there is one.
+    /// Starts the span of a request. Its parent is the client's span if the request has a trace context, or else the
+    /// span of the HTTP server, if any.
     fn begin(&self, subject: &Subject<'_>, context: &mut RequestContext<RoleServer>) -> Answering {
         let version = version_of(context);
         let is_known = subject.method != "initialize";
@@ -89,8 +87,8 @@ impl Answering {
         self.run_and_look(work, |_, _| None).await
     }
 
-    /// Handles the request inside its span. `look` inspects a successful response. It can add fields to the span, and
-    /// returns the failure that the span records, if any.
+    /// Handles the request inside its span. Calls `look` with a successful response. `look` may add fields to the span,
+    /// and returns a failure that the span must record, if any.
     async fn run_and_look<T>(
         self,
         work: impl Future<Output = Result<T, ErrorData>>,

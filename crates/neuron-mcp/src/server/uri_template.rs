@@ -69,11 +69,10 @@ impl UriTemplate {
     }
 }
 
-/// Returns the byte index in `rest` at which a variable's value ends. Returns `None` if literal text follows the
-/// variable in the template, but `rest` does not contain this text.
+/// Returns the byte index in `rest` at which the value of a variable ends. `following` are the parts of the template
+/// after the variable. Returns `None` if they begin with a literal text that `rest` does not contain.
 ///
-/// `following` are the template's parts after the variable. `is_reserved` is `true` for a variable such as `{+name}`,
-/// whose value may contain any characters.
+/// `is_reserved` is `true` for a variable such as `{+name}`, whose value may contain any characters.
 fn value_end(rest: &str, following: &[Part], is_reserved: bool) -> Option<usize> {
     match following {
         [] => Some(rest.len()),
@@ -87,7 +86,7 @@ fn value_end(rest: &str, following: &[Part], is_reserved: bool) -> Option<usize>
     }
 }
 
-/// Adds literal text to the parts of a template. If the last part is literal text too, the new text is appended to it.
+/// Adds literal text to the parts of a template. Appends the text to the last part if that is literal text too.
 fn push_literal(parts: &mut Vec<Part>, literal: &str) {
     match parts.last_mut() {
         _ if literal.is_empty() => {}

@@ -26,8 +26,8 @@ pub(crate) fn from_sdk(block: ContentBlock) -> ContentItem {
     }
 }
 
-/// Converts content for a client of this protocol version. Content of a kind that the version does not have becomes
-/// text.
+/// Converts content for a client of this protocol version. Kinds of content that the version does not define are
+/// converted to text.
 ///
 /// Audio exists since 2025-03-26, and resource links since 2025-06-18 ("Key Changes" of the MCP specification).
 pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock {
@@ -43,8 +43,8 @@ pub(crate) fn to_sdk_in(item: &ContentItem, version: McpVersion) -> ContentBlock
     }
 }
 
-/// Converts content for the peer. An image that is given by a URL becomes a resource link, because the protocol has
-/// only embedded images.
+/// Converts content for the peer. An image with a URL becomes a resource link, because MCP has only images with
+/// embedded data.
 pub(crate) fn to_sdk(item: &ContentItem) -> ContentBlock {
     match item {
         ContentItem::Text(text) => ContentBlock::text(text),

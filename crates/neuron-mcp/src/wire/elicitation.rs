@@ -23,11 +23,11 @@ pub(crate) fn request_from_sdk(sent: ElicitRequestParams) -> Result<ElicitationR
     })
 }
 
-/// Converts an elicitation request for the client.
+/// Converts an elicitation request for sending to the client.
 ///
 /// # Errors
 ///
-/// Returns an error if the protocol does not allow the schema for a form.
+/// Returns an error if the protocol does not allow the schema of a form.
 pub(crate) fn request_to_sdk(request: ElicitationRequest) -> Result<ElicitRequestParams, McpError> {
     Ok(match request {
         ElicitationRequest::Form { message, schema } => {
@@ -72,8 +72,8 @@ pub(crate) fn response_to_sdk(response: ElicitationResponse) -> ElicitResult {
     result
 }
 
-/// Creates the notification that the user has finished on the page of an elicitation. `id` is the elicitation's id. The
-/// SDK has no type for this notification (MCP specification 2025-11-25, "Elicitation").
+/// Creates the notification that the user has completed an elicitation on a web page. `id` is the id of the
+/// elicitation. The SDK has no type for this notification (MCP specification 2025-11-25, "Elicitation").
 pub(crate) fn completed(id: &str) -> ServerNotification {
     let params = serde_json::json!({ "elicitationId": id });
     ServerNotification::CustomNotification(CustomNotification::new(

@@ -40,8 +40,8 @@ pub(crate) fn from_service(method: &str, error: ServiceError) -> McpError {
     }
 }
 
-/// Returns a random text that marks the errors which this client creates in place of a response. A server cannot guess
-/// the text, so an error of the server is never mistaken for an error of this client.
+/// Returns a random text that identifies errors of this client. The client uses such an error in place of an invalid
+/// response. A server cannot guess the text, so it cannot imitate these errors.
 fn mark() -> &'static str {
     static MARK: OnceLock<String> = OnceLock::new();
     MARK.get_or_init(|| {
@@ -60,8 +60,8 @@ pub(crate) fn unreadable(error: &serde_json::Error) -> ErrorData {
     ErrorData::parse_error(error.to_string(), Some(json!({ "mark": mark() })))
 }
 
-/// Returns this client's own error if the client replaced the response by an error, because the response was too long
-/// or could not be parsed. Returns `None` for an error that the server sent.
+/// Returns the client's own error if `error` replaces a response that was too long or could not be parsed. Returns
+/// `None` if the server sent `error`.
 fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + Sync>> {
     let data = error.data.as_ref()?;
     if data.get("mark")?.as_str()? != mark() {
@@ -79,15 +79,15 @@ fn not_taken(method: &str, error: &ErrorData) -> Option<Box<dyn Error + Send + S
     })
 }
 
-/// Returns the error for a response of more than `limit` bytes. `setting` is the name of the builder method that
-/// changes the limit, or `None` if there is none.
+/// Returns the error for a response of more than `limit` bytes. `setting` is the name of the builder method that sets
+/// the limit, or `None` for a fixed limit.
 fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -> McpLimitExceeded {
     let (method, what) = (method.to_owned(), "the server's answer");
     McpLimitExceeded { method, what, limit, unit: "bytes", setting }
 }
 
-/// Converts the error in a response to an [`McpError`]. The client itself may have put this error in place of an
-/// invalid response.
+/// Converts an error response to an [`McpError`]. The response is either from the server, or from this client in place
+/// of an invalid response.
 fn refused(method: &str, refusal: ErrorData) -> McpError {
     if let Some(error) = not_taken(method, &refusal) {
         return McpError::Other(error);
@@ -185,8 +185,8 @@ pub(crate) fn cause_of_initialize(
     }
 }
 
-/// Returns `true` if a second attempt with an `initialize` handshake may succeed, because the server may support only
-/// older versions. `wanted` are the versions that the client allows.
+/// Returns `true` if another connection attempt, with an `initialize` handshake, may succeed. This is possible if the
+/// server supports only older versions. `wanted` are the versions that the client allows.
 pub(crate) fn may_want_handshake(error: &ClientInitializeError, wanted: &[McpVersion]) -> bool {
     match error {
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
@@ -215,15 +215,15 @@ fn is_about_access(error: &DynamicTransportError) -> bool {
     }
 }
 
-/// Returns `true` if the server has forgotten the session and did not act on the request (HTTP 404, see MCP
-/// specification 2025-11-25, "Transports", "Session Management").
+/// Returns `true` if the server has responded that it has forgotten the session (HTTP 404). It then did not act on the
+/// request (MCP specification 2025-11-25, "Transports", "Session Management").
 pub(crate) fn is_forgotten_session(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     matches!(http_error(error), Some(StreamableHttpError::SessionExpired))
 }
 
-/// Returns `true` if a request failed because the stream to the server's input is closed or broken. The server may
-/// still respond to earlier requests.
+/// Returns `true` if a request was not sent because the stream to the server is closed or broken. Earlier requests may
+/// still receive responses.
 pub(crate) fn is_broken_stream(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     // `WouldBlock` means that the server does not read fast enough, so the stream still works.
@@ -237,8 +237,7 @@ pub(crate) fn is_lost_transport(error: &ServiceError) -> bool {
     matches!(http_error(error), Some(StreamableHttpError::TransportChannelClosed))
 }
 
-/// Returns `true` if a request may have reached the server, so that only its response failed. Always `false` for
-/// streams, where sending and receiving are separate.
+/// Returns `true` if a failed HTTP request may have reached the server. Always `false` for other transports.
 fn was_sent(error: &DynamicTransportError) -> bool {
     match http_error(error) {
         Some(StreamableHttpError::Client(error)) => !error.is_connect() && !error.is_builder(),
@@ -256,7 +255,7 @@ fn http_error(error: &DynamicTransportError) -> Option<&StreamableHttpError<reqw
     error.error.downcast_ref()
 }
 
-/// Returns the text of a transport error with its causes. The text contains no URL, because a URL may contain a secret.
+/// Returns the text of a transport error and its causes. Omits URLs, because they may contain secrets.
 fn transport_text(error: &DynamicTransportError) -> String {
     let error: &(dyn Error + 'static) = error.error.as_ref();
     match error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
@@ -291,8 +290,8 @@ const UNAUTHORIZED: &str =
     "the server requires authorization, or rejected the credentials (HTTP 401)";
 const FORBIDDEN: &str = "the server denies access (HTTP 403)";
 
-/// Returns a description of the denied access if an error text of the SDK, such as `HTTP 401 …`, contains a status that
-/// denies access. Returns `None` for any other text.
+/// Returns a description if an error text of the SDK starts with an HTTP status that denies access, such as `HTTP 401`.
+/// Returns `None` for any other text.
 fn refusal_in(text: &str) -> Option<&'static str> {
     refused_access(text.strip_prefix("HTTP ")?.get(..3)?.parse().ok()?)
 }

@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::{elicitation, root, sampling, trace};
 use crate::{ElicitationRequest, InputAnswer, InputRequest, TraceContext};
 
-/// Converts an input request of the server to the SDK's type, for a result with `input_required` (MCP since
-/// 2026-07-28). `trace` is the default trace context, for an input request without a trace context of its own.
+/// Converts a server's request for input to the SDK's type, for a result with `input_required` (MCP since 2026-07-28).
+/// `trace` is the trace context for a request that has none of its own.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub(crate) fn request_to_sdk(
     })
 }
 
-/// Sets the trace context of a request. The SDK stores the metadata of a request in its extensions. Does nothing if
+/// Sets the trace context of a request, in the metadata that the SDK keeps in the request's extensions. Does nothing if
 /// `trace` is `None`.
 pub(crate) fn set_trace(extensions: &mut Extensions, trace: Option<&TraceContext>) {
     if let Some(trace) = trace {
@@ -61,11 +61,11 @@ pub(crate) fn trace_of(extensions: &Extensions) -> Option<TraceContext> {
     trace::from_meta(extensions.get::<RequestMetaObject>()?)
 }
 
-/// Converts an input request to a separate server request (MCP before 2026-07-28). Returns `None` for an unknown kind
-/// of input request.
+/// Converts a request for input to a separate JSON-RPC request of the server (MCP before 2026-07-28). Returns `None`
+/// for an unknown kind of input.
 ///
-/// `belongs_to` is the id of the client request that causes the server request. The id is set here, because the SDK
-/// finds it only inside the task that handles the client request. A tool may send the server request from another task.
+/// `belongs_to` is the id of the client request during which the server sends this request. It is set explicitly,
+/// because the SDK knows it only inside the task of the client request. A tool may use another task.
 pub(crate) fn to_server_request(
     request: model::InputRequest,
     belongs_to: &RequestId,
@@ -80,8 +80,7 @@ pub(crate) fn to_server_request(
     Some(request)
 }
 
-/// Parses a client's response to an input request. Returns `None` if the JSON is not a response to a request of this
-/// kind.
+/// Parses a client's response to a request for input. Returns `None` if the JSON does not fit the kind of request.
 pub(crate) fn answer_from_json(request: &InputRequest, answer: &Value) -> Option<InputAnswer> {
     Some(match request {
         InputRequest::Elicitation(_) => {

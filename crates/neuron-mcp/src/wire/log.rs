@@ -59,8 +59,8 @@ pub(crate) fn notification(message: McpLogMessage) -> ServerNotification {
     )))
 }
 
-/// Returns the minimum log level that a request asks for (MCP since 2026-07-28). Returns `None` if the request asks for
-/// no log messages.
+/// Returns the minimum log level that a client's request sets (MCP since 2026-07-28). Returns `None` if the client
+/// wants no log messages.
 pub(crate) fn level_of_request(meta: &RequestMetaObject) -> Option<LogLevel> {
     meta.log_level().map(level_from_sdk)
 }

@@ -1,5 +1,4 @@
-//! Conversion of a peer's name, version and protocol version between the types of this crate and the types of the SDK
-//! `rmcp`.
+//! Conversion of a peer's name, version and protocol version between this crate's types and the SDK's types.
 
 use rmcp::model::{Implementation, ProtocolVersion};
 

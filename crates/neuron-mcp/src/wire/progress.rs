@@ -4,8 +4,7 @@ use rmcp::model::{
     ProgressNotification, ProgressNotificationParam, ProgressToken, ServerNotification,
 };
 
-/// Creates the progress notification of a request. `token` is the progress token of the request. A `total` that is not
-/// finite is left out.
+/// Creates a progress notification for the request with this progress `token`. A `total` that is not finite is omitted.
 pub(crate) fn notification(
     token: ProgressToken,
     progress: f64,

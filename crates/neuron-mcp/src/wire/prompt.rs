@@ -62,8 +62,8 @@ pub(crate) fn role_from_sdk(role: &rmcp::model::Role) -> Role {
     }
 }
 
-/// Converts the role of a message for the peer. Every role except the assistant becomes the user, because the protocol
-/// has only the roles user and assistant.
+/// Converts the role of a message for the peer. All roles except the assistant become the user, because MCP has only
+/// these two roles.
 pub(crate) fn role_to_sdk(role: Role) -> rmcp::model::Role {
     match role {
         Role::Assistant => rmcp::model::Role::Assistant,

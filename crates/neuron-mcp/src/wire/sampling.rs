@@ -142,8 +142,8 @@ fn block_from_sdk(block: SamplingMessageContentBlock) -> ContentBlock {
     }
 }
 
-/// Converts a message for the peer. Thinking blocks are left out, because MCP has no equivalent. Other blocks that MCP
-/// does not support become text, and are left out if the text is empty.
+/// Converts a message for the peer. Thinking blocks are omitted, because MCP has no equivalent. Other unsupported
+/// blocks become text blocks, and are omitted if their text is empty.
 fn message_to_sdk(message: &Message) -> SamplingMessage {
     let mut blocks: Vec<_> = message.content.iter().filter_map(block_to_sdk).collect();
     let role = prompt::role_to_sdk(message.role);
@@ -157,8 +157,8 @@ fn message_to_sdk(message: &Message) -> SamplingMessage {
     }
 }
 
-/// Converts a block of a message. Images, tool calls and tool results keep their kind. Any other block except thinking
-/// becomes a text. Returns `None` for thinking, and for a block whose text is empty.
+/// Converts a block of a message. Images, tool calls and tool results keep their kind. Other blocks become text.
+/// Returns `None` for thinking, and for a block with an empty text.
 fn block_to_sdk(block: &ContentBlock) -> Option<SamplingMessageContentBlock> {
     Some(match block {
         ContentBlock::Image { source: ImageSource::Base64 { media_type, data } } => {

@@ -6,8 +6,7 @@ use rmcp::model::{ClientRequest, Reference, ServerResult};
 use crate::span::{Failure, Subject};
 use crate::{McpCancelled, McpRequestError, McpTimeout};
 
-/// Returns the method of a request to a server, and the tool, prompt or resource that the request concerns, for its
-/// span.
+/// Returns the method of a client's request and its tool, prompt or resource, for the request's span.
 pub(crate) fn of_client_request(request: &ClientRequest) -> Subject<'_> {
     let method = request.method();
     match request {
@@ -21,8 +20,8 @@ pub(crate) fn of_client_request(request: &ClientRequest) -> Subject<'_> {
     }
 }
 
-/// Returns the method of a completion request, and the name of the prompt if `target` is a prompt, for its span.
-/// `target` is the prompt or the resource template whose argument is completed.
+/// Returns the method and target of a completion request, for its span. `target` is the prompt or resource template
+/// whose argument is completed. The span names only prompts.
 pub(crate) fn of_completion<'a>(method: &'a str, target: &'a Reference) -> Subject<'a> {
     match target {
         Reference::Prompt(prompt) => Subject::prompt(method, &prompt.name),

@@ -9,8 +9,8 @@ use serde_json::Value;
 use super::content;
 use crate::McpVersion;
 
-/// Converts a tool of a server's list. Removes vendor-specific fields from the input schema, because a server must not
-/// be able to set such fields in a request to a model provider.
+/// Converts a tool of a server's tool list. Removes vendor-specific fields from the input schema. Otherwise a server
+/// could set such fields in requests to a model provider.
 pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
     let annotated_title =
         tool.annotations.as_ref().and_then(|annotations| annotations.title.clone());
@@ -33,8 +33,8 @@ pub(crate) fn definition_from_sdk(tool: Tool) -> ToolDefinition {
     ToolDefinition { input_schema, ..definition }
 }
 
-/// Converts a tool for the list that a client receives. The protocol allows only object schemas. An input schema that
-/// is not an object is replaced by `{"type": "object"}`, and an output schema of another type is left out.
+/// Converts a tool for the list that a client receives. MCP allows only schemas of objects. An input schema that is not
+/// a JSON object is replaced by `{"type": "object"}`. An output schema with another type than `object` is omitted.
 pub(crate) fn definition_to_sdk(definition: &ToolDefinition) -> Tool {
     let mut tool = Tool::new(
         definition.name.clone(),
@@ -60,8 +60,8 @@ pub(crate) fn definition_to_sdk(definition: &ToolDefinition) -> Tool {
     tool
 }
 
-/// Returns the schema with `"type": "object"` added if it has no `type`. A schema that is not a JSON object becomes
-/// `{"type": "object"}`.
+/// Returns a schema that has a `type`. If the type is missing, adds `"type": "object"`. A schema that is not a JSON
+/// object becomes `{"type": "object"}`.
 fn object_schema(schema: &Value) -> JsonObject {
     let mut schema = schema.as_object().cloned().unwrap_or_default();
     schema.entry("type").or_insert_with(|| "object".into());

@@ -1,5 +1,5 @@
-//! Tests of the client with the MCP conformance suite as server. For each scenario, the suite starts this test binary
-//! as client program.
+//! Tests of the client with the MCP conformance suite as server. For each scenario, the suite runs this test binary as
+//! the client.
 
 mod authorization_page;
 mod fixture;
@@ -23,8 +23,7 @@ fn conforms_to_2026_07_28() {
     conforms_to("2026-07-28");
 }
 
-/// Checks that the MCP conformance suite detects a client that does not conform. The client is the program `true`,
-/// which sends nothing.
+/// Checks that the MCP conformance suite fails for a client that sends nothing (the program `true`).
 #[test]
 fn client_that_sends_nothing_does_not_conform() {
     let Some(suite) = Suite::or_skip() else { return };

@@ -38,10 +38,10 @@ impl End {
     }
 }
 
-/// Runs the scenarios of a protocol version (`revision`) with the MCP conformance suite. Panics unless every required
-/// scenario has passed. The message lists the failed scenarios and checks.
+/// Runs the scenarios of the protocol version `revision` in the MCP conformance suite. Panics if a required scenario
+/// has not passed, with the failed scenarios and checks in the message.
 ///
-/// `end` selects the scenarios for clients or for servers. `args` adds further command-line arguments for the suite.
+/// `end` selects the scenarios for clients or for servers. `args` are additional command-line arguments for the suite.
 #[track_caller]
 pub(crate) fn assert_conforms(
     suite: &Suite,
@@ -82,16 +82,16 @@ fn required(suite: &Suite, end: End, revision: &str) -> Vec<String> {
     names
 }
 
-/// Returns the names of the passed scenarios in the report of the conformance suite. A scenario has passed if a check
-/// has passed and no check has failed.
+/// Returns the names of the passed scenarios in a report of the conformance suite. A passed scenario has at least one
+/// passed check, and no failed check.
 fn passed(report: &str) -> BTreeSet<&str> {
     let lines = report.lines().filter_map(|line| line.strip_prefix("✓ "));
     let results = lines.filter_map(|line| line.split_once(": "));
     results.filter(|(_, counts)| !counts.starts_with("0 passed")).map(|(name, _)| name).collect()
 }
 
-/// Returns the failed checks and the client's standard error of each scenario, as text. Searches the result folder
-/// recursively, because the suite writes one folder per scenario.
+/// Returns the failed checks and the client's standard error of each scenario, as text. The suite writes one folder per
+/// scenario, so `folder` is searched recursively.
 fn failures(folder: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(folder).unwrap() {

@@ -1,5 +1,5 @@
-//! Tests of the server with the MCP conformance suite as client. The server has the tools, resources and prompts that
-//! the suite requires.
+//! Tests of the server with the MCP conformance suite as client. The server offers the tools, resources and prompts
+//! that the suite requires.
 
 mod inputs;
 mod prompts;

@@ -1,5 +1,5 @@
-//! Tests of an agent with the tools of a hostile server. The model receives each error as a tool result, and the run
-//! continues.
+//! Tests of an agent with the tools of a hostile server. They check that the model receives each error as a tool
+//! result, and that the run continues.
 
 use std::sync::Arc;
 use std::time::Duration;

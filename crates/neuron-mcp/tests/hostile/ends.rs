@@ -119,7 +119,7 @@ fn assert_timeout(error: &McpError, limit: Duration) {
     );
 }
 
-/// Returns the command of a server that starts a helper process. Server and helper ignore signals and the end of their
+/// Returns the command of a server that starts a helper process. Both processes ignore signals and the end of their
 /// input.
 fn stubborn() -> neuron_mcp::StdioConfig {
     shell("trap '' TERM HUP INT; sleep 1000 & export HELPER=$!; ", "is stubborn")
@@ -162,7 +162,8 @@ fn runtime_shutdown_kills_a_stubborn_server_and_its_helper() {
 /// Waits until a server process and its helper process have ended. `ids` contains both process ids, separated by a
 /// space.
 ///
-/// The server is a child of the test process. The test process must therefore also reap it, so that no zombie remains.
+/// The server must also have been reaped. The helper may remain as a zombie, because it is not a child of the test
+/// process.
 async fn all_end(ids: &str) {
     let mut ids = ids.split(' ');
     let (leader, helper) = (ids.next().unwrap(), ids.next().unwrap());
@@ -179,8 +180,8 @@ fn exists(id: &str) -> bool {
     std::process::Command::new("kill").args(["-0", id]).output().unwrap().status.success()
 }
 
-/// Returns `true` if a process exists and is not a zombie. The server's helper process may stay a zombie, because its
-/// new parent may never reap it.
+/// Returns `true` if a process exists and is not a zombie. Used for the server's helper process, which may stay a
+/// zombie.
 fn runs(id: &str) -> bool {
     let output = std::process::Command::new("ps").args(["-o", "stat=", "-p", id]).output().unwrap();
     let state = String::from_utf8_lossy(&output.stdout);

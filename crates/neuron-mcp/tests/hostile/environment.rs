@@ -19,8 +19,7 @@ const OURS: &[(&str, &str)] = &[
     ("LANG", "C.UTF-8"),
 ];
 
-/// Names of variables that a server may inherit without configuration. The last four are set by the shell that starts
-/// the server.
+/// Variables that a server may have without configuration. The shell that starts the server sets the last four.
 const HARMLESS: &[&str] = &[
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR", "PWD", "OLDPWD",
     "SHLVL", "_",
@@ -75,8 +74,8 @@ fn proxy_that_refuses_connections_is_named_without_credentials() {
     check_proxy_error(test, "127.0.0.1:9", "refused");
 }
 
-/// Checks the error for a proxy that never responds. The operating system completes connections to the listening
-/// socket, but the test never accepts them.
+/// Checks that the error for a silent proxy names the proxy without its credentials. The operating system accepts
+/// connections to the proxy's socket, but the test never responds.
 #[test]
 fn proxy_that_is_silent_is_named_without_credentials() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

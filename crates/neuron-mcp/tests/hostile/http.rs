@@ -19,7 +19,8 @@ fn config(server: &HttpServer) -> HttpConfig {
     HttpConfig { url: server.url(), ..HttpConfig::default() }
 }
 
-/// Asserts that a call of the tool `tool` fails with a short error, and that the next call succeeds. Returns the error.
+/// Calls the tool `tool`, asserts that the call fails with a short error, and returns the error. Also asserts that the
+/// next call succeeds.
 async fn check(client: &McpClient, tool: &str) -> String {
     let error = call(client, tool).await.unwrap_err().to_string();
     assert!(error.len() < 2000, "{tool}: {} bytes", error.len());

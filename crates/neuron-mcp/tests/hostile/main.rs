@@ -1,5 +1,8 @@
-//! Tests of the client with servers that violate the protocol. The client returns a clear error or continues, every
-//! operation ends within its time limit, and memory stays bounded.
+//! Tests of the client with servers that violate the protocol. They check three properties of the client:
+//!
+//! - It returns a clear error or continues.
+//! - Every operation ends within its time limit.
+//! - Its memory stays bounded.
 #![cfg(unix)]
 
 mod agent;

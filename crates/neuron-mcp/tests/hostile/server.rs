@@ -1,5 +1,5 @@
-//! A hostile server over stdio. The server is this test binary, started as a child process. It uses no SDK, so that
-//! the tests control every byte of its output.
+//! A hostile server over stdio. This test binary, started as a child process, acts as the server. It does not use the
+//! SDK, so that the tests control every byte of its output.
 
 mod behaviours;
 mod wire;
@@ -26,10 +26,10 @@ pub(crate) fn program(behaviour: &str) -> StdioConfig {
     shell("", behaviour)
 }
 
-/// Returns the command that starts a server with this behaviour, after the shell has run the commands in `before`.
+/// Returns the command of a server with this behaviour. The shell commands in `before` run before the server.
 ///
-/// The test harness also writes to standard output. Therefore the shell discards the standard output of the test
-/// binary, and the server writes its messages to descriptor 3, which is the pipe to the client.
+/// The server writes its messages to descriptor 3, which is the pipe to the client. The standard output of the test
+/// binary is discarded, because the test harness prints to it.
 pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
     let start = r#"exec "$0" server::serve --exact --nocapture 3>&1 >/dev/null"#;
     let test = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
@@ -40,7 +40,7 @@ pub(crate) fn shell(before: &str, behaviour: &str) -> StdioConfig {
     }
 }
 
-/// Returns a builder of a client with version 2025-11-25. Its request and connect timeouts are [`LIMIT`], the time
+/// Returns a client builder with protocol version 2025-11-25. The request and connect timeouts are [`LIMIT`], the time
 /// limit of a whole test.
 pub(crate) fn client() -> McpClientBuilder {
     McpClient::builder()
@@ -63,9 +63,8 @@ pub(crate) async fn call(client: &McpClient, tool: &str) -> Result<String, McpEr
     Ok(text.clone())
 }
 
-/// Calls a tool of a server that is about to end or has ended. Repeats the call once after a transport error.
-///
-/// The client may notice the end of the server only when a call fails. The repeated call reconnects.
+/// Calls a tool of a server that is about to end or has ended. Repeats the call once after a transport error, because
+/// the client may notice the end only when a call fails. The second call reconnects.
 pub(crate) async fn call_after_the_end(client: &McpClient, tool: &str) -> Result<String, McpError> {
     match call(client, tool).await {
         Err(McpError::Transport(_)) => call(client, tool).await,

@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use crate::fake_server::{Answer, FakeServer, NoCompaction, tool};
 
-/// Starts a fake server with the tools `tools`, and connects a client. `answers` maps the parameters of a tool call to
-/// the server's response.
+/// Starts a fake server with `tools`, and connects a client. `answers` returns the server's response to the parameters
+/// of a tool call.
 async fn started(
     tools: impl IntoIterator<Item = Value>,
     answers: impl Fn(&Value) -> Answer + Send + Sync + 'static,

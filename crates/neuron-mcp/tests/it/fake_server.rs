@@ -41,14 +41,14 @@ pub(crate) struct FakeServer {
     received: Mutex<Vec<Value>>,
     /// Messages to the client. `None` closes the connection.
     outbox: mpsc::UnboundedSender<Option<Value>>,
-    /// Channels for the client's responses to pending requests of the server, by request id. The id of each request is
-    /// the name of its method.
+    /// Channels for the client's responses to pending requests of the server, by request id. The id of a request is the
+    /// name of its method.
     asked: Mutex<HashMap<String, oneshot::Sender<Value>>>,
 }
 
 impl FakeServer {
-    /// Starts a server in a background task. Returns the server and a client connected to it. `answers` maps the
-    /// parameters of a tool call to the response.
+    /// Starts a server in a background task, and connects a client. Returns both. `answers` returns the response to the
+    /// parameters of a tool call.
     pub(crate) async fn start(
         builder: McpClientBuilder,
         name: &str,
@@ -94,8 +94,8 @@ impl FakeServer {
         (server, Arc::new(client))
     }
 
-    /// Records a request or notification of the client, and responds to a request. Passes a response of the client to
-    /// the test that waits for it.
+    /// Records each request and notification of the client. Also responds to requests. Passes a response of the client
+    /// to the test that waits for it.
     fn receive(&self, message: Value) {
         let id = message["id"].clone();
         let Some(method) = message["method"].as_str().map(str::to_owned) else {

@@ -149,8 +149,8 @@ async fn revoked_token_is_renewed_or_authorized_again() {
     assert_eq!((servers.count("page"), servers.count("token refused")), (2, 1));
 }
 
-/// Starts a tool call for which the client must first renew its token. Cancels the call after the authorization server
-/// has renewed the token, but before the client has received the response.
+/// Starts a tool call for which the client must renew its token, and cancels the call during the renewal. At that time
+/// the authorization server has renewed the token, but the client has not received its response.
 async fn cancel_in_renewal(servers: &Servers, client: &McpClient) {
     let held = servers.hold_renewal();
     let token = CancellationToken::new();
@@ -334,8 +334,8 @@ async fn failed_redirect_is_an_error() {
     assert!(matches!(error, OAuthError::Redirect(_)), "{error:?}");
 }
 
-/// A simulated user who grants every authorization request except the second. At the second request, the user notifies
-/// the test and never responds.
+/// A simulated user who grants all authorization requests except the second. The second request notifies the test and
+/// stays without a response.
 struct Hesitates<F> {
     agrees: F,
     times: AtomicUsize,

@@ -124,8 +124,8 @@ async fn tokens_and_requests_are_limited() {
     assert_eq!(provider.requests()[0].max_tokens, Some(4096));
 }
 
-/// A policy that refuses requests with the word "password" and responses with the word "secret". It changes the text of
-/// all other requests and responses.
+/// A policy that refuses requests with the word "password" and responses with the word "secret". Other requests and
+/// responses are allowed with a changed text.
 #[derive(Default)]
 struct Censor {
     answers: AtomicUsize,

@@ -88,8 +88,7 @@ where
     registry
 }
 
-/// Returns the handle of the client that called the tool. The server inserts this handle into the extensions of the
-/// tool's context.
+/// Returns the handle of the client that called the tool, from the extensions of the tool's context.
 fn peer(ctx: &ToolContext) -> McpPeer {
     ctx.extensions.get::<McpPeer>().expect("a tool of a server has a peer").clone()
 }

@@ -25,7 +25,7 @@ const PATH: &str = "/callback";
 
 /// A redirect to a port of this machine (RFC 8252, section 7.3), for programs on the user's machine.
 ///
-/// The application must open the authorization page. A function of the application receives the URL of the page, and
+/// The application passes a function that opens the authorization page. The function receives the URL of the page. It
 /// may start a browser or print the URL.
 ///
 /// # Example
@@ -47,11 +47,12 @@ pub struct LoopbackRedirect {
 }
 
 impl LoopbackRedirect {
-    /// Listens on a port of 127.0.0.1. Port 0 selects a free port. `open` is called with the URL of each authorization
-    /// page, and must not block.
+    /// Listens on `port` of 127.0.0.1. Port 0 selects a free port.
+    ///
+    /// `open` is called with the URL of each authorization page. It must not block.
     ///
     /// A client that registers itself, or has a metadata document, can use any port. A client that was registered
-    /// manually may need the port of its registration.
+    /// manually may need the port in its registered redirect URI.
     ///
     /// # Errors
     ///
@@ -111,8 +112,8 @@ impl OAuthRedirect for LoopbackRedirect {
 struct Visit<'a> {
     /// Scheme, host and port of the callback URL.
     origin: &'a str,
-    /// The `state` of the authorization URL. Only a browser request with this `state` is the callback. `None` if the
-    /// URL has no `state`, so that no request is the callback.
+    /// The `state` parameter of the authorization URL. The callback request must have an equal `state`. If it is
+    /// `None`, no request is accepted as the callback.
     state: Option<String>,
     /// The callback URL, once the browser has requested it.
     answer: Mutex<Option<String>>,

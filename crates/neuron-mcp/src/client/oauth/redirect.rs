@@ -12,20 +12,20 @@ use crate::erased::erased;
 pub trait OAuthRedirect: Send + Sync {
     /// Returns the URI to which the authorization server redirects the user.
     ///
-    /// Should return the same URI each time, because the client is registered with it.
+    /// The client is registered with this URI, so always return the same URI.
     fn redirect_uri(&self) -> String;
 
-    /// Opens the authorization page, and waits until the user is redirected to the
-    /// [`redirect_uri`](Self::redirect_uri). Returns the complete URL of the redirect, including the query.
+    /// Opens the authorization page, and waits for the user's redirect to the [`redirect_uri`](Self::redirect_uri).
+    /// Returns the complete URL of the redirect, including the query.
     ///
     /// # Errors
     ///
-    /// Any error ends the authorization.
+    /// Return an error if there is no redirect. The authorization then fails.
     ///
     /// # Cancel safety
     ///
-    /// The client drops the future if the request is dropped, or if the [time limit](crate::OAuthConfig::with_timeout)
-    /// is exceeded.
+    /// The client drops the future if the MCP request that requires the authorization is dropped or cancelled, or if
+    /// the [time limit](crate::OAuthConfig::with_timeout) is exceeded.
     fn authorize(
         &self,
         authorization_url: String,

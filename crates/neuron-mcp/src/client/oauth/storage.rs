@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::erased::erased;
 
-/// The tokens of an authorization, and the client that obtained them.
+/// The tokens from an authorization, with the registration of the client that obtained them.
 ///
-/// Serialise the value to store it. The serialised form contains secrets.
+/// The serialised value can be stored in an [`OAuthStorage`]. It contains secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct OAuthCredentials {
     #[serde(flatten)]
@@ -67,8 +67,8 @@ impl fmt::Debug for OAuthCredentials {
 
 /// Stores credentials, so that the user need not authorize the client at every start.
 ///
-/// `server` is the URL of the MCP server, so that one storage can serve several clients. Protect stored credentials
-/// like passwords.
+/// The parameter `server` of each method is the URL of the MCP server. So one storage can serve clients of several
+/// servers. Protect stored credentials like passwords.
 pub trait OAuthStorage: Send + Sync {
     /// Loads the credentials for the MCP server with the URL `server`. Returns `None` if none are stored.
     ///
@@ -158,9 +158,9 @@ pub(super) struct SdkStore {
     pub(super) registration: Registration,
 }
 
-/// Lets the SDK load, save and delete credentials in the user's storage. The methods are written as the macro
-/// `async_trait` would generate them, to avoid a dependency on `async_trait`.
+/// Lets the SDK load, save and delete credentials in the user's storage.
 impl CredentialStore for SdkStore {
+    // Written as the macro `async_trait` would generate the methods, to avoid a dependency on `async_trait`.
     fn load<'a, 'b>(&'a self) -> BoxFuture<'b, Result<Option<StoredCredentials>, AuthError>>
     where
         'a: 'b,

@@ -1,8 +1,8 @@
-//! HTTP requests with the token. An expired or rejected token is renewed.
+//! Sending of HTTP requests with an access token, which is renewed if it has expired or was rejected.
 //!
-//! The SDK's [`AuthClient`](rmcp::transport::AuthClient) renews a token as part of the request. If the request is
-//! cancelled, the renewed token is lost, although the authorization server may already have revoked the old token. In
-//! this module, a renewal always completes.
+//! The SDK's [`AuthClient`](rmcp::transport::AuthClient) also renews tokens, but within the request's future. If that
+//! future is dropped, the client loses the new token, and the old token may already be revoked. This module renews
+//! tokens in a separate task, which always completes.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use serde_json::Value;
 use super::OAuth;
 
 impl OAuth {
-    /// Sends a request with the access token. If the server rejects the token, renews the token and sends the request
-    /// once more. `request` sends the request with the token that it receives.
+    /// Calls `request` with the access token. If the server rejects the token, renews the token and calls `request`
+    /// once more.
     pub(crate) async fn send<T, F>(
         &self,
         request: impl Fn(Option<String>) -> F,
@@ -34,12 +34,12 @@ impl OAuth {
         }
     }
 
-    /// Returns a valid token other than `refused`, which is the token that the server has rejected. Returns `None` if
-    /// only a user can authorize the client.
+    /// Returns a valid access token. `refused` is a token that the server has rejected, and is never returned. Returns
+    /// `None` if only a user can authorize the client.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, a renewal continues.
+    /// If the future is dropped, a started renewal still completes.
     async fn token(&self, refused: Option<String>) -> Result<Option<String>, AuthError> {
         let manager = Arc::clone(&self.manager);
         let work = tokio::spawn(async move { token(&*manager.lock().await, refused).await });
@@ -53,8 +53,8 @@ impl OAuth {
     }
 }
 
-/// Returns the current token, or a renewed token if the server has rejected the current token. `refused` is the
-/// rejected token. Returns `None` if the renewed token also equals `refused`.
+/// Returns the current token, or a renewed token if the current token equals `refused`. Returns `None` if the renewed
+/// token also equals `refused`.
 async fn token(
     manager: &AuthorizationManager,
     refused: Option<String>,

@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 
 use neuron_types::McpError;
 
-/// Variables that every server inherits, because programs need them to find files, other programs and the user's
-/// language. The list includes all variables that the official SDKs for TypeScript and Python let servers inherit.
+/// Variables that every server inherits. Programs need them to find files, other programs and the user's language. The
+/// list contains all variables that the official SDKs for TypeScript and Python let servers inherit.
 #[cfg(not(windows))]
 const HARMLESS: &[&str] =
     &["PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "TZ", "TMPDIR"];
@@ -31,9 +31,9 @@ const HARMLESS: &[&str] = &[
 /// Prefix of the environment variables that set languages and formats. Every server inherits these variables too.
 const LOCALE: &str = "LC_";
 
-/// Returns the complete environment of a server. The environment consists of variables of this process (`ours`) and of
-/// the `given` variables. A variable of this process is included if it is harmless or named in `inherit`. A `given`
-/// variable replaces a variable of this process with the same name.
+/// Returns the complete environment of a server. `ours` are the variables of this process. They are included if they
+/// are harmless (see [`HARMLESS`]) or named in `inherit`. `given` variables are always included, and replace variables
+/// of this process.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ fn is_same(name: &OsStr, other: &str) -> bool {
 }
 
 /// Returns `true` if the value looks like an exported shell function. Old versions of bash execute code in such a value
-/// (Shellshock). The official SDKs do not pass such variables on either.
+/// (Shellshock).
 fn is_function(value: &OsStr) -> bool {
     value.as_encoded_bytes().starts_with(b"()")
 }

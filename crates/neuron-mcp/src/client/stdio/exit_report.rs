@@ -10,7 +10,7 @@ use super::stderr::StderrTail;
 /// Maximum wait for the exit status, which is available later than the error of the closed pipe.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The exit status of a server and the last lines of its standard error. The report can be used after the transport was
+/// The exit status of a server and the last lines of its standard error. Can still be read after the transport was
 /// dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct ExitReport {
@@ -29,17 +29,17 @@ impl ExitReport {
         self.stderr.text()
     }
 
-    /// Returns a text such as `the server ended with exit status 3; last lines of its stderr: …`. Unknown parts are
-    /// left out.
+    /// Describes the end of the server, for example `the server ended with exit status 3; last lines of its stderr: …`.
+    /// The text omits the status if the server is running or was stopped by this client, and omits an empty standard
+    /// error. Returns `None` if both are omitted.
     ///
-    /// Returns `None` if the standard error is empty and the server is running or was stopped by this client. Waits at
-    /// most one second for the server's end. Cancel safe.
+    /// Waits at most one second for the server's end. Cancel safe.
     pub(crate) async fn describe(&self) -> Option<String> {
         self.describe_within(PATIENCE).await
     }
 
-    /// Returns a text about the server's end, with its exit status and the last lines of its standard error. Waits at
-    /// most `patience` for the end. Returns `None` if the text would be empty, as for [`describe`](Self::describe).
+    /// Returns a text about the server's end, like [`describe`](Self::describe), but waits at most `patience` for the
+    /// end.
     pub(super) async fn describe_within(&self, patience: Duration) -> Option<String> {
         let (mut life, mut stderr) = (self.life.clone(), self.stderr.clone());
         let both = async {

@@ -1,5 +1,5 @@
-//! The process of a server. If the operating system supports it, processes that the server starts are killed together
-//! with the server.
+//! The process of a server. On systems with process groups, child processes of the server are killed together with the
+//! server.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
@@ -56,8 +56,8 @@ impl Life {
         matches!(self, Self::Gone(_))
     }
 
-    /// Returns the exit status as text, such as `exit status 3`, of a process that this client did not stop. Returns
-    /// `None` if the process is running or was stopped by this client.
+    /// Returns the exit status as text, such as `exit status 3`. Returns `None` if the process is running or was
+    /// stopped by this client.
     pub(super) fn by_itself(&self) -> Option<&str> {
         match self {
             Self::Ended(Ending::ByItself(how)) | Self::Gone(Ending::ByItself(how)) => Some(how),

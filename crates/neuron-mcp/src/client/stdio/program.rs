@@ -76,9 +76,9 @@ fn program(
         .map_or_else(|| command.into(), Into::into)
 }
 
-/// Searches the folders of the variable PATH (`path`) for the command with each extension of the list `extensions`,
-/// separated by `;`. Returns the first file that exists. Returns `None` if no file exists, or if the command is a path
-/// or already has an extension.
+/// Finds the file of a command that is given without an extension. Tries each of the `extensions`, a list separated by
+/// `;`, in each folder of `path`, the variable PATH. Returns `None` if there is no such file, or if the command is a
+/// path or has an extension.
 #[cfg(any(windows, test))]
 fn with_extension(
     command: &str,

@@ -1,5 +1,5 @@
-//! Reading of a server's standard error, to which servers write their log. The standard error is read continuously,
-//! because a full pipe would block the server.
+//! Reading of a server's standard error, which contains the server's log. It is read continuously, because a full pipe
+//! would block the server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,8 +15,8 @@ use crate::lines::{LineReader, Piece};
 const LINE_BYTES: usize = 4096;
 /// Maximum number of lines of a server's standard error that are kept for error messages. Older lines are dropped.
 const KEPT_LINES: usize = 20;
-/// Maximum time for which standard error is read after the end of the server. A process outside of the server's group
-/// may still hold standard error open.
+/// Maximum time for which standard error is read after the end of the server. Without a limit, a remaining process of
+/// the server could keep standard error open forever.
 const AFTER_THE_END: Duration = Duration::from_secs(1);
 
 /// The last lines of a server's standard error.
@@ -41,8 +41,8 @@ impl StderrTail {
     }
 }
 
-/// Starts a task that reads and logs a server's standard error. `program` is the name of the server in the log. The
-/// task stops [`AFTER_THE_END`] after `life` reports that the process is gone.
+/// Starts a task that reads and logs a server's standard error. The log names the server `program`. The task stops at
+/// the latest [`AFTER_THE_END`] after `life` reports the end of the process.
 pub(super) fn follow(
     stderr: ChildStderr,
     program: String,

@@ -34,8 +34,8 @@ impl AsyncRead for Parts {
     }
 }
 
-/// Reads all pieces of the input `parts`, with lines of at most `limit` bytes. Drops each pending read and starts a new
-/// read, as the SDK does.
+/// Reads all pieces of the input `parts`, with lines of at most `limit` bytes. Each pending read is dropped and started
+/// again, because the SDK may do so too.
 fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     let parts = parts.into_iter().filter(|part| !part.is_empty()).collect();
     let mut reader = LineReader::new(Parts { parts, is_ready: false }, limit);
@@ -50,8 +50,8 @@ fn read(parts: impl IntoIterator<Item = Vec<u8>>, limit: usize) -> Vec<Piece> {
     }
 }
 
-/// Returns the pieces that the reader must return for `text`, computed by a simple implementation. Lines of more than
-/// `limit` bytes are too long.
+/// Computes the pieces that the reader should return for `text`, by a simple algorithm. Lines of more than `limit`
+/// bytes are too long.
 fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
     for line in text.split(|byte| *byte == b'\n') {
@@ -69,8 +69,7 @@ fn expected(text: &[u8], limit: usize) -> Vec<Piece> {
     pieces
 }
 
-/// Returns the pieces, with an empty `head` in each [`Piece::TooLong`]. The length of a head depends on where the reads
-/// split the input.
+/// Empties the `head` of each [`Piece::TooLong`], because its length depends on the boundaries of the reads.
 fn without_short_heads(pieces: Vec<Piece>) -> Vec<Piece> {
     pieces
         .into_iter()

@@ -16,8 +16,8 @@ pub struct HttpRequestHead {
     pub uri: Uri,
     /// Headers of the request.
     pub headers: HeaderMap,
-    /// Address of the client, or of the last proxy. A service in another HTTP server knows the address only if that
-    /// server adds a [`SocketAddr`] to the extensions of the request.
+    /// Address of the client, or of the last proxy. `None` if another HTTP server hosts the service, and that server
+    /// adds no [`SocketAddr`] to the extensions of the request.
     pub peer_addr: Option<SocketAddr>,
 }
 
@@ -41,14 +41,14 @@ pub struct HttpIdentity {
 }
 
 impl HttpIdentity {
-    /// Creates an identity. `subject` must be the same in all requests of a caller, so use a user id and not a token.
+    /// Creates an identity. All requests of a caller must have the same `subject`, so use a user id and not a token.
     #[must_use]
     pub fn new(subject: impl Into<Arc<str>>) -> Self {
         Self { subject: subject.into(), values: Extensions::new() }
     }
 
-    /// Adds a value that tools get from [`McpPeer::extension`](crate::McpPeer::extension), such as the claims of a
-    /// token. Replaces a value of the same type.
+    /// Adds a value, such as the claims of a token. Tools get the value from
+    /// [`McpPeer::extension`](crate::McpPeer::extension). Replaces an earlier value of the same type.
     #[must_use]
     pub fn with<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
         self.values.insert(value);
@@ -81,7 +81,7 @@ impl HttpIdentity {
     }
 }
 
-/// The refusal of a request by the authentication function.
+/// The refusal of a request, returned by an authentication function or a [`TokenVerifier`](crate::TokenVerifier).
 ///
 /// The client receives the status and a `WWW-Authenticate` header. The header can contain the URL of the protected
 /// resource metadata, the required scope and an error code. The format follows the MCP specification, "Authorization"
@@ -171,8 +171,8 @@ impl HttpRefusal {
         self.status
     }
 
-    /// Returns the value of the `WWW-Authenticate` header. Returns `None` if no header is required, because the status
-    /// is not 401 and there are no parameters.
+    /// Returns the value of the `WWW-Authenticate` header. Returns `None` if the refusal has no parameters and its
+    /// status is not 401.
     ///
     /// A response with status 401 must have the header (RFC 9110, 15.5.2).
     pub(super) fn challenge(&self) -> Option<HeaderValue> {

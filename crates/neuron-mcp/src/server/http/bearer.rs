@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::authenticate::{HttpIdentity, HttpRefusal};
 
-/// The SHA-256 hash of the required token. `None` for an empty token, which no request can match.
+/// The SHA-256 hash of the required token. `None` if the required token is empty. Every request is then refused.
 ///
 /// Hashes are compared instead of tokens, so that the duration of the comparison reveals nothing about the token.
 pub(super) struct BearerToken(Option<Output<Sha256>>);
@@ -29,10 +29,8 @@ impl BearerToken {
     }
 }
 
-/// Returns the token in the `Authorization` header. The token may be empty. Returns `None` if the header is missing or
-/// has another scheme than `Bearer`.
-///
-/// The case of the scheme's name is ignored (RFC 9110, 11.1).
+/// Returns the token in the `Authorization` header, which may be empty. Returns `None` if the header is missing or has
+/// another scheme than `Bearer`. The case of the scheme is ignored (RFC 9110, 11.1).
 ///
 /// # Errors
 ///

@@ -27,8 +27,11 @@ pub(super) enum Unread {
     Broken(Box<dyn Error + Send + Sync>),
 }
 
-/// Reads the complete body of a request. Returns an error if the body has more than `max_bytes` bytes, takes longer
-/// than `timeout`, or cannot be read.
+/// Reads the complete body of a request. `timeout` limits the duration of the reading.
+///
+/// # Errors
+///
+/// Returns an error if the body is longer than `max_bytes`, the timeout is exceeded, or reading fails.
 pub(super) async fn read<B>(body: B, max_bytes: usize, timeout: Duration) -> Result<Bytes, Unread>
 where
     B: Body,
@@ -63,8 +66,8 @@ impl McpHttpBody {
         Self { inner: Full::new(text.into()).boxed(), until: None, _used: (None, None) }
     }
 
-    /// Creates a body with the data `inner` of the SDK's response. The body ends early when `until` completes. `used`
-    /// marks the session and the connection as used until the body is dropped.
+    /// Creates a body with the data `inner` of the SDK's response. The body ends early when `until` completes. While
+    /// the body exists, the guards in `used` mark the session and the connection as used.
     pub(super) fn stream(
         inner: BoxBody<Bytes, Infallible>,
         until: BoxFuture<'static, ()>,

@@ -10,8 +10,8 @@ use super::protected_resource::{ProtectedResource, TokenVerifier};
 
 /// The configuration of an HTTP server.
 ///
-/// With the defaults, only programs on the same machine can use the server. A request is accepted only if its `Host`
-/// header is a loopback name. Requests of web pages are refused.
+/// With the defaults, only programs on the same machine can use the server. The server accepts only requests whose
+/// `Host` header is a loopback name, and refuses requests of web pages.
 ///
 /// # Example: a server for other machines, behind a TLS proxy
 ///
@@ -125,8 +125,8 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets the origins of web pages that may send requests, such as `https://app.example.com`. An origin such as
-    /// `http://localhost:*` is allowed with every port. Defaults to none.
+    /// Sets the origins of web pages that may send requests, such as `https://app.example.com`. In an origin such as
+    /// `http://localhost:*`, the `*` allows every port. By default no origin is allowed.
     ///
     /// Responses to an allowed origin have CORS headers. A request with another `Origin` header is refused (403).
     /// Requests without this header are not affected, because only browsers send it.
@@ -153,17 +153,17 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets the timeout for reading the head of a request. A connection whose next request head is not complete in time
-    /// is closed. The timeout also applies while a connection waits for its next request. Defaults to 10 seconds.
+    /// Sets the maximum time in which a connection must receive the next complete request head. Otherwise the
+    /// connection is closed. The time includes the wait for the first byte of the request. Defaults to 10 seconds.
     ///
-    /// The timeout is never longer than [`read_timeout`](Self::read_timeout). Applies only to a standalone server.
+    /// If [`read_timeout`](Self::read_timeout) is shorter, it applies instead. Applies only to a standalone server.
     #[must_use]
     pub fn head_timeout(mut self, timeout: Duration) -> Self {
         self.head_timeout = timeout;
         self
     }
 
-    /// Sets the timeout for reading the body of a request. A request whose body is not complete in time is refused
+    /// Sets the maximum time in which the body of a request must be received completely. Slower requests are refused
     /// (408). Defaults to 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, timeout: Duration) -> Self {
@@ -171,8 +171,9 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets the timeout for a client that does not read its responses. A connection is closed if no byte can be written
-    /// for this time. Slow clients that still read are not affected, nor are idle connections. Defaults to 60 seconds.
+    /// Sets the timeout for a client that does not read its responses. A connection is closed if bytes of a response
+    /// are pending and none can be written for this time. Slow clients and idle connections are not affected. Defaults
+    /// to 60 seconds.
     ///
     /// Applies only to a standalone server.
     #[must_use]
@@ -181,8 +182,8 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets the maximum number of concurrent connections, at least 1. Further connections wait until another connection
-    /// ends. Defaults to 1024.
+    /// Sets the maximum number of concurrent connections, at least 1. A further connection waits until an open
+    /// connection ends. Defaults to 1024.
     ///
     /// A client may use several connections. A client that listens for notifications occupies one connection
     /// permanently.
@@ -197,8 +198,8 @@ impl HttpServerConfig {
     /// Sets the maximum number of connections from one IP address, at least 1. IPv6 addresses with the same first 64
     /// bits count as one address. Defaults to 256.
     ///
-    /// If the address has reached its limit, a further connection replaces its oldest connection without a running
-    /// request. If all its connections have a running request, the further connection is closed.
+    /// If an address has reached the limit, its next connection replaces its oldest connection without a running
+    /// request. If all its connections have running requests, the next connection is closed.
     ///
     /// Behind a proxy, all connections have the address of the proxy. Applies only to a standalone server.
     #[must_use]
@@ -207,8 +208,10 @@ impl HttpServerConfig {
         self
     }
 
-    /// Sets the maximum number of concurrent sessions. For a further session, the session that was idle for the longest
-    /// time ends. If all sessions are in use, the new session is refused (503). Defaults to 1024.
+    /// Sets the maximum number of concurrent sessions. Defaults to 1024.
+    ///
+    /// If the limit is reached, a new session replaces the session that was idle for the longest time. If all sessions
+    /// are in use, the new session is refused (503).
     ///
     /// Clients of protocol version 2026-07-28 and later have no sessions.
     #[must_use]
@@ -220,8 +223,9 @@ impl HttpServerConfig {
     /// Sets the maximum number of concurrent sessions of one client, at least 1. A client is identified by its
     /// [`HttpIdentity`], or by its IP address if requests are not authenticated. Defaults to 128.
     ///
-    /// For a further session, the client's session that was idle for the longest time ends. Sessions without a message
-    /// after `initialize` end first. If all sessions of the client are in use, the new session is refused (503).
+    /// If the limit is reached, a new session replaces an idle session of the client. Idle sessions without a message
+    /// after `initialize` are replaced first, and then the session that was idle for the longest time. If all sessions
+    /// of the client are in use, the new session is refused (503).
     ///
     /// Behind a proxy without authentication, all clients have the address of the proxy. In this case set the limit to
     /// the value of [`max_sessions`](Self::max_sessions). A service in another HTTP server knows the address only if
@@ -235,8 +239,8 @@ impl HttpServerConfig {
     /// Sets the time after which an idle session ends. A session is idle while it has no running request and no
     /// listening stream. Defaults to 30 minutes.
     ///
-    /// Requests for a session that has ended are refused (404), and the client then begins a new session. If the client
-    /// has sent nothing after `initialize`, the session ends after at most 30 seconds.
+    /// Requests for a session that has ended are refused (404), and the client then begins a new session. The timeout
+    /// is at most 30 seconds for a session in which the client has sent nothing after `initialize`.
     ///
     /// In a [service](crate::McpServer::http_service) for another HTTP server, idle sessions end only when another
     /// session begins.
@@ -256,8 +260,8 @@ impl HttpServerConfig {
     /// Sets the function that authenticates every request. By default every request is accepted. Replaces
     /// [`authorize`](Self::authorize) and [`bearer_token`](Self::bearer_token).
     ///
-    /// The function is called after the check of the host name and before the body is read. Tools get the returned
-    /// [`HttpIdentity`] and its values from [`McpPeer::extension`](crate::McpPeer::extension).
+    /// The function is called after the check of the host name and before the body is read. Tools can get the returned
+    /// [`HttpIdentity`], and the values that were added to it, from [`McpPeer::extension`](crate::McpPeer::extension).
     ///
     /// A session belongs to the identity that began it. A request of another identity for the session is refused as if
     /// the session did not exist (404).

@@ -29,8 +29,8 @@ use super::write_timeout::with_write_timeout;
 const NO_ROOM: Duration = Duration::from_millis(100);
 /// Maximum time for closing all connections during a shutdown, after the running calls have ended.
 const CLOSING: Duration = Duration::from_secs(1);
-/// Maximum time for ending all sessions during a shutdown. Longer than the two seconds that the SDK gives the calls of
-/// a session.
+/// Maximum time for ending all sessions during a shutdown. The SDK may use two seconds of it for the running calls of a
+/// session.
 const ENDING: Duration = Duration::from_secs(4);
 
 /// Maximum timeout for reading a request head. hyper adds the timeout to the current time, and the sum must not
@@ -111,10 +111,10 @@ struct Connections {
 }
 
 impl Connections {
-    /// Accepts connections and serves each connection in a task. Never completes. The tasks continue if this future is
-    /// dropped.
+    /// Accepts connections, and serves each connection in a separate task. Never completes. If this future is dropped,
+    /// the tasks continue.
     ///
-    /// When `graceful` is shut down, each connection that this method has accepted closes after its running request.
+    /// When `graceful` is shut down, each connection closes after its running request.
     async fn accept(&mut self, graceful: &GracefulShutdown) {
         loop {
             tokio::select! {
@@ -145,7 +145,7 @@ impl Connections {
     }
 }
 
-/// Waits until the number of connections is below the limit, and returns the next connection with the address of its
+/// Waits until the number of connections is below the limit. Then returns the next connection and the address of its
 /// client.
 ///
 /// The connection counts against the limit until the returned permit is dropped. The permit is never `None`, because
@@ -168,8 +168,8 @@ async fn accept(
     }
 }
 
-/// Returns `true` if an error of `accept` concerns only a single connection. After other errors, such as too many open
-/// files, no connection can be accepted for some time.
+/// Returns `true` if an error of `accept` concerns only a single connection. Other errors, such as too many open files,
+/// also prevent other connections for some time.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

@@ -17,8 +17,8 @@ pub(super) fn is_preflight(method: &Method, headers: &HeaderMap) -> bool {
         && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Returns the headers of the response to a preflight. They allow all methods that the protocol uses (GET, POST and
-/// DELETE), and all request headers for which the browser asks permission.
+/// Returns the headers of the response to a CORS preflight. The response allows all methods of the protocol (GET, POST
+/// and DELETE), and all headers that the preflight names.
 pub(super) fn preflight(request: &HeaderMap) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET, POST, DELETE"));

@@ -1,8 +1,8 @@
 //! [`AllowedNames`], which checks the host and the origin of requests as a defence against DNS rebinding.
 //!
-//! DNS rebinding is an attack by a web page on a server on the machine of its visitor. The page makes its own host name
-//! resolve to the address of that machine. The requests of the page then reach the server, but their `Host` and
-//! `Origin` headers contain the name of the page.
+//! DNS rebinding is an attack by a web page on a server on its visitor's machine. The page makes its own host name
+//! resolve to the address of that machine, so that its requests reach the server. The `Host` and `Origin` headers of
+//! these requests contain the host name of the page.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -31,8 +31,8 @@ pub(super) enum NameRefusal {
 }
 
 impl AllowedNames {
-    /// Parses the allowed hosts and origins. `None` as `hosts` allows loopback names. `bound` is the bind address,
-    /// which is always allowed unless it is unspecified.
+    /// Parses the allowed hosts and origins. If `hosts` is `None`, loopback names are allowed. `bound` is the bind
+    /// address, which is always allowed, unless it is unspecified such as `0.0.0.0`.
     ///
     /// # Errors
     ///
@@ -65,8 +65,10 @@ impl AllowedNames {
         Ok(Self { hosts: (!all).then_some(allowed), origins: origins.collect::<Result<_, _>>()? })
     }
 
-    /// Checks the host and the origin of a request. Returns an error if the host is missing, malformed or not allowed,
-    /// or if the request has an origin that is not allowed.
+    /// Checks the host and the origin of a request. Returns an error in these cases:
+    ///
+    /// - The host is missing, malformed or not allowed.
+    /// - The request has an origin that is not allowed.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), NameRefusal> {
         for named in named_hosts(uri, headers)? {
             let (host, port) = parse_authority(&named).ok_or(NameRefusal::Malformed)?;
@@ -91,8 +93,8 @@ impl AllowedNames {
     }
 }
 
-/// Returns all hosts in a request, which are the host of the `Host` header and the host of the request's target.
-/// Returns an error if there is no host or more than one `Host` header.
+/// Returns the host of the `Host` header and the host in the request's target. Returns an error if there is no host, or
+/// more than one `Host` header.
 ///
 /// HTTP/1.1 requires exactly one `Host` header (RFC 9112, 3.2). A target contains a host in HTTP/2, and in HTTP/1.1 if
 /// it is in absolute form.
@@ -186,10 +188,8 @@ impl AllowedHost {
     }
 }
 
-/// Parses an origin into scheme, host and port. Returns `None` if the text is not an origin with a host.
-///
-/// A missing port is replaced by the default port of the scheme. The text `null`, which a browser sends for a page
-/// without an origin of its own, is not an origin with a host.
+/// Parses an origin into scheme, host and port. If the port is missing, returns the default port of the scheme. Returns
+/// `None` for any other text, such as `null`, which a browser sends for a page without an origin.
 pub(super) fn parse_origin(text: &str) -> Option<(String, Host, u16)> {
     let (scheme, authority) = text.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();

@@ -31,10 +31,10 @@ impl Peers {
         Arc::new(Self { max, connections: Mutex::default() })
     }
 
-    /// Counts a new connection until the returned guard is dropped. Returns `None` if the address has reached its limit
-    /// and all its connections have a running request.
+    /// Counts a new connection of an address until the returned guard is dropped.
     ///
-    /// If the address has reached its limit, its oldest connection without a running request is closed to make room.
+    /// If the address has reached its limit, its oldest connection without a running request is closed. If there is no
+    /// such connection, returns `None`, and the new connection is not counted.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr) -> Option<Entered> {
         let (address, mut all) = (network(address), self.lock());
         let others = all.entry(address).or_default();
@@ -55,8 +55,8 @@ impl Peers {
 }
 
 impl Connection {
-    /// Counts a running request on the connection until the returned guard is dropped. Until then, the connection is
-    /// not closed in favour of a newer connection.
+    /// Counts a running request on this connection until the returned guard is dropped. Newer connections do not
+    /// replace a connection with a running request.
     pub(super) fn carry(self: &Arc<Self>) -> Carrying {
         self.uses.fetch_add(1, Ordering::Relaxed);
         Carrying(self.clone())
@@ -106,8 +106,8 @@ impl Drop for Entered {
     }
 }
 
-/// Returns the address under which a client's connections are counted. For IPv6 only the first 64 bits are kept,
-/// because one client can use all addresses of such a network.
+/// Returns the address by which a client's connections are counted. An IPv6 address is truncated to its first 64 bits,
+/// because a client usually has all addresses with this prefix.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),

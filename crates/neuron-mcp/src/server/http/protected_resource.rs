@@ -1,4 +1,4 @@
-//! [`ProtectedResource`], which makes the server an OAuth 2.1 protected resource. Publishes its metadata and validates
+//! [`ProtectedResource`], which makes the server an OAuth 2.1 protected resource. It publishes metadata and validates
 //! access tokens.
 //!
 //! Follows the MCP specification, "Authorization" (2025-06-18 and later), RFC 6750, RFC 8707 and RFC 9728. The user's
@@ -13,8 +13,7 @@ use super::authenticate::{HttpIdentity, HttpRefusal};
 use super::bearer::bearer;
 use super::names::{Host, parse_origin};
 
-/// Path of the metadata of the resource. The metadata is also available at this path followed by the path of the
-/// resource (RFC 9728, 3).
+/// Path of the resource's metadata. A client may append the path of the resource (RFC 9728, 3).
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// Time for which an expired token is still accepted, because clocks differ.
@@ -25,9 +24,9 @@ const LEEWAY: Duration = Duration::from_secs(30);
 ///
 /// # Metadata
 ///
-/// The server publishes metadata (RFC 9728) in which clients find the authorization servers. The metadata has two
-/// paths, `/.well-known/oauth-protected-resource` and the same path followed by the path of the resource. For the
-/// resource `https://tools.example.com/mcp` the second path is `/.well-known/oauth-protected-resource/mcp`.
+/// The server publishes metadata (RFC 9728), from which clients learn the authorization servers. The metadata has two
+/// paths. For the resource `https://tools.example.com/mcp` these are `/.well-known/oauth-protected-resource` and
+/// `/.well-known/oauth-protected-resource/mcp`. The second path ends with the path of the resource.
 ///
 /// Requests for the metadata require no token. Web pages of the [allowed
 /// origins](crate::HttpServerConfig::allowed_origins) can read the metadata.
@@ -37,8 +36,8 @@ const LEEWAY: Duration = Duration::from_secs(30);
 ///
 /// # Tokens
 ///
-/// Every request except requests for the metadata must have the header `Authorization: Bearer <token>`. A token in the
-/// query is ignored. The server checks each request in these steps:
+/// Every request except requests for the metadata must have the header `Authorization: Bearer <token>`. Tokens in the
+/// query string are ignored. The server checks each request in these steps:
 ///
 /// 1. The [`TokenVerifier`] verifies the token and returns its claims.
 /// 2. The audience of the token must contain the URI of the resource. The comparison ignores the case of scheme and
@@ -46,11 +45,16 @@ const LEEWAY: Duration = Duration::from_secs(30);
 /// 3. The token must not have expired. An expired token is accepted for another 30 seconds, because clocks differ.
 /// 4. The token must have all [required scopes](Self::required_scopes).
 ///
-/// A refused request gets the status 401, 403 for missing scopes, or 400 for several `Authorization` headers. The
-/// header `WWW-Authenticate` of the response contains the URL of the metadata, so the client can obtain a valid token.
+/// The status of a refusal is one of the following. Except for status 503, the header `WWW-Authenticate` contains the
+/// URL of the metadata, so that the client can obtain a valid token.
 ///
-/// Tools get the [`HttpIdentity`] and the [`TokenClaims`] from [`McpPeer::extension`](crate::McpPeer::extension), but
-/// never the token. A stream on which a client only listens for notifications ends when the client's token expires.
+/// - 401 if the token is missing, invalid or expired.
+/// - 403 if the token lacks a required scope.
+/// - 400 if the request has several `Authorization` headers.
+/// - 503 if the [`TokenVerifier`] cannot check the token now.
+///
+/// Tools can get the [`HttpIdentity`] and the [`TokenClaims`] from [`McpPeer::extension`](crate::McpPeer::extension),
+/// but not the token. A client's listening stream for notifications ends when the client's token expires.
 ///
 /// # Example: validate tokens of an authorization server
 ///
@@ -104,8 +108,8 @@ pub struct ProtectedResource {
 /// The claims of an access token that a [`TokenVerifier`] has verified.
 #[derive(Clone, Debug)]
 pub struct TokenClaims {
-    /// Identity of the caller. Its subject must be unique, because a session belongs to a subject. If there are several
-    /// authorization servers, combine the claims `iss` and `sub`.
+    /// Identity of the caller. Its subject must be unique, because a session belongs to a subject. With several
+    /// authorization servers, combine the claims `iss` and `sub` into the subject.
     pub identity: HttpIdentity,
     /// Resources for which the token was issued (claim `aud`).
     pub audience: Vec<String>,
@@ -116,8 +120,8 @@ pub struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// Returns how long the token is still accepted, which includes 30 seconds after its expiry. Returns zero if this
-    /// time is over.
+    /// Returns how long the token is still accepted, including the 30 seconds after its expiry. Returns zero if the
+    /// token is no longer accepted.
     pub(super) fn lifetime(&self) -> Duration {
         // A system clock before 1970 is wrong. Every token then counts as expired.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::MAX);
@@ -136,10 +140,12 @@ pub trait TokenVerifier: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Return [`HttpRefusal::unauthorized`] for an invalid token, [`HttpRefusal::forbidden`] for missing scopes, and
-    /// [`HttpRefusal::unavailable`] if the token cannot be checked now. If the status of a refusal is 401 or 403, the
-    /// server adds the URL of the metadata, the required scopes and an error code. It does not replace values that the
-    /// refusal already has.
+    /// - Return [`HttpRefusal::unauthorized`] for an invalid token.
+    /// - Return [`HttpRefusal::forbidden`] for missing scopes.
+    /// - Return [`HttpRefusal::unavailable`] if the token cannot be checked now.
+    ///
+    /// The server adds the URL of the metadata, the required scopes and an error code to a refusal with status 401 or
+    /// 403. It does not replace values that the refusal already has.
     ///
     /// # Cancel safety
     ///
@@ -158,10 +164,10 @@ where
 }
 
 impl ProtectedResource {
-    /// Creates a resource with its public URI, and with the issuers whose tokens it accepts.
+    /// Creates a resource with its public URI, and with the issuers (authorization servers) of its tokens.
     ///
-    /// The URI is the URI that clients use. Behind a proxy, this is the public URI of the proxy. The server never takes
-    /// the URI from a request.
+    /// Clients use the public URI. Behind a proxy, it is the URI of the proxy. The server never takes the URI from a
+    /// request.
     ///
     /// The URI and the issuers must be `http` or `https` URLs without query and fragment. At least one issuer is
     /// required. If one of these conditions is not met, [`McpServer::bind_http`](crate::McpServer::bind_http) and
@@ -179,7 +185,7 @@ impl ProtectedResource {
         }
     }
 
-    /// Sets further scopes that clients should request in addition to the required scopes. Defaults to none.
+    /// Sets optional scopes, which clients should request in addition to the required scopes. Defaults to none.
     ///
     /// The metadata lists these scopes and the required scopes in `scopes_supported`.
     pub fn scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
@@ -253,8 +259,11 @@ impl ProtectedResource {
     ///
     /// # Errors
     ///
-    /// Returns a refusal if the token is missing, invalid or expired, was issued for another resource, or lacks a
-    /// required scope.
+    /// Returns a refusal in these cases:
+    ///
+    /// - The token is missing, invalid or expired.
+    /// - The token was issued for another resource.
+    /// - The token lacks a required scope.
     pub(super) async fn check(
         &self,
         headers: &HeaderMap,
@@ -269,8 +278,8 @@ impl ProtectedResource {
         checked.map_err(|refusal| self.with_way_out(refusal))
     }
 
-    /// Checks a token, and returns the caller's identity with the token's claims added as a value. Returns a refusal if
-    /// the token is not accepted.
+    /// Checks a token, and returns the caller's identity. The identity contains the token's claims as a value. Returns
+    /// a refusal if the token is not accepted.
     async fn check_token(
         &self,
         token: &[u8],
@@ -308,7 +317,7 @@ impl ProtectedResource {
         }
     }
 
-    /// Splits the resource's URI into two parts. The first part is scheme, host and port. The second part is the path
+    /// Splits the resource's URI after the port. The first part is scheme, host and port. The second part is the path
     /// without a slash at its end.
     fn parts(&self) -> (&str, &str) {
         let path = parse(&self.uri).map_or("", |(_, path)| path);
@@ -332,7 +341,7 @@ type Origin = (String, Host, u16);
 /// Parses the URI of a resource into its origin and its path, for comparison. Returns `None` if the URI has no valid
 /// host.
 ///
-/// The returned path is unchanged, with `..` and percent-encoding, but without a slash at its end.
+/// A slash at the end of the path is removed. Otherwise the path is unchanged, with `..` and percent-encoding.
 fn parse(uri: &str) -> Option<(Origin, &str)> {
     let (scheme, rest) = uri.split_once("://")?;
     let (authority, path) = rest.split_at_checked(rest.find('/').unwrap_or(rest.len()))?;
@@ -340,8 +349,8 @@ fn parse(uri: &str) -> Option<(Origin, &str)> {
     Some((origin, path.strip_suffix('/').unwrap_or(path)))
 }
 
-/// Returns a token as text, without leading spaces. Returns `None` if the token does not have the syntax of RFC 6750,
-/// 2.1.
+/// Returns a token as text, without leading spaces. Returns `None` if the syntax of the token is invalid (RFC 6750,
+/// 2.1).
 fn well_formed(token: &[u8]) -> Option<&str> {
     let token = str::from_utf8(token).ok()?.trim_start_matches(' ');
     let body = token.trim_end_matches('=');

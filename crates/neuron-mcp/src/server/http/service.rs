@@ -41,7 +41,7 @@ use crate::server::traced::{RequestParent, Traced};
 /// 2026-07-28.
 const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
 
-/// An MCP server as a service for another HTTP server, such as hyper's or axum's. Created by
+/// An MCP server as a `tower` service, for another HTTP server such as hyper's or axum's. Created by
 /// [`McpServer::http_service`](crate::McpServer::http_service).
 ///
 /// The service handles every path, accepts any body type, and never returns an error. Clones share one server. When the
@@ -76,13 +76,15 @@ struct Shared {
 type Refused = Box<Response<McpHttpBody>>;
 
 impl McpHttpService {
-    /// Creates the service. `bound` is the bind address of a standalone server. It is `None` if another HTTP server
-    /// hosts the service.
+    /// Creates the service. `bound` is the bind address of a standalone server, and `None` in another HTTP server.
     ///
     /// # Errors
     ///
-    /// Returns [`McpError::Initialization`] if a host name, an origin, the protected resource or the key of
-    /// [`McpServer::with_state_key`] is invalid.
+    /// Returns [`McpError::Initialization`] if any of these is invalid:
+    ///
+    /// - A host name or an origin.
+    /// - The protected resource.
+    /// - The key of [`McpServer::with_state_key`].
     pub(super) fn new(
         server: &McpServer,
         config: &HttpServerConfig,
@@ -165,16 +167,15 @@ impl McpHttpService {
         response
     }
 
-    /// Returns `true` if shutdown was requested. No new work is accepted then, but clients can still respond to the
-    /// requests of running calls.
+    /// Returns `true` if shutdown was requested. New work is then refused, but running calls can still receive
+    /// responses of their clients.
     fn shuts_down(&self) -> bool {
         self.shared.shutdown.asked().is_cancelled()
     }
 
-    /// Checks the host and the origin of a request, before authentication.
+    /// Checks a request before authentication. Refuses the request if its host or origin is not allowed.
     ///
-    /// Refuses the request if its host or origin is not allowed. While the server shuts down, also refuses every
-    /// request that cannot be for a running call (see [`may_be_for_a_call`]).
+    /// During a shutdown, also refuses every request that cannot belong to a running call (see [`may_be_for_a_call`]).
     fn let_in(&self, parts: &Parts) -> Result<(), Refused> {
         if self.shuts_down() && !may_be_for_a_call(parts) {
             return Err(closing());
@@ -197,8 +198,8 @@ impl McpHttpService {
         })
     }
 
-    /// Returns the response to a request for the metadata of the protected resource. Requires no authentication.
-    /// Returns `None` if the path is not a path of the metadata.
+    /// Returns the response to a request for the metadata of the protected resource, without authentication. Returns
+    /// `None` if the path is not a path of the metadata.
     fn metadata(&self, parts: &Parts) -> Option<Response<McpHttpBody>> {
         let resource = self.shared.resource.as_ref()?;
         if !resource.has_metadata_at(parts.uri.path()) {
@@ -262,7 +263,7 @@ impl McpHttpService {
     }
 
     /// Authenticates a request with the user's function, and stores the identity in the request's extensions. Returns
-    /// the subject, or `None` if the server does not authenticate.
+    /// the subject of the identity. Returns `None` if the server does not authenticate.
     async fn authenticate(&self, parts: &mut Parts) -> Result<Option<Arc<str>>, Refused> {
         let Some(authenticate) = &self.shared.authenticate else {
             return Ok(None);
@@ -294,8 +295,8 @@ impl McpHttpService {
         }
     }
 
-    /// Reads the body of a request. Returns the response to the client if the body is too long or too slow, or cannot
-    /// be read.
+    /// Reads the body of a request. Returns the HTTP response for the client if the body is too long, arrives too
+    /// slowly or cannot be read.
     async fn read<B>(&self, body: B) -> Result<Bytes, Refused>
     where
         B: Body,
@@ -320,10 +321,10 @@ impl McpHttpService {
         })
     }
 
-    /// Returns a guard that prevents the session of a request from ending as idle. Returns `None` if the request has no
+    /// Marks the session of a request as used until the returned guard is dropped. Returns `None` if the request has no
     /// session id, or if the session does not exist or is being closed.
     ///
-    /// A request for the session of another identity is refused. The response is the same as for an unknown session.
+    /// Refuses a request for the session of another identity. The response is the same as for an unknown session.
     fn session(
         &self,
         headers: &HeaderMap,
@@ -338,8 +339,8 @@ impl McpHttpService {
         })
     }
 
-    /// Passes a request to the SDK and returns the response. While it waits for the response, this method also runs the
-    /// steps of a shutdown, because the service has no background task.
+    /// Passes a request to the SDK and returns the response. Meanwhile also runs the steps of a shutdown, because the
+    /// service has no background task.
     async fn ask_sdk(&self, request: Request<Full<Bytes>>) -> Response<SdkBody> {
         let mut answer = Box::pin(self.sdk.handle(request));
         tokio::select! {
@@ -351,9 +352,10 @@ impl McpHttpService {
 
     /// Makes the body of a response end early when the server shuts down.
     ///
-    /// `listens` is the maximum duration of a listening stream, and `None` for all other responses. A listening stream
-    /// ends as soon as the shutdown is requested. Other responses end after the last step of the shutdown. `used` keeps
-    /// the session and the connection of the request in use until the response is complete.
+    /// - A listening stream ends when shutdown is requested, or after the duration in `listens`.
+    /// - For other responses, `listens` is `None`. They end after the last step of the shutdown.
+    ///
+    /// `used` marks the session and the connection as used until the response is complete.
     fn with_end(
         &self,
         response: Response<SdkBody>,
@@ -402,8 +404,8 @@ impl fmt::Debug for McpHttpService {
 /// Body of the SDK's responses.
 type SdkBody = http_body_util::combinators::BoxBody<Bytes, Infallible>;
 
-/// Returns the client that sent a request, as the key for the limit on sessions per client. The key is the identity
-/// `subject`, or the IP address if the server does not authenticate. Returns `None` if both are unknown.
+/// Returns the key by which a client's sessions are counted. The key is the identity `subject`, or the IP address if
+/// the server does not authenticate. Returns `None` if both are unknown.
 fn client(parts: &Parts, subject: Option<&str>) -> Client {
     let address = || parts.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     match subject {
@@ -412,8 +414,8 @@ fn client(parts: &Parts, subject: Option<&str>) -> Client {
     }
 }
 
-/// Returns `true` if a request begins a session, provided that it has no session id. Only the method `initialize`
-/// begins a session, and it exists only before protocol version 2026-07-28.
+/// Returns `true` if a request without a session id begins a session. Only the method `initialize` does so, which
+/// exists only before protocol version 2026-07-28.
 fn begins_session(parts: &Parts, body: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Message<'a> {
@@ -425,8 +427,8 @@ fn begins_session(parts: &Parts, body: &[u8]) -> bool {
             .is_ok_and(|message| message.method == "initialize")
 }
 
-/// Returns `true` if a request may contain a response or a cancellation for a running call. Also returns `true` for a
-/// browser's preflight, which may precede such a request.
+/// Returns `true` if a request may contain a response or a cancellation for a running call. Also returns `true` for the
+/// CORS preflight of such a request.
 fn may_be_for_a_call(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.headers.contains_key(SESSION_ID)
         || cors::is_preflight(&parts.method, &parts.headers)
@@ -443,8 +445,8 @@ fn asks(body: &[u8]) -> bool {
         .map_or(true, |message| message.method.is_some() && message.id.is_some())
 }
 
-/// Returns `true` if a request only opens a stream for notifications and waits for no result. The method is `GET`
-/// before protocol version 2026-07-28, and `subscriptions/listen` in later versions.
+/// Returns `true` if a request only opens a stream for notifications. The method of such a request is `GET` before
+/// protocol version 2026-07-28, and `subscriptions/listen` in later versions.
 fn only_listens(parts: &Parts) -> bool {
     parts.method == Method::GET
         || parts.headers.get(MCP_METHOD).is_some_and(|method| method == "subscriptions/listen")
@@ -489,15 +491,15 @@ fn closing() -> Refused {
     with(response, CONNECTION, "close")
 }
 
-/// Creates the HTTP response (503) to a request for a new session if all sessions are in use. The header `Retry-After`
-/// tells the client to try again after 30 seconds.
+/// Creates the response with status 503 to a request for a new session if all sessions are in use. Its `Retry-After`
+/// header asks the client to wait 30 seconds.
 fn no_room() -> Refused {
     let response = refused(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions");
     with(response, RETRY_AFTER, "30")
 }
 
-/// Creates the HTTP response (400) to a JSON body that is not a JSON-RPC message. The response contains a JSON-RPC
-/// "Parse error" without an id.
+/// Creates the response to a JSON body that is not a JSON-RPC message. It has status 400 and contains a JSON-RPC "Parse
+/// error" without an id.
 fn no_message() -> Refused {
     let body = r#"{"jsonrpc":"2.0","error":{"code":-32700,"message":"the body is not a JSON-RPC message"},"id":null}"#;
     with(Box::new(text(StatusCode::BAD_REQUEST, body)), CONTENT_TYPE, "application/json")

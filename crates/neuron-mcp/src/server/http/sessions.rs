@@ -1,8 +1,8 @@
 //! [`Sessions`], which limits the HTTP sessions of a server, records their owners, and ends idle sessions.
 //!
-//! The session manager of the SDK (crate `rmcp`) stores the sessions. The SDK's idle timeout is off, because it would
-//! also end sessions with a running call or a listening client. This module ends only sessions without a running
-//! request and without an open stream.
+//! The sessions themselves are stored in the session manager of the SDK (crate `rmcp`). The SDK's idle timeout is off,
+//! because it would also end sessions with a running call or a listening client. This module ends only sessions without
+//! a running request and without an open stream.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// Maximum idle time of a session whose client has sent nothing after `initialize`.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(30);
 
-/// The key by which the sessions of each client are counted. Contains the client's identity, or its IP address if the
+/// The key by which the sessions of each client are counted. The key is the client's identity, or its IP address if the
 /// server does not authenticate. `None` if both are unknown.
 pub(super) type Client = Option<Arc<str>>;
 
@@ -107,12 +107,14 @@ impl Sessions {
         Self { sdk, limits, state: Mutex::default(), count: watch::Sender::new(0) }
     }
 
-    /// Reserves a session for a client. Returns `None` if a limit on sessions is reached and no session can be closed,
-    /// because all are in use.
+    /// Reserves a session for a client. If a limit is reached, first closes an idle session:
     ///
-    /// If the client has reached its limit, an idle session of the client is closed. If only the server has reached its
-    /// limit, an idle session of any client is closed. Sessions without a message after `initialize` are closed first,
-    /// and then those that were idle for the longest time.
+    /// - If the client has reached its limit, a session of this client is closed.
+    /// - If only the server has reached its limit, a session of any client is closed.
+    /// - Sessions without a message after `initialize` are closed first, then the session that was idle for the longest
+    ///   time.
+    ///
+    /// Returns `None` if all sessions that may be closed are in use.
     pub(super) async fn make_room(self: &Arc<Self>, client: &Client) -> Option<Reservation> {
         self.close_idle().await;
         loop {
@@ -124,8 +126,8 @@ impl Sessions {
         }
     }
 
-    /// Tries to reserve a session for a client. If a limit is reached, marks an unused session as ending and returns
-    /// its id. The caller must then close this session.
+    /// Tries to reserve a session for a client. If a limit is reached, returns the id of an unused session instead,
+    /// which the caller must close. That session accepts no more requests.
     fn reserve(self: &Arc<Self>, client: &Client) -> Room {
         let mut state = self.state();
         let is_own = |other: &Client| client.is_some() && other == client;
@@ -150,15 +152,17 @@ impl Sessions {
     }
 
     /// Records the owner and the client of a session that the SDK has created. `owner` is the subject of the
-    /// authenticated identity, and `None` if the server does not authenticate.
+    /// authenticated identity. It is `None` if the server does not authenticate.
     pub(super) fn begun(&self, id: &str, owner: Option<Arc<str>>, client: Client) {
         if let Some(session) = self.state().sessions.get_mut(id) {
             (session.owner, session.client) = (owner, client);
         }
     }
 
-    /// Marks a session as used until the returned [`SessionUse`] is dropped. A used session is not idle. `by` is the
-    /// subject of the identity that sent the request. Returns `None` if the session does not exist or is being closed.
+    /// Marks a session as used until the returned [`SessionUse`] is dropped. A used session is not idle. Returns `None`
+    /// if the session does not exist or is being closed.
+    ///
+    /// `by` is the subject of the identity that sent the request. It is `None` if the server does not authenticate.
     ///
     /// # Errors
     ///
@@ -197,8 +201,8 @@ impl Sessions {
         }
     }
 
-    /// Marks the sessions whose idle timeout has passed as ending, and returns their ids. Requests for a session that
-    /// is marked as ending are refused.
+    /// Returns the ids of all sessions whose idle timeout has passed, and marks the sessions as ending. Requests for a
+    /// session that is marked as ending are refused.
     fn take_idle(&self) -> Vec<SessionId> {
         let mut state = self.state();
         let idle = |one: &Session| match one.has_begun {
@@ -244,8 +248,8 @@ impl Sessions {
 /// Error for a request whose identity does not own the session.
 pub(super) struct SessionOwnerMismatch;
 
-/// A reserved session, which is about to be created. Counts against the limits on sessions until the value is dropped.
-/// Callers drop the value once the session was created or refused.
+/// A place for a session that is about to be created. Counts as a session until the value is dropped. Callers drop the
+/// value once the session was created or refused.
 pub(super) struct Reservation {
     sessions: Arc<Sessions>,
     client: Client,

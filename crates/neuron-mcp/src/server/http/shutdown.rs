@@ -9,8 +9,8 @@ const CANCELLED_CALLS: Duration = Duration::from_secs(2);
 
 /// The steps of a shutdown. Each step has a token, and the tokens are cancelled in the order of the fields.
 pub(super) struct Shutdown {
-    /// Cancelled when shutdown is requested. No new work is accepted and listening streams end. Running calls still
-    /// receive the responses of their clients.
+    /// Cancelled when shutdown is requested. New work is then refused, and listening streams end. Running calls can
+    /// still receive responses of their clients.
     asked: CancellationToken,
     /// Cancelled when the time `grace` has passed since shutdown was requested. The running calls are then cancelled.
     calls: CancellationToken,
@@ -24,8 +24,8 @@ pub(super) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Creates the tokens of a shutdown. Cancelling `asked` requests the shutdown. `grace` is the time for which
-    /// running calls may then continue.
+    /// Creates the tokens of a shutdown. Cancelling `asked` requests the shutdown. Running calls may then continue for
+    /// the time `grace`.
     pub(super) fn new(asked: CancellationToken, grace: Duration) -> Self {
         let streams = CancellationToken::new();
         Self {
@@ -52,11 +52,11 @@ impl Shutdown {
         &self.streams
     }
 
-    /// Waits until shutdown is requested, and then cancels the tokens `calls` and `streams` after their grace periods.
-    /// Completes after the last step.
+    /// Runs the steps of a shutdown once it is requested. Cancels the token `calls` after the grace time, and the token
+    /// `streams` after a further [`CANCELLED_CALLS`]. Completes after the last step.
     ///
-    /// Several tasks may run this method concurrently. Each response stream runs this method, so the shutdown needs no
-    /// background task.
+    /// Each response stream runs this method, so the shutdown needs no background task. Concurrent runs have no further
+    /// effect.
     pub(super) async fn proceed(&self) {
         self.asked.cancelled().await;
         tokio::time::sleep(self.grace).await;

@@ -35,8 +35,8 @@ pub(super) struct LineTransport<R> {
     lines: LineReader<R>,
     /// Queue of messages to the client.
     output: LineWriter,
-    /// An error response that the transport itself sends, for example to an invalid line. It must be written before the
-    /// next line is read. Kept in a field, because the SDK may drop the future of `receive` while the future waits.
+    /// An error response that the transport itself sends, for example to an invalid line. No further line is read until
+    /// the response is written. Stored in a field, because the SDK may drop the future of `receive` in the meantime.
     answer: Option<Waiting>,
     /// Cancelled when the server shuts down. The input then ends.
     until: CancellationToken,
@@ -51,9 +51,10 @@ pub(super) struct LineTransport<R> {
 }
 
 impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
-    /// Creates a transport. The input ends when the client closes it or `until` is cancelled. After the end of the
-    /// input, responses of running calls are still written. The transport cancels the tokens of `closing` when the
-    /// input ends and when the calls must end.
+    /// Creates a transport. Its input ends when the client closes the input, or when `until` is cancelled. Responses of
+    /// running calls are still written afterwards.
+    ///
+    /// The transport cancels the tokens in `closing`, when its input ends and when running calls must end.
     pub(super) fn new(
         input: R,
         output: impl AsyncWrite + Send + Unpin + 'static,
@@ -72,8 +73,8 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         }
     }
 
-    /// Returns the next valid message. Returns `None` at the end of the input, or if reading or writing fails. Invalid
-    /// lines get an error response or are skipped.
+    /// Returns the next valid message. Returns `None` at the end of the input, or if reading or writing fails. Sends an
+    /// error response to an invalid message, and skips lines that are not JSON.
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if let Some(answer) = &mut self.answer {
@@ -118,10 +119,10 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     }
 
     /// Waits for the responses of running calls after the end of the input. Cancels the calls after 5 seconds
-    /// ([`GRACE`]), or immediately if the server shuts down. Then waits at most 2 more seconds ([`LAST`]).
+    /// ([`GRACE`]), or when the server shuts down. Then waits for 2 more seconds ([`LAST`]).
     ///
-    /// A response does not wake this future. The SDK drops the future to send a response, and then calls `receive`
-    /// again. The start times of the two waits are therefore stored in fields.
+    /// The SDK drops this future each time it sends a response, and later calls `receive` again. Therefore the start
+    /// times of both waits are stored in fields.
     async fn last_answers(&mut self) {
         if self.unanswered.is_empty() {
             return;
@@ -200,10 +201,8 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         async move { written?.wait().await }
     }
 
-    /// Returns the next message. Returns `None` at the end of the input, after the running calls have ended.
-    ///
-    /// This method waits for the running calls, because the SDK stops sending their notifications once it has received
-    /// `None`.
+    /// Returns the next message. At the end of the input, waits for the running calls and then returns `None`. The SDK
+    /// sends no more notifications of calls once it has received `None`.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         if !self.closing.input_ended.is_cancelled() {
             let until = self.until.clone();

@@ -1,8 +1,7 @@
-//! Standard input and output, read and written by two threads.
+//! Standard input and output, read and written by two threads that end with the program.
 //!
-//! Tokio reads standard input on a blocking thread, and the shutdown of a runtime waits for this thread. A server that
-//! was shut down would then run until the client sends another message. The threads of this module end with the
-//! program.
+//! Tokio's standard input is not used, because its blocking read delays the shutdown of the runtime. After a shutdown,
+//! the server would run until the client sends another message.
 
 use std::io::{self, Read as _, Write as _};
 use std::pin::Pin;

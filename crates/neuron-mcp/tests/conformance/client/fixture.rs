@@ -1,5 +1,4 @@
-//! The client program that the MCP conformance suite starts for each scenario. Uses only the API of this crate, without
-//! the SDK.
+//! The client program that the MCP conformance suite starts for each scenario. Uses only this crate, and not the SDK.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -47,7 +46,7 @@ impl Scenario {
         })
     }
 
-    /// Returns a text field of `context`, the JSON data that the conformance suite sets for the scenario. Returns an
+    /// Returns a text field of the scenario's `context`, which is JSON data from the conformance suite. Returns an
     /// empty string if the field is missing.
     fn context(&self, field: &str) -> &str {
         self.context[field].as_str().unwrap_or_default()

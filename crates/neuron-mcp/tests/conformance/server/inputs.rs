@@ -103,7 +103,7 @@ async fn sample(peer: &McpPeer, key: &str, prompt: &str) -> Result<String, ToolE
     Ok(peer.sample(key, request).await?.message.text())
 }
 
-/// Runs a tool that asks the user to fill in a form with this schema, and returns the client's response as text.
+/// Asks the user to fill in a form with the schema `schema`. Returns the user's response as text.
 async fn completes(call: Call, schema: Value) -> Result<ToolOutput, ToolError> {
     let question = ElicitationRequest::form("Please fill in the form", schema);
     let answer = call.peer.elicit("form", question).await?;

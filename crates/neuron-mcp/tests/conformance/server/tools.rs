@@ -1,5 +1,5 @@
-//! Tools that the MCP conformance suite requires. Some tools return each kind of content, others fail, report progress
-//! or send log messages.
+//! Tools that the MCP conformance suite requires. They return all kinds of content, fail, report progress or send log
+//! messages.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -54,8 +54,7 @@ where
     }
 }
 
-/// Creates a tool with this name and input schema. Each call of the tool calls the closure `run`, which returns the
-/// result.
+/// Creates a tool with this name and input schema. Each tool call calls `run`, and returns its result.
 pub(super) fn tool<F, Fut>(name: &str, input_schema: Value, run: F) -> Arc<dyn ToolDyn>
 where
     F: Fn(Call) -> Fut + Send + Sync + 'static,

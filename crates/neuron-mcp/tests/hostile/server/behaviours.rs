@@ -60,8 +60,8 @@ pub(super) fn run(behaviour: &str, wire: &mut Wire) {
     }
 }
 
-/// Serves one tool call. The name of the called tool selects how the server responds to the call. `behaviour` selects
-/// whether the tool list is finite, endless or circular.
+/// Waits for one tool call and responds to it. The name of the tool selects the kind of response. `behaviour` selects a
+/// finite, endless or circular tool list.
 fn serve(behaviour: &str, wire: &mut Wire) {
     let next_cursor = match behaviour {
         "has endless lists" => |page: u64| Some(page.to_string()),
@@ -172,8 +172,8 @@ fn broken_frames(wire: &mut Wire, call: &Value) {
     wire.answer_text(call, "fine");
 }
 
-/// Sends a response with a text of 100 MB. The member `id` precedes the text if `id_first`, and otherwise follows the
-/// text.
+/// Sends a response with a text of 100 MB. If `id_first` is `true`, the `id` of the response precedes the text.
+/// Otherwise it follows the text.
 fn huge(wire: &mut Wire, call: &Value, id_first: bool) {
     let id = &call["id"];
     match id_first {
@@ -192,7 +192,7 @@ fn huge(wire: &mut Wire, call: &Value, id_first: bool) {
 }
 
 /// Sends [`FLOOD`] notifications of several kinds, and then the response to `call`. After half of the notifications,
-/// waits for a second tool call and responds to it.
+/// waits for another tool call and responds to it.
 fn flood(wire: &mut Wire, call: &Value) {
     let token = &call["params"]["_meta"]["progressToken"];
     let kinds = [
@@ -221,8 +221,8 @@ fn flood(wire: &mut Wire, call: &Value) {
     wire.answer_text(call, "fine");
 }
 
-/// Sends requests for which the client has no handler. The result of the call is the list of the client's error
-/// codes, or `ok` for a request without an error.
+/// Sends requests that the client cannot handle, and a ping. The result of the tool call contains the client's error
+/// code for each request, or `ok` if there was no error.
 fn asks(wire: &mut Wire, call: &Value) {
     let message = json!({"role": "user", "content": {"type": "text", "text": "hi"}});
     let questions = [

@@ -85,10 +85,10 @@ impl Wire {
         })
     }
 
-    /// Reads messages until the next tool call. Returns the call and the name of its tool.
+    /// Waits for the next tool call. Returns the call and the name of its tool.
     ///
-    /// Answers each `tools/list` with a page that contains `tools`. `next_cursor` maps the number of a page (from zero)
-    /// to the cursor of the next page, or to `None` for the last page. Refuses all other requests.
+    /// Meanwhile responds to each `tools/list` request with a page of `tools`. `next_cursor` returns the cursor in the
+    /// page with this number, counted from zero. Other requests get an error response.
     pub(crate) fn next_call(
         &mut self,
         tools: &[&str],

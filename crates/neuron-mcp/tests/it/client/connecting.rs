@@ -241,8 +241,8 @@ async fn stderr_of_a_failed_program_is_in_the_error() {
     assert!(text.contains("sh:") && text.contains("no licence"), "{text}");
 }
 
-/// Connects to a shell script as the server. The script reads four messages, and responds only to the first two
-/// (`server/discover` and `initialize`).
+/// Connects to a shell script as the server. The script reads four messages. It responds to the first two, which are
+/// `server/discover` and `initialize`.
 #[cfg(unix)]
 #[tokio::test]
 async fn stdio_handshake_with_a_shell_script() {

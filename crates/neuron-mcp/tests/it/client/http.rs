@@ -42,8 +42,7 @@ impl Asked {
         json(&json!({ "jsonrpc": "2.0", "id": self.message["id"], "result": result }))
     }
 
-    /// Returns the HTTP response to this request, as a server of version 2025-11-25 with one tool and without sessions
-    /// would send it.
+    /// Returns the response to this request of a server with version 2025-11-25, one tool and no sessions.
     fn served(&self) -> Response<Full<Bytes>> {
         match self.message["method"].as_str() {
             _ if self.method != Method::POST => status(405),

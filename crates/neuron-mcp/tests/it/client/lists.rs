@@ -10,8 +10,8 @@ use crate::script::Script;
 
 /// Serves a list in `pages` pages. Returns the cursors that the client sent.
 ///
-/// `page` takes the number of a page, from zero. It returns the page and the cursor of the next page. This cursor is
-/// `None` for the last page.
+/// `page` returns the page with a number, counted from zero, and the cursor of the next page. The cursor is `None` for
+/// the last page.
 async fn serve_pages(
     server: &mut Script,
     method: &str,

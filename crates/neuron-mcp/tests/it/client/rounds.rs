@@ -30,8 +30,8 @@ impl ElicitationHandler for Person {
     }
 }
 
-/// Returns a result that requests a form with the text `message`, and the roots. `state` is the request state, which
-/// the client must send back.
+/// Returns a result that requires two inputs from the client, a form with the text `message` and the roots. `state` is
+/// the `requestState`, which the client must send back.
 fn wants(message: &str, state: &str) -> Value {
     let params =
         json!({ "message": message, "requestedSchema": { "type": "object", "properties": {} } });

@@ -26,8 +26,8 @@ fn server_accepts_again_after_it_ran_out_of_descriptors() {
     assert!(status.unwrap().success());
 }
 
-/// Checks that a connection is accepted as soon as file descriptors are free again. Runs only in the child process that
-/// `server_accepts_again_after_it_ran_out_of_descriptors` starts, and does nothing in an ordinary test run.
+/// Checks that the server accepts a waiting connection once file descriptors are free again. Runs only in a child
+/// process with few descriptors, and does nothing in an ordinary test run.
 #[tokio::test]
 async fn in_a_process_with_few_files() {
     if std::env::var_os(FEW).is_none() {

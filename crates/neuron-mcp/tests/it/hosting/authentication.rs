@@ -6,8 +6,8 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, modern_call};
 use super::server::{Tenant, start};
 
-/// An authentication hook that accepts the keys of alice and bob. It refuses mallory's key with status 403, and all
-/// other requests with status 401.
+/// An authentication function that accepts the keys of alice and bob. The status is 403 for mallory's key, and 401 for
+/// all other requests.
 async fn by_key(request: HttpRequestHead) -> Result<HttpIdentity, HttpRefusal> {
     tokio::task::yield_now().await;
     match request.headers.get("x-key").map(|key| key.as_bytes()) {

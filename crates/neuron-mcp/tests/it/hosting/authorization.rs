@@ -84,8 +84,8 @@ async fn send(server: &Running, authorization: &str) -> Response {
     modern_call("whoami", &json!({})).header("authorization", authorization).send(server.addr).await
 }
 
-/// Sends a tool call with the `Authorization` header `value`, and asserts the HTTP status. `error` is a text that the
-/// header `WWW-Authenticate` of the response must contain.
+/// Sends a tool call with the `Authorization` header `value`. Asserts the HTTP status of the response, and that its
+/// header `WWW-Authenticate` contains `error`.
 #[track_caller]
 fn check(server: &Running, value: &str, status: u16, error: &str) -> impl Future<Output = ()> {
     async move {

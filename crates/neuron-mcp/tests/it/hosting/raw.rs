@@ -32,7 +32,7 @@ impl Response {
         }
     }
 
-    /// Returns the text of a tool's result. Panics if the last message of the body is not a tool result with text.
+    /// Returns the text of a tool's result. Panics if the last message in the body is not such a result.
     #[track_caller]
     pub(super) fn tool_text(&self) -> String {
         let messages = self.messages();
@@ -213,7 +213,7 @@ pub(super) fn initialize_message() -> Value {
     })
 }
 
-/// Opens a session, and returns the session id. `with` can change each request before it is sent, for example add a
+/// Opens a session, and returns its id. `with` can change the requests before they are sent, for example to add a
 /// header.
 pub(super) async fn begin(addr: SocketAddr, with: impl Fn(Request) -> Request) -> String {
     let response = with(initialize()).send(addr).await;

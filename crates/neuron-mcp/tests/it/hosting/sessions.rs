@@ -7,12 +7,11 @@ use serde_json::json;
 use super::raw::{Connection, Request, begin, call, initialize, within};
 use super::server::start;
 
-/// Idle timeout of the tested sessions. The time between two requests of a test is much shorter, even on a loaded
+/// Idle timeout of the tested sessions. Much longer than the time between two requests of a test, even on a loaded
 /// machine.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Waits until a new session can be opened. The server has reached its maximum number of sessions, so an earlier
-/// session must end first.
+/// Waits until an earlier session has ended, so that the server accepts a new session.
 async fn until_there_is_room(addr: std::net::SocketAddr) {
     let room = async {
         while initialize().send(addr).await.status != 200 {

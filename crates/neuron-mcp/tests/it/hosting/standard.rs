@@ -13,8 +13,8 @@ use super::server::{Waiting, mcp_server};
 /// Environment variable that makes the test binary run as the server.
 const SERVER: &str = "NEURON_MCP_TEST_STDIO_SERVER";
 
-/// Serves over stdio if started by [`Program::start`]. Does nothing in an ordinary test run. A call of the tool `wait`
-/// shuts the server down.
+/// Serves over stdio in the child process that [`Program::start`] starts. Does nothing in an ordinary test run. The
+/// server shuts down when the tool `wait` is called.
 #[tokio::test]
 async fn in_a_process_that_is_the_server() {
     if std::env::var_os(SERVER).is_none() {

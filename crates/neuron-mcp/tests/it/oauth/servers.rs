@@ -114,7 +114,7 @@ impl Servers {
         change(&mut self.state.lock().unwrap().behaviour);
     }
 
-    /// Returns a function that simulates a user who grants the access. The function maps an authorization URL to the
+    /// Returns a function that simulates a user who grants access. It takes an authorization URL and returns the
     /// callback URL with an authorization code.
     pub(crate) fn page(&self) -> impl Fn(&str) -> String + Send + Sync + 'static {
         let state = Arc::clone(&self.state);

@@ -15,8 +15,8 @@ fn server() -> McpServer {
 
 /// Connects a client with version 2025-11-25 that receives change notifications.
 ///
-/// The response to `ping` proves that the server has processed `notifications/initialized`. Before that notification
-/// the server does not send changes.
+/// Also waits for the response to a `ping`. By then the server has processed `notifications/initialized`, and notifies
+/// the client of changes.
 async fn older(server: &McpServer) -> Client {
     let mut client = Client::older(server, "2025-11-25", json!({})).await;
     client.request("ping", json!({})).await;

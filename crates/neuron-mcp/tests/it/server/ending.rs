@@ -1,5 +1,5 @@
-//! Tests of the end of a connection. They check which messages the server still sends, and that it does not wait for a
-//! client forever.
+//! Tests of the end of a connection. They check the last messages of the server, and that the server does not wait for
+//! a client forever.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Test of calls that request input over HTTP. The client repeats such a call with a state, which is valid only for the
-//! identity that made the first call.
+//! Tests of requests for input over HTTP. The client sends back a `requestState`, which is valid only for the identity
+//! that made the first call.
 
 use std::net::SocketAddr;
 

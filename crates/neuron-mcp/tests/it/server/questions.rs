@@ -1,5 +1,5 @@
-//! Tests of elicitation, sampling and roots in versions before 2026-07-28. In these versions the server asks the client
-//! by a separate JSON-RPC request during the call.
+//! Tests of elicitation, sampling and roots before protocol version 2026-07-28. The server then sends a separate
+//! JSON-RPC request to the client during the call.
 
 use std::time::Duration;
 
@@ -100,8 +100,8 @@ async fn client(capabilities: Value) -> Client {
     Client::older(&McpServer::new(tools()), "2025-11-25", capabilities).await
 }
 
-/// Calls a tool that sends a request to the client, and responds to this request with `result`. Returns the server's
-/// response to the call. `method` is the method of the tool's request.
+/// Calls a tool that sends a request with the method `method` to the client. Responds to the request with `result`.
+/// Returns the server's response to the tool call.
 async fn answered(client: &mut Client, tool: &str, method: &str, result: Value) -> Value {
     let id = client.begin("tools/call", json!({ "name": tool })).await;
     let asked = client.hear(method).await;

@@ -1,5 +1,5 @@
-//! Tests of calls in several rounds, which exist since version 2026-07-28. If a tool sends a request such as an
-//! elicitation, the call ends with a result that contains this request. The client repeats the call with its response.
+//! Tests of requests for input since protocol version 2026-07-28. The result of a call contains a request such as an
+//! elicitation, and the client repeats the call with its response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

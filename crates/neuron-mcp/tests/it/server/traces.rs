@@ -73,8 +73,8 @@ fn form() -> ElicitationRequest {
     ElicitationRequest::form("Well?", json!({ "type": "object", "properties": {} }))
 }
 
-/// Reports progress three times, once without an increase. Returns the `traceparent` of the client's request, or an
-/// empty string if the request has no trace context.
+/// Reports progress three times. The second report has no higher value than the first. Returns the `traceparent` of the
+/// client's request, or an empty string if there is none.
 fn told(peer: &McpPeer) -> String {
     peer.report_progress(1.0, Some(2.0), None);
     peer.report_progress(1.0, Some(2.0), Some("the same again"));

@@ -16,8 +16,8 @@ use super::recorder::{Recorded, Recorder};
 use super::{SECRET, connect, older, server};
 use crate::client::connected;
 
-/// Returns the values of four fields of a span, which are the error type, the response status code, the span status and
-/// its description. The value of a missing field is `null`.
+/// Returns the error type, the response status code, the span status and its description of a span. A missing value is
+/// `null`.
 fn failure(span: &Recorded) -> Value {
     let fields =
         ["error.type", "rpc.response.status_code", "otel.status_code", "otel.status_description"];
@@ -25,14 +25,14 @@ fn failure(span: &Recorded) -> Value {
     fields.collect()
 }
 
-/// Returns the value that [`failure`] must return for a JSON-RPC error with this code. `meaning` is the general
-/// description of the code.
+/// Returns the expected value of [`failure`] for a JSON-RPC error with this code. `meaning` is the general description
+/// of the code.
 fn refusal(code: &str, meaning: &str) -> Value {
     json!([code, code, "ERROR", meaning])
 }
 
-/// Returns the value that [`failure`] must return for a failure without a JSON-RPC error. `kind` is the value of
-/// `error.type`, and `meaning` is the general description of the failure.
+/// Returns the expected value of [`failure`] for a failure that is not a JSON-RPC error. `kind` is the value of
+/// `error.type`. `meaning` is the general description of the failure.
 fn other(kind: &str, meaning: &str) -> Value {
     json!([kind, null, "ERROR", meaning])
 }

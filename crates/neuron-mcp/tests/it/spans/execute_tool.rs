@@ -1,5 +1,5 @@
-//! Tests of bridged tool calls inside an `execute_tool` span, which neuron-otel creates for a tool call. The client
-//! then creates no span for its request, and records the request's fields on this span.
+//! Tests of calls of a server's tools inside an `execute_tool` span, which neuron-otel creates for a tool call. The
+//! client then records its request in this span, and creates no second span.
 
 use std::sync::Arc;
 

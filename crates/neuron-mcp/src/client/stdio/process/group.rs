@@ -1,8 +1,8 @@
-//! A process that is the leader of its own process group. All processes of the group are signalled, because programs
-//! such as `npx` start the actual server as a child process.
+//! A process that leads its own process group. Signals go to the whole group, because programs such as `npx` start the
+//! actual server as a child process.
 //!
-//! A thread waits for the leader's end, but reaps the leader only after the group was killed. Until then the kernel
-//! does not reuse the id of the group. A thread needs no async runtime. So the group is killed even if the process is
+//! A thread waits for the end of the leader. It kills the group before it reaps the leader, because afterwards the
+//! kernel may reuse the group's id. The thread needs no async runtime, so it also kills the group if the process is
 //! dropped outside of a runtime.
 
 use std::io;
@@ -20,8 +20,8 @@ use tokio::sync::watch;
 
 use super::{Ending, Life, Pipes};
 
-/// Stack size in bytes of the threads that watch and kill process groups. The threads make system calls, send process
-/// states, and may log through the user's subscriber.
+/// Stack size in bytes of the threads that watch and kill process groups. These threads need little stack, but may log
+/// through the user's subscriber.
 const STACK_BYTES: usize = 512 * 1024;
 /// Interval between checks for the end of the process in [`Process::kill_after`].
 const BREATH: Duration = Duration::from_millis(10);
@@ -31,7 +31,7 @@ const BREATH: Duration = Duration::from_millis(10);
 pub(in super::super) struct Process {
     group: Arc<Group>,
     life: watch::Receiver<Life>,
-    /// Held while the process group may run. The thread that watches the process owns the receiver.
+    /// Keeps the process group alive. The thread that watches the process holds the receiver of this channel.
     ///
     /// Once this sender is dropped and the process has ended, the thread kills the group and reaps the process.
     keep: Option<mpsc::Sender<()>>,
@@ -145,8 +145,8 @@ impl Group {
     }
 }
 
-/// The first process of the group. `None` once the process has been reaped. If the value is dropped before that, the
-/// process is killed and reaped.
+/// The first process of the group. `None` once the process has been reaped. Otherwise dropping the value kills and
+/// reaps the process.
 struct Leader(Option<Child>);
 
 impl Leader {
@@ -180,8 +180,8 @@ impl Drop for Leader {
     }
 }
 
-/// Watches the process until it has been reaped, and sends its states to `report`. Kills the group once the process has
-/// ended and the sender of `released` is dropped. Runs in its own thread.
+/// Watches the process, and sends its states to `report`. Once the process has ended and the sender of `released` is
+/// dropped, kills the group and reaps the process. Blocks its thread until then.
 fn watch_over(
     leader: Leader,
     group: &Group,
@@ -204,8 +204,8 @@ fn watch_over(
     report.send_replace(Life::Gone(ending));
 }
 
-/// Returns the way in which a process ended. `status` is `None` if the status is unknown. `sent` is the first signal
-/// that this client sent, if any.
+/// Describes the end of a process. `status` is `None` if the exit status is unknown. `sent` is the first signal that
+/// this client sent to the process.
 fn ending(status: Option<WaitIdStatus>, sent: Option<Signal>) -> Ending {
     let code = status.and_then(|status| status.exit_status());
     let signal = status.and_then(|status| status.terminating_signal());

@@ -1,5 +1,5 @@
-//! A process without a process group, for systems where the end of a group cannot be watched. Processes that the server
-//! starts must exit by themselves when their pipes are closed.
+//! A process without a process group, for systems where this crate cannot kill a group safely. Child processes of the
+//! server must exit by themselves when their pipes are closed.
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -60,8 +60,8 @@ impl Process {
     }
 }
 
-/// Watches the process until it has ended, and sends its final state to `report`. Kills the process when the sender of
-/// `released` is dropped.
+/// Watches the process, and sends its final state to `report`. Kills the process when the sender of `released` is
+/// dropped.
 async fn watch_over(
     mut child: Child,
     report: watch::Sender<Life>,

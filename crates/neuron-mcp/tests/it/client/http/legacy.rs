@@ -17,10 +17,10 @@ struct Server {
     _tasks: JoinSet<()>,
 }
 
-/// Starts a server whose event stream consists of the text `events`. If `stays_open` is `true`, the stream stays open
-/// after this text.
+/// Starts a server with an event stream and an endpoint for messages. `events` is the complete text of the stream. If
+/// `stays_open` is `true`, the stream does not end after the text.
 ///
-/// A POST to `/sse` is answered with 405, and a POST to any other path with `status`.
+/// The response to a POST has status 405 for the path `/sse`, and `status` for all other paths.
 async fn serve(events: String, stays_open: bool, status: u16) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/sse", listener.local_addr().unwrap());
@@ -41,9 +41,9 @@ async fn serve(events: String, stays_open: bool, status: u16) -> Server {
 
 /// Reads one HTTP request and responds to it.
 ///
-/// A GET receives the text `events` as an event stream, which does not end if `stays_open` is `true`. Any other request
-/// is recorded in `posts` as path and body. The response has status 405 for the path `/sse`, and `status` for other
-/// paths.
+/// The response to a GET is an event stream with the text `events`. The stream does not end if `stays_open` is `true`.
+/// Path and body of any other request are added to `posts`. The response then has status 405 for the path `/sse`, and
+/// `status` for all other paths.
 async fn answer(
     mut stream: TcpStream,
     events: &str,
@@ -97,8 +97,8 @@ async fn connect(server: &Server) -> Result<McpClient, McpError> {
     builder.max_message_bytes(100_000).connect_http(config).await
 }
 
-/// Returns an event stream that lets a client complete the handshake. The events contain the URL for messages
-/// (`endpoint`), a notification, and the response to `initialize`. `id` is the request id of `initialize`.
+/// Returns an event stream for a complete handshake. `endpoint` is the URL for the client's messages. `id` is the
+/// request id of `initialize`, to which the stream contains the response.
 fn whole(endpoint: &str, id: u32) -> String {
     let result = json!({
         "protocolVersion": "2024-11-05",
@@ -113,8 +113,8 @@ fn whole(endpoint: &str, id: u32) -> String {
     )
 }
 
-/// Returns the request id that the client uses for `initialize`. Determines the id by connecting a client to a server
-/// that records requests.
+/// Returns the request id that the client uses for `initialize`. Connects a client to a recording server to find out
+/// the id.
 async fn initialize_id() -> u32 {
     let probe = serve("event: endpoint\ndata: /m\n\n".into(), true, 202).await;
     let config = HttpConfig { url: probe.url.clone(), ..HttpConfig::default() };

@@ -13,8 +13,8 @@ use tokio::sync::Barrier;
 use super::{Asked, Server, config, greet, serve, serve_slowly, status};
 use crate::script::{said, text};
 
-/// A server that accepts only its newest session, whose id is the number `newest`. The server forgets the client's
-/// session when a test increments `newest`.
+/// A server that accepts only its newest session. Session ids are numbers, and `newest` is the id of the newest
+/// session. A test increments `newest` so that the server forgets the client's session.
 #[derive(Default)]
 struct Sessions {
     newest: usize,
