@@ -21,10 +21,10 @@
 //! | an MCP request, at the client or at your server | by `neuron-mcp`, for example `tools/call {tool}` | CLIENT, SERVER |
 //!
 //! The model calls and tool calls of a run are children of the run's span. An agent inside a tool may inherit the hooks
-//! of the parent run (`AgentBuilder::inherit_hooks`). The span of its run is then a child of the tool call. A span is
-//! current while its operation is polled, so spans and logs of tools and HTTP clients become its children. Parallel
-//! tools have separate current spans. A span always ends with its operation. The span of a dropped run ends when the
-//! run is dropped.
+//! of the parent run (`AgentBuilder::inherit_hooks`). The span of the inner run is then a child of the tool call's
+//! span. A span is current while its operation is polled, so spans and logs of tools and HTTP clients become its
+//! children. Parallel tools have separate current spans. A span always ends with its operation. The span of a dropped
+//! run ends when the run is dropped.
 //!
 //! Spans have the attributes of the conventions. These are the provider, the server, the models, settings of the
 //! request, the finish reason, token counts including cached and reasoning tokens, the time to the first chunk of a

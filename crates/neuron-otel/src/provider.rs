@@ -67,7 +67,7 @@ impl<P> fmt::Debug for OtelProvider<P> {
 }
 
 impl<P: Provider> OtelProvider<P> {
-    /// Opens the scope of a call, which records the call's span and metrics. Opens no scope for a call in a replaying
+    /// Opens the scope of a call, which records the call's span and metrics. Records nothing for a call in a replaying
     /// run, or for a call that an agent with this hook already records.
     fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
         let config = &self.hook.config;

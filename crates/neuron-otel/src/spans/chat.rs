@@ -324,7 +324,7 @@ impl ChatRecorder {
         );
     }
 
-    /// Records the metrics of the call. `call` has the attributes of the metrics. `first_chunk` is the time to the
+    /// Records the metrics of the call. `call` contains the attributes of the request. `first_chunk` is the time to the
     /// first chunk and `seconds` is the whole duration, both in seconds.
     fn measure(
         &self,

@@ -69,8 +69,8 @@ impl Issuer {
         self.state.lock().unwrap().log.clone()
     }
 
-    /// Returns a token verifier that accepts every issued token, even if the token is expired. The verifier returns the
-    /// claims of the token.
+    /// Returns a token verifier that accepts every issued token, even an expired one. The verifier returns the claims
+    /// of the token.
     pub(super) fn verifier(
         &self,
     ) -> impl Fn(String) -> Ready<Result<TokenClaims, HttpRefusal>> + Send + Sync + 'static {
