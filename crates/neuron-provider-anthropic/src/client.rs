@@ -123,8 +123,8 @@ impl Anthropic {
         self
     }
 
-    /// Adds the name of a beta feature to the `anthropic-beta` header of every request. The client adds the names of
-    /// the features that a request uses automatically.
+    /// Adds the name of a beta feature to the `anthropic-beta` header of every request. The client automatically adds
+    /// the names of the features that a request uses.
     #[must_use]
     pub fn beta(mut self, name: impl Into<String>) -> Self {
         self.betas.push(name.into());

@@ -155,8 +155,8 @@ pub(crate) struct MessageDecoder {
     stop_reason: Option<String>,
     /// Blocks that have not ended, by index.
     open: BTreeMap<usize, OpenBlock>,
-    /// Complete blocks with their indices, in the order in which they ended. A list and not a map, because compatible
-    /// servers reuse indices.
+    /// Complete blocks with their indices, in the order in which they ended. Compatible servers reuse indices, so an
+    /// index may occur more than once.
     done: Vec<(usize, ContentBlock)>,
 }
 
@@ -250,10 +250,11 @@ impl Decoder for MessageDecoder {
         Ok(false)
     }
 
-    /// Completes the response at the end of the stream, if the stop reason has arrived.
+    /// Completes the response at the end of a stream without `message_stop`, if the stop reason has arrived. Returns an
+    /// error otherwise.
     ///
-    /// Only the event `message_stop`, which has no content, is missing then. Some servers and proxies send this event
-    /// without the blank line that ends an event.
+    /// Some servers and proxies send `message_stop` without the blank line that ends an event. The event has no
+    /// content, so nothing is lost.
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.stop_reason.is_none() {
             let text = "the stream ended before the answer was complete";

@@ -324,8 +324,8 @@ impl ChatRecorder {
         );
     }
 
-    /// Records the metrics of the call. `call` contains the attributes of the request. `first_chunk` is the time to the
-    /// first chunk and `seconds` is the whole duration, both in seconds.
+    /// Records the metrics of the call. `call` contains the metric attributes that are known from the request.
+    /// `first_chunk` is the time to the first chunk and `seconds` is the whole duration, both in seconds.
     fn measure(
         &self,
         mut call: Attributes,

@@ -283,7 +283,7 @@ fn stream_truncated_before_stop_reason_is_one_error() {
 }
 
 /// A stream must be complete after the stop reason, even without the event `message_stop`. Some servers and proxies
-/// close the connection without the blank line that ends this last event.
+/// omit the blank line that must end this event.
 #[test]
 fn stream_with_stop_reason_is_complete_without_message_stop() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
@@ -824,8 +824,8 @@ fn fallback() -> Value {
     })
 }
 
-/// A response that a second model continued must name the second model. The event `message_start` names the first model
-/// if this model declined during the stream.
+/// A response that a second model continued must name the second model. If the first model declined during the stream,
+/// `message_start` still names the first model.
 #[test]
 fn response_after_fallback_names_the_second_model() {
     let served = json!([
