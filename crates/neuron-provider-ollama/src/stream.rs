@@ -108,7 +108,8 @@ struct DeltaMessage {
     thinking: String,
 }
 
-/// Emits all events of a call. The API never splits a call into fragments. Does nothing if the block is not a call.
+/// Emits all events of a call at once, because the API never splits a call into fragments. Does nothing if the block is
+/// not a call.
 fn emit_call(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     let Some(call) = call.as_tool_use() else {
         return;

@@ -31,8 +31,8 @@ pub(crate) struct WireCall {
     more: Map<String, Value>,
 }
 
-/// The JSON of the called tool, with its name and its arguments. The tool is a function with JSON arguments, or a
-/// custom tool with free text as input.
+/// The field `function` or `custom` of a call, with the name of the called tool and its arguments. A function has JSON
+/// arguments, and a custom tool has free text as input.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireFunction {
@@ -52,8 +52,8 @@ impl WireFunction {
         if self.arguments.is_null() { &self.input } else { &self.arguments }
     }
 
-    /// Returns a sort key for the amount of content in the tool. A fragment with a name has the largest key, then a
-    /// fragment with arguments only, and then an empty stub.
+    /// Returns a sort key for the amount of content. A field with a tool name sorts highest, then a field with
+    /// arguments only, and then an empty field.
     fn rank(&self) -> (bool, bool) {
         (!self.name.is_empty(), !lenient::is_blank(self.arguments()))
     }
@@ -118,8 +118,8 @@ impl CallFields {
             && self.function_more.is_empty()
     }
 
-    /// Adds a fragment of a streamed call. Its arguments are appended. The id and the name are set only if they are
-    /// still empty. Unknown fields replace or extend fields of the same name, see [`merge`].
+    /// Adds a fragment of a streamed call. The fragment's arguments are appended. Its id and name are used only if the
+    /// call has none yet. Its unknown fields replace or extend fields of the same name, see [`merge`].
     pub(crate) fn extend(&mut self, fragment: Self) {
         if self.id.is_empty() {
             self.id = fragment.id;

@@ -10,8 +10,8 @@ use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
 
-/// A description of a server that is compatible with Chat Completions. It contains the server's URL and the differences
-/// between its requests and OpenAI's.
+/// A description of a server that is compatible with Chat Completions. It contains the server's URL, and the
+/// differences between requests to the server and requests to OpenAI.
 ///
 /// There are predefined dialects, for example [`Dialect::mistral`] and [`Dialect::azure`]. They follow the vendors'
 /// documentation, linked by [`documentation`](Self::documentation). For any other server, call [`Dialect::new`] and set
@@ -40,9 +40,9 @@ use crate::request::PROVIDER;
 pub struct Dialect {
     /// Name of the vendor in telemetry and in stored conversations. Default: `openai`.
     ///
-    /// A response may contain fields that this crate does not know. These fields are sent back only to the vendor of
-    /// the same name, because strict servers reject the fields of other vendors. Raw content of the user
-    /// ([`ContentBlock::Raw`]) and vendor fields of tools have the name `openai` for all servers.
+    /// Fields of a response that this crate does not know are stored with this name. They are sent back only to the
+    /// vendor of the same name, because strict servers reject the fields of other vendors. [`ContentBlock::Raw`] in
+    /// user messages and vendor fields of tools use the name `openai` for all servers.
     pub name: &'static str,
     /// Base URL of the server. The client appends `/chat/completions` or `/embeddings` to the path. The query of the
     /// URL, if any, is sent with each request.
@@ -66,8 +66,8 @@ pub struct Dialect {
     pub strict_tools: bool,
     /// The requests in which the server accepts a forced tool call.
     pub forced_calls: ForcedCalls,
-    /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Other ids, from
-    /// calls of other vendors' models, are then replaced.
+    /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Ids from other
+    /// vendors' models, which have other formats, are then replaced.
     pub short_call_ids: bool,
     /// Names of request fields that the server rejects. The client omits these fields, unless
     /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.

@@ -251,8 +251,8 @@ fn context_overflow_is_recognised_for_every_vendor() {
     }
 }
 
-/// An exceeded context window must be recognised after a successful status too. A server that detects it late sends the
-/// error body as an event of a stream, or as a body with status 200.
+/// An exceeded context window must be recognised after a successful status too. Some servers detect the error late, and
+/// send it as an event of a stream or as a body with status 200.
 #[test]
 fn context_overflow_is_recognised_in_streams() {
     for (vendor, _, body) in too_long() {
@@ -269,8 +269,8 @@ fn context_overflow_is_recognised_in_plain_text() {
     assert_eq!(rejected(400, text).kind(), "ContextWindowExceeded");
 }
 
-/// Errors whose messages only resemble messages about an exceeded context window must get another class. A shorter
-/// conversation would not help, or a retry would help.
+/// An error must get another class if its message only resembles messages about an exceeded context window. Such an
+/// error needs a retry, or cannot be solved by a shorter conversation.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";
@@ -530,8 +530,8 @@ fn failed_base_resp_is_an_error_and_successful_is_not() {
     assert_eq!(found(2013), Some("Other"));
 }
 
-/// Errors with which the same request always fails must not be retryable, even with status 500. Regression test. They
-/// were retried endlessly.
+/// An error that the same request always causes must not be retryable, even with status 500. Regression test. Such
+/// errors were retried endlessly.
 #[test]
 fn status_500_for_permanent_errors_is_invalid_request() {
     let server =
