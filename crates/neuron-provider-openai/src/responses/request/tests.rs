@@ -336,8 +336,8 @@ fn custom_call_has_custom_result() {
     assert_eq!(check_responses_request(&json), Ok(()));
 }
 
-/// A raw block in a user message must be sent unchanged, so that the caller can answer calls of OpenAI's own tools.
-/// Regression test.
+/// A raw block in a user message must be sent unchanged, because the caller uses such a block to answer a call of
+/// OpenAI's own tools. Regression test.
 #[test]
 fn raw_items_of_the_caller_are_sent_unchanged() {
     let output = json!({"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}});
@@ -372,8 +372,8 @@ fn reasoning_without_following_item_is_omitted() {
     check(&before_nothing, &before_nothing);
 }
 
-/// A reasoning item without its content must be omitted if OpenAI does not store responses, because OpenAI could not
-/// look up the content.
+/// A reasoning item without its content must be omitted if OpenAI does not store responses. OpenAI has then no stored
+/// response that contains the content.
 #[test]
 fn reasoning_that_is_not_stored_is_omitted() {
     let mut bare = reasoning("rs_1");
@@ -434,7 +434,7 @@ fn blocks_of_other_providers_are_sent_as_portable_blocks() {
     );
 }
 
-/// Invalid arguments of an earlier call must be sent back as a text with valid JSON. Servers parse these arguments, and
+/// Invalid arguments of an earlier call must be sent back as a text with valid JSON. Servers parse the arguments, and
 /// reject a conversation with invalid JSON.
 #[test]
 fn invalid_arguments_are_sent_back_as_json_text() {
@@ -470,7 +470,7 @@ fn call_with_invalid_name_is_renamed() {
 }
 
 /// Property tests for conversations. The body of a longer conversation must begin with the bytes of a shorter one,
-/// because prompt caches need this. OpenAI's request format must accept both bodies.
+/// because prompt caches need this. Both bodies must have OpenAI's request format.
 mod conversations {
     use proptest::prelude::*;
 
