@@ -1,5 +1,5 @@
-//! Converts content to JSON, in the format of the schemas of OpenTelemetry's GenAI conventions (such as
-//! `gen-ai-input-messages.json`).
+//! Converts content to JSON that matches the schemas of OpenTelemetry's GenAI conventions, such as
+//! `gen-ai-input-messages.json`.
 //!
 //! The functions of this module only convert. The module `capture` decides whether content is captured.
 

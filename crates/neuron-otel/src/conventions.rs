@@ -36,7 +36,8 @@ impl SemanticConventions {
         self == Self::Book
     }
 
-    /// Returns the name of a span. It consists of the operation and, if known, the target, such as the name of a model.
+    /// Returns the name of a span, which consists of the operation and the target, such as a model. The target is left
+    /// out if it is unknown. The conventions `Book` use fixed names for model calls and tool calls.
     pub(crate) fn span_name(self, operation: &str, target: &str) -> String {
         match (self, operation) {
             (Self::Book, "chat" | "execute_tool") => format!("gen_ai.{operation}"),

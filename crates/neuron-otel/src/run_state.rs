@@ -329,8 +329,7 @@ pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }
 
-/// A guard that restores the previous run and the previous operation of this thread when the guard is dropped, even
-/// after a panic.
+/// A guard that restores this thread's previous run and operation when it is dropped, even after a panic.
 struct Restore(Current);
 
 impl Drop for Restore {

@@ -1,4 +1,4 @@
-//! The scope of an operation with a span. The span is current while the operation is polled, and always ends with the
+//! Scopes that record an operation in a span. The span is current while the operation is polled, and ends with the
 //! operation.
 
 use std::sync::Arc;

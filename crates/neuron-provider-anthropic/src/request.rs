@@ -453,8 +453,8 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Converts a block for the request. Returns `None` for a block that the API would reject or that belongs to another
-/// provider.
+/// Converts a block for the request. Returns `None` if the API would reject the block, or if only another provider can
+/// read it.
 fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,

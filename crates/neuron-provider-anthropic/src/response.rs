@@ -52,8 +52,8 @@ struct WireMessage {
     stop_reason: Option<String>,
 }
 
-/// The fields of a response except its content and its stop reason. The first event of a stream contains the same
-/// fields.
+/// The fields of a response except its content and its stop reason. The first event of a stream contains these fields
+/// too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessageHead {

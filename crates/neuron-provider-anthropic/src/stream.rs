@@ -453,8 +453,8 @@ impl OpenBlock {
     }
 }
 
-/// Returns the arguments in the first event of a call as a text, or `None` if there are none. Anthropic sends `{}` in
-/// the first event and the arguments in deltas. Compatible servers may send all arguments in the first event.
+/// Returns the arguments in the first event of a call as a text, or `None` if there are none. Compatible servers may
+/// send all arguments in the first event. Anthropic sends `{}` there, and the arguments in deltas.
 fn input_at_start(call: &Map<String, Value>) -> Option<String> {
     match call.get("input")? {
         Value::Null => None,

@@ -77,8 +77,8 @@ fn is_out_of_memory(error: &VendorError) -> bool {
     own.to_lowercase().contains("out of memory")
 }
 
-/// Parses an error. Ollama sends a text, and compatible servers may send an object. The error for any other value
-/// contains its JSON.
+/// Parses an error. Ollama sends a text, and compatible servers may send an object. Any other value is quoted as JSON
+/// in the error.
 fn read(error: &Value) -> VendorError {
     VendorError::read(error.clone()).unwrap_or_else(|| VendorError::new(error.to_string()))
 }

@@ -32,8 +32,8 @@ pub(crate) const CHAT_FIELDS: [&str; 13] = [
 pub(crate) const EMBED_FIELDS: [&str; 7] =
     ["model", "input", "keep_alive", "truncate", "dimensions", "options", "stream"];
 
-/// Moves each field of `extra` that is not listed in `top` into `options`. A field that `options` already contains
-/// keeps its value.
+/// Moves the fields of `extra` into `options`, except for the top-level fields listed in `top`. A field that `options`
+/// already contains keeps its value.
 ///
 /// # Errors
 ///

@@ -72,13 +72,13 @@ pub struct Dialect {
     /// Names of request fields that the server rejects. The client omits these fields, unless
     /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.
     pub left_out: &'static [&'static str],
-    /// Phrases, in lower case, in the server's errors about an exceeded context window. A rejected request whose error
-    /// message contains one of these phrases becomes a
+    /// Lower-case phrases in the server's errors about an exceeded context window. If the error message of a rejected
+    /// request contains such a phrase, the error is a
     /// [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded). The phrases of known vendors are
     /// always recognised.
     pub overflow_words: &'static [&'static str],
-    /// Phrases, in lower case, in the server's errors about an unknown model. A rejected request whose error message
-    /// contains one of these phrases becomes a [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound). The
+    /// Lower-case phrases in the server's errors about an unknown model. If the error message of a rejected request
+    /// contains such a phrase, the error is a [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound). The
     /// phrases of known vendors are always recognised.
     pub unknown_model_words: &'static [&'static str],
     /// Headers that each request contains, as pairs of a name in lower case and a value.
@@ -144,7 +144,8 @@ pub enum ReasoningBack {
     #[default]
     Never,
     /// Sends the reasoning of responses with tool calls back. Some servers reject the next request without this
-    /// reasoning. For a response without reasoning the client sends a space, because Moonshot rejects an empty text.
+    /// reasoning. If such a response has no reasoning, the client sends a space, because Moonshot rejects an empty
+    /// text.
     WithCalls,
     /// Sends the reasoning of all responses back.
     Always,
@@ -213,8 +214,8 @@ impl Dialect {
         }
     }
 
-    /// Converts a rejected request into an error. The phrases of this dialect refine the error if the status and the
-    /// error code only identify an invalid request or an unavailable service.
+    /// Converts a rejected request into an error. The phrases of this dialect are used only if the status and the error
+    /// code do not identify anything more specific than an invalid request or an unavailable service.
     pub(crate) fn explain(&self, rejection: &Rejection) -> ProviderError {
         use ProviderError as E;
         let vendor = rejection.vendor_error();

@@ -50,7 +50,7 @@ fn end_of_reason(bytes: &[u8]) -> usize {
     reason + text[reason..].find('\n').unwrap() + 1
 }
 
-/// Checks that a response is parsed into the blocks `content`, whole and streamed. `message` is the message of the
+/// Checks that a response is parsed into the blocks `content`, both whole and streamed. `message` is the message of the
 /// whole response. `deltas` are the deltas of the stream, which is split at every byte.
 #[track_caller]
 fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
@@ -304,8 +304,8 @@ fn repeated_message_signature_is_kept_once() {
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// Streamed fragments of `reasoning_details` with the same `index` must be merged to one block. The complete list must
-/// be sent back unchanged, as OpenRouter documents in "Reasoning tokens".
+/// Streamed fragments of `reasoning_details` with the same `index` must be merged into one block. The complete list
+/// must be sent back unchanged, as OpenRouter requires in "Reasoning tokens".
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});

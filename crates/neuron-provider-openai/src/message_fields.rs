@@ -92,8 +92,8 @@ pub(crate) fn message_texts(fields: &Map<String, Value>) -> [&str; 2] {
     [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Adds a streamed fragment `piece` of the field `key`. The fragment is appended to a text or a list, and replaces any
-/// other value.
+/// Adds a streamed fragment of the field `key`, as [`merge`] does. Values that always arrive complete, such as ids and
+/// types, are replaced and not appended. A fragment of reasoning extends the block that it continues.
 pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piece: Value) {
     // These values arrive complete, and some servers repeat them in every fragment. They must not be appended.
     const NAMES: [&str; 6] = ["id", "type", "index", "format", "name", "channel"];
@@ -110,8 +110,8 @@ pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piec
     }
 }
 
-/// Appends a fragment of reasoning to the last block for which `continues` returns `true`. If there is no such block,
-/// the fragment becomes a new block.
+/// Appends a fragment of reasoning to the last block that it continues according to `continues`. If there is no such
+/// block, the fragment becomes a new block.
 fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Value) -> bool) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let place = blocks.iter().rposition(|block| continues(block, &piece));

@@ -297,8 +297,8 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Serialises a user message. Each tool result becomes a separate message. The API requires these messages directly
-/// after the tool calls, so they come before the other content.
+/// Serialises a user message. Each tool result becomes a separate message. These messages come before the other
+/// content, because the API requires them directly after the tool calls.
 fn write_user<S: SerializeSeq>(
     messages: &mut S,
     message: &Message,

@@ -1,5 +1,4 @@
-//! Tests of the spans of requests. They check the number of spans, their fields, their parents and the time when they
-//! end.
+//! Tests of the spans of MCP requests. They check the number, fields, parents and end of the spans.
 
 mod errors;
 mod execute_tool;

@@ -1,5 +1,5 @@
-//! Tests of the server with clients of other vendors, over stdio and over HTTP. The clients use the Python SDK,
-//! FastMCP, and the AI SDK.
+//! Tests of the MCP server with client programs of other vendors, over stdio and over HTTP. The programs use the Python
+//! SDK, FastMCP, and the AI SDK.
 
 mod server;
 

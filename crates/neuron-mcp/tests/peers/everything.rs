@@ -1,5 +1,5 @@
-//! Tests of the client with the official server `everything`. An agent calls each tool of the server, and the client
-//! uses the resources, prompts, completions and subscriptions.
+//! Tests of the MCP client with the official server `everything`. An agent calls each tool of the server, and the
+//! client uses the resources, prompts, completions and subscriptions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

@@ -99,8 +99,8 @@ fn blob(mime_type: Option<&str>, modality: &str, base64: &str) -> Value {
     typed(mime_type, json!({ "type": "blob", "modality": modality, "content": base64 }))
 }
 
-/// Returns a message part of the type `uri`. A base64 `data:` URI becomes a part of the type `blob` instead, as
-/// OpenTelemetry's conventions require.
+/// Returns the message part for a URI. A base64 `data:` URI becomes a part of the type `blob`, as OpenTelemetry's
+/// conventions require. Any other URI becomes a part of the type `uri`.
 fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     let held = uri.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
     match held {

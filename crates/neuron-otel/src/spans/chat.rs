@@ -183,8 +183,8 @@ fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
     )
 }
 
-/// Serialises the prompt, the messages and the tools of a request for the OpenTelemetry event that contains the content
-/// of the call.
+/// Serialises the system prompt, the messages and the tools of a request. They are recorded at the end of the call, in
+/// the OpenTelemetry event that contains the call's content.
 fn sent(
     config: &Config,
     run: Option<&RunState>,

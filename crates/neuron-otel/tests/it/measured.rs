@@ -27,8 +27,8 @@ fn has(
     point.0.text(name) == Some(value)
 }
 
-/// Returns the number of measurements of a metric, and the error types of failed operations. If `operation` is `None`,
-/// counts all operations.
+/// Returns the number of measurements of a metric, and the error types of the failed operations. Counts only
+/// measurements of `operation`, or all if `operation` is `None`.
 #[track_caller]
 fn count(exported: &Exported, metric: &str, operation: Option<&str>) -> (u64, Vec<String>) {
     let points = exported.points(metric);

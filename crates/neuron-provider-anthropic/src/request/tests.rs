@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::anthropic::check_request;
 use neuron_types::{
@@ -343,8 +343,8 @@ fn file_ids_of_citations_are_not_sent_back() {
     check_blocks(Role::User, vec![raw("anthropic", document.clone(), None)], json!([document]));
 }
 
-/// A raw block must be repaired or omitted if the API would reject it. The API rejects arguments that are not an
-/// object, and rejects a blank text.
+/// A raw block must be repaired or omitted if the API would reject it. The API rejects blank texts, and tool arguments
+/// that are not an object.
 #[test]
 fn raw_blocks_that_the_api_rejects_are_repaired() {
     let caller = json!({"type": "direct"});
@@ -369,8 +369,8 @@ fn raw_blocks_that_the_api_rejects_are_repaired() {
     check_blocks(Role::Assistant, blocks, json!([{"type": "text", "text": "a"}]));
 }
 
-/// Call ids of another vendor must be replaced if they contain invalid characters or repeat in a later response.
-/// Regression test. The API rejected such conversations.
+/// Call ids of another vendor must be replaced if they contain invalid characters, or if a later response repeats them.
+/// Regression test. The API rejected conversations with such ids.
 #[test]
 fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     let asked = |blocks: Vec<ContentBlock>| Message { role: Role::Assistant, content: blocks };

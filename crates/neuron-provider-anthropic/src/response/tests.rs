@@ -78,7 +78,7 @@ fn known_blocks_are_parsed() {
     }
 }
 
-/// A tool call without `input` must become a call with empty arguments. Regression test. The call became a raw block
+/// A tool call without `input` must become a call with empty arguments. Regression test. Such a call became a raw block
 /// and had no result, so the conversation could not continue.
 #[test]
 fn call_without_arguments_is_parsed() {
@@ -407,8 +407,8 @@ fn error_in_place_of_message_keeps_its_class() {
     }
 }
 
-/// The error for an invalid body must not show an API key that the server echoed. Regression test. The error quotes the
-/// beginning of the body, and the quotation showed the key.
+/// The error for an invalid body must not show an API key that the server echoed. Regression test. The error quoted the
+/// beginning of the body with the key.
 #[test]
 fn invalid_body_error_does_not_show_the_key() {
     for body in [

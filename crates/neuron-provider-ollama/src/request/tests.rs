@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
@@ -281,8 +281,8 @@ fn failed_results_are_marked_and_images_are_sent() {
     );
 }
 
-/// Audio and resources in tool results must be sent as images or described by text. An MCP server may return any type
-/// of resource, including images of unusual types.
+/// Audio and resources in tool results must be sent as images, or be described by text. An MCP server may return any
+/// type of resource, including images of unusual types.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let blob = |mime_type: &str| ContentItem::Resource {

@@ -81,8 +81,7 @@ impl Fixture {
         self.counted(usage)
     }
 
-    /// Sets the field `key` to `value` in each choice that has a finish reason. In all other choices the field is
-    /// `null`.
+    /// Sets the field `key` to `value` in each choice with a finish reason, and to `null` in all other choices.
     fn choice_with(mut self, key: &str, value: Value) -> Self {
         for body in self.chunks.iter_mut().chain([&mut self.whole]) {
             let choice = &mut body["choices"][0];

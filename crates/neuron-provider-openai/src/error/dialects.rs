@@ -25,8 +25,7 @@ fn nested(message: &str, kind: &str, code: Value) -> Value {
 }
 
 /// Returns error bodies for an exceeded context window, each with its vendor and its status. The bodies come from the
-/// vendors' documentation and from reports in the issue trackers of their clients. A table in `neuron_http` names the
-/// vendors.
+/// vendors' documentation and from issue trackers of clients.
 fn too_long() -> Vec<(&'static str, u16, Value)> {
     let request = "invalid_request_error";
     vec![
@@ -449,8 +448,8 @@ fn wrong_path_error_suggests_wrong_base_url() {
     }
 }
 
-/// Error bodies of every format must be parsed. The tested bodies have the formats that the vendors' references show in
-/// their sections about errors.
+/// Checks that error bodies of every format are parsed. The vendors' references show these formats in their sections
+/// about errors.
 #[test]
 fn every_error_format_is_parsed() {
     for (vendor, status, body, text) in [
@@ -515,8 +514,8 @@ fn every_error_format_is_parsed() {
     }
 }
 
-/// A `base_resp` with a failure code must become an error, and a `base_resp` with the success code must not. MiniMax
-/// sends errors with status 200 in this field, as its page "Error Codes" describes.
+/// A `base_resp` must become an error if it contains a failure code. MiniMax sends errors with status 200 in this
+/// field, as its page "Error Codes" describes. A `base_resp` with the success code is not an error.
 #[test]
 fn failed_base_resp_is_an_error_and_successful_is_not() {
     let found = |status: i64| {

@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::openai::check_chat_request;
 use neuron_types::{
@@ -317,8 +317,8 @@ fn tool_results_precede_their_images() {
     );
 }
 
-/// Images that the API accepts must be sent, and other resources described by text. An MCP server may return any type
-/// of resource, including images of unusual types.
+/// Images that the API accepts must be sent, and other resources must be described by text. An MCP server may return
+/// any type of resource, including images of unusual types.
 #[test]
 fn image_resources_are_sent_and_others_described() {
     check_messages(

@@ -13,8 +13,8 @@ pub(crate) struct RepairedCall<'a> {
 }
 
 impl<'a> RepairedCall<'a> {
-    /// Returns the repaired call if `block` is a function call with invalid arguments. Returns `None` for a call that
-    /// can be sent back unchanged and for any other item.
+    /// Returns the repaired call if `block` is a function call with invalid arguments. Returns `None` for any other
+    /// item, and for a call that can be sent back unchanged.
     pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Option<Self> {
         let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
         let call = block.as_tool_use().filter(|_| is_function)?;

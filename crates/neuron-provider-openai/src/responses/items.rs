@@ -213,8 +213,8 @@ impl OpenItems {
         }
     }
 
-    /// Marks the open item that matches a complete item as ended, and returns it. If several items match equally well,
-    /// the oldest ends. Returns `None` if no item matches.
+    /// Ends the open item that matches a complete item, and returns it. If several items match equally well, the oldest
+    /// ends. Returns `None` if no item matches.
     pub(crate) fn end(&mut self, kind: Kind, key: Key<'_>) -> Option<&mut OpenItem> {
         let index = self.fitting(kind, key).next()?;
         let item = self.items.get_mut(index)?;

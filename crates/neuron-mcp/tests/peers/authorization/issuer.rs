@@ -200,7 +200,7 @@ impl State {
         location.into()
     }
 
-    /// Issues an access token and a refresh token. `asked` are the parameters of the token request, which contain an
+    /// Issues an access token and a refresh token. `asked` contains the parameters of the token request, with an
     /// authorization code or a refresh token.
     fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
         let kind = asked["grant_type"].as_str();

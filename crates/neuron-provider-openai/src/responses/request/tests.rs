@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::openai::check_responses_request;
 use neuron_types::{
@@ -271,8 +271,8 @@ fn tool_results_are_items_and_come_first() {
     );
 }
 
-/// Resources that the API accepts must be sent, and all others described by text. An MCP server may return any type of
-/// resource, including images of unusual types.
+/// Resources that the API accepts must be sent, and all others must be described by text. An MCP server may return any
+/// type of resource, including images of unusual types.
 #[test]
 fn resources_in_results_are_mapped_and_others_described() {
     let text = |text: &str| json!({"type": "input_text", "text": text});
@@ -311,8 +311,8 @@ fn items_are_sent_back_unchanged() {
     check_input(vec![message(Role::Assistant, content)], json!(items));
 }
 
-/// The result of a custom tool must be sent with its own item type, which differs from the type for the result of a
-/// function.
+/// The result of a custom tool must be sent as an item of the type for custom tools. Functions have another item type
+/// for results.
 #[test]
 fn custom_call_has_custom_result() {
     let custom = |id: &str| json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": id, "name": "sql", "input": "x"});
@@ -347,8 +347,8 @@ fn raw_items_of_the_caller_are_sent_unchanged() {
     );
 }
 
-/// Reasoning must be omitted if no item follows it, because OpenAI rejects such reasoning. Regression test. After a
-/// response was truncated while the model was thinking, every later request failed.
+/// Reasoning must be omitted if no item follows it, because OpenAI rejects such reasoning. Regression test. If a
+/// response was truncated during its reasoning, every later request failed.
 #[test]
 fn reasoning_without_following_item_is_omitted() {
     let check = |content: &[Value], expected: &[Value]| {
