@@ -70,8 +70,8 @@ impl OtelHook {
         self.with(|config| config.content.capture = capture)
     }
 
-    /// Sets a function that redacts content. It receives each piece of content before it is recorded, and returns the
-    /// content to record, or `None` to omit it. The function is called only if [content is
+    /// Sets a function that redacts content. The function receives each piece of content before the piece is recorded.
+    /// It returns the content to record, or `None` to omit the piece. It is called only if [content is
     /// captured](Self::with_content).
     ///
     /// The function runs on the agent's task and should be fast. If it panics, the piece of content is omitted. It does

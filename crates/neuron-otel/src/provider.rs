@@ -195,8 +195,8 @@ impl futures_core::Stream for ScopedStream {
 }
 
 impl ScopedStream {
-    /// Ends the span of the call and records its metrics if the stream has ended. `event` is the last event then, or
-    /// `None`.
+    /// Ends the span of the call and records its metrics if `event` is the last event of the stream. `None` means that
+    /// the stream has ended.
     fn end_on_last_event(&mut self, event: Option<&StreamEvent>) {
         // Only the last event contains the result of the call.
         let result = match event {

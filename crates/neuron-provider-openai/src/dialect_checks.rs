@@ -305,7 +305,7 @@ fn repeated_message_signature_is_kept_once() {
 }
 
 /// Streamed fragments of `reasoning_details` with the same `index` must be merged into one block. The complete list
-/// must be sent back unchanged, as OpenRouter requires in "Reasoning tokens".
+/// must be sent back unchanged, as OpenRouter documents in "Reasoning tokens".
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
