@@ -114,7 +114,7 @@ fn scope() -> InstrumentationScope {
 #[derive(Debug)]
 pub(crate) struct CreatedInstruments {
     /// Duration of operations. With the latest conventions, many operations have a separate instrument in the field
-    /// `latest`. This instrument then records only the others, such as embedding calls.
+    /// `latest`. This instrument then records only the other operations, such as embedding calls.
     operation: Histogram<f64>,
     /// Time to the first chunk of a stream.
     first_chunk: Histogram<f64>,

@@ -24,10 +24,10 @@ pub(crate) fn next_model(block: &Map<String, Value>) -> Option<&str> {
     is_fallback.then_some(block)?.get("to")?.get("model")?.as_str()
 }
 
-/// Removes the blocks before the last `fallback` block that the API rejects in the next request. A model that declined
-/// generated them.
+/// Removes the blocks of a declined model that the API rejects in the next request.
 ///
-/// These are reasoning, tool calls, and server tool calls without a result. The removed tool calls must not run either.
+/// These are reasoning, tool calls, and server tool calls without a result, if they come before the last `fallback`
+/// block. The removed tool calls must not run either.
 pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let Some(last) = content.iter().rposition(is_fallback) else {
         return;

@@ -110,8 +110,8 @@ pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piec
     }
 }
 
-/// Appends a fragment of reasoning to the last block that it continues according to `continues`. If there is no such
-/// block, the fragment becomes a new block.
+/// Appends a fragment of reasoning to the last block for which `continues` returns `true`. If there is no such block,
+/// adds the fragment as a new block.
 fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Value) -> bool) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let place = blocks.iter().rposition(|block| continues(block, &piece));

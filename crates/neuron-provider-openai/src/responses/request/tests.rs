@@ -372,8 +372,8 @@ fn reasoning_without_following_item_is_omitted() {
     check(&before_nothing, &before_nothing);
 }
 
-/// A reasoning item without its content must be omitted if OpenAI does not store responses. OpenAI has then no stored
-/// response that contains the content.
+/// A reasoning item without its content must be omitted if OpenAI does not store responses, because OpenAI could not
+/// find the content.
 #[test]
 fn reasoning_that_is_not_stored_is_omitted() {
     let mut bare = reasoning("rs_1");
