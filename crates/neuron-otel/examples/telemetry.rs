@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The data is sent to the URL in `OTEL_EXPORTER_OTLP_ENDPOINT`. The default is `http://localhost:4318`, the default
-//! URL of collectors. A trace viewer such as Jaeger accepts the traces at the same URL, but no metrics. The example
+//! URL of collectors. A trace viewer such as Jaeger accepts the traces at this URL, but not the metrics. The example
 //! prints whether the collector accepted the data. `RUST_LOG` controls the log, and does not affect the exported data.
 //!
 //! With `ANTHROPIC_API_KEY` the agent uses Anthropic. Without it, a server in this process acts as the model.

@@ -5,9 +5,9 @@
 //! cargo run -p neuron-otel --example tree
 //! ```
 //!
-//! The agent calls two tools in parallel, and one of the calls fails. Then it calls another agent. The conversation of
-//! the first agent is compacted during the run. A server in this process acts as the model, so no API key is needed,
-//! but the HTTP requests are real. [`Tree`] is a normal exporter. Copy it to inspect traces during development.
+//! The agent calls two tools in parallel, and one of the calls fails. Then the agent calls another agent. Its own
+//! conversation is compacted during the run. A server in this process acts as the model, so no API key is needed, but
+//! the HTTP requests are real. [`Tree`] is a normal exporter. Copy it to inspect traces during development.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::content;
 use crate::run_state::RunState;
 
-/// Selects the telemetry that contains content, which is prompts, responses, arguments and results. By default no
-/// telemetry contains content, because it may be personal or secret.
+/// Selects the telemetry that contains content (prompts, responses, arguments and results). By default no telemetry
+/// contains content, because content may be personal or secret.
 ///
 /// The environment variable `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` sets the default of new hooks. Its
 /// values are `NO_CONTENT` or `false`, `SPAN_ONLY` or `true`, `EVENT_ONLY`, and `SPAN_AND_EVENT`.
@@ -62,8 +62,8 @@ pub enum ContentKind {
 /// The application's redaction function. It returns the content to record, or `None` to omit it.
 type Redact = dyn Fn(ContentKind, Value) -> Option<Value> + Send + Sync;
 
-/// The content settings of a hook. They select the telemetry that contains content (prompts, responses, arguments and
-/// results), and contain the application's function that redacts content.
+/// The content settings of a hook. They select the telemetry that contains content, and redact the content. Content is
+/// prompts, responses, arguments and results.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     pub(crate) capture: ContentCapture,
@@ -71,9 +71,10 @@ pub(crate) struct Content {
 }
 
 impl Content {
-    /// Returns the value of `gen_ai.input.messages` for a request, or `None` if the redaction omits it. Within a run
-    /// each message is serialised only once. With a redaction, every request serialises the whole conversation, because
-    /// the redaction receives all of it.
+    /// Returns the value of `gen_ai.input.messages` for a request, or `None` if the redaction function omits it.
+    ///
+    /// Within a run, each message is serialised only once. If a redaction function is set, each request serialises the
+    /// whole conversation instead, because the function receives all of it.
     pub(crate) fn input_messages(
         &self,
         run: Option<&RunState>,

@@ -20,8 +20,8 @@ impl Config {
         self.content.capture.in_spans()
     }
 
-    /// Returns `true` if these settings permit error texts that may quote content in spans. Returns `false` if a
-    /// redaction is set, because the redaction does not receive error texts.
+    /// Returns `true` if spans may contain error texts that quote content. Returns `false` if a redaction function is
+    /// set, because that function does not receive error texts.
     pub(crate) fn captures_error_texts(&self) -> bool {
         self.captures_in_spans() && self.content.redact.is_none()
     }

@@ -1,5 +1,5 @@
-//! Converts content to JSON, in the format of the schemas of OpenTelemetry's GenAI conventions (such as
-//! `gen-ai-input-messages.json`).
+//! Converts content to JSON that matches the schemas of OpenTelemetry's GenAI conventions, such as
+//! `gen-ai-input-messages.json`.
 //!
 //! The functions of this module only convert. The module `capture` decides whether content is captured.
 
@@ -36,14 +36,14 @@ fn message(message: &Message) -> Value {
     json!({ "role": role(message), "parts": part::blocks(&message.content) })
 }
 
-/// Returns the value of `gen_ai.output.messages` for the response of a model call. `finish_reason` is `None` if this
-/// version of the conventions has no finish reason in messages.
+/// Returns the value of `gen_ai.output.messages` for the response of a model call. `finish_reason` is `None` if
+/// messages have no finish reason in the selected conventions.
 pub(crate) fn output_messages(response: &CompletionResponse, finish_reason: Option<&str>) -> Value {
     assistant_message(part::blocks(&response.message.content), finish_reason)
 }
 
-/// Returns the value of `gen_ai.output.messages` for the text that a run returned. `finish_reason` is `None` if this
-/// version of the conventions has no finish reason in messages.
+/// Returns the value of `gen_ai.output.messages` for the text that a run returned. `finish_reason` is `None` if
+/// messages have no finish reason in the selected conventions.
 pub(crate) fn run_output(text: &str, finish_reason: Option<&str>) -> Value {
     assistant_message(json!([part::text(text)]), finish_reason)
 }
@@ -76,7 +76,7 @@ pub(crate) fn tool_result(output: &ToolOutput) -> Value {
     output.structured_content.clone().unwrap_or_else(|| tool_response(&output.content))
 }
 
-/// Returns the items of a tool result as one text if all of them are texts. Otherwise returns a list of parts.
+/// Returns the items of a tool result as one text if all items are texts. Otherwise returns a list of message parts.
 fn tool_response<'a>(content: &'a [ContentItem]) -> Value {
     let text = |item: &'a ContentItem| match item {
         ContentItem::Text(text) => Some(text.as_str()),
@@ -106,8 +106,8 @@ fn is_result(block: &ContentBlock) -> bool {
     matches!(portable_block(block), ContentBlock::ToolResult { .. })
 }
 
-/// Returns the portable block inside a raw block, which every provider can read. Returns the block itself if it is not
-/// raw or contains no portable block.
+/// Returns the portable block that a raw block contains. Every provider can read a portable block. Returns any other
+/// block unchanged.
 fn portable_block(mut block: &ContentBlock) -> &ContentBlock {
     while let ContentBlock::Raw { portable: Some(portable), .. } = block {
         block = portable;

@@ -12,16 +12,18 @@ pub enum SemanticConventions {
     /// Version 1.41.0 of April 2026, which is the last numbered version.
     #[default]
     V1_41,
-    /// The state of the repository `open-telemetry/semantic-conventions-genai` in October 2026 (schema 1.42.0-dev). It
-    /// has other metrics than 1.41 and some renamed attributes. The names of this variant will change with that
+    /// The state of the repository `open-telemetry/semantic-conventions-genai` in October 2026 (schema 1.42.0-dev). Its
+    /// metrics differ from version 1.41, and some attributes have new names. The names will change with that
     /// repository.
     ///
-    /// The variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects this version if it contains `gen_ai_latest_experimental`.
+    /// The environment variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects this version if it contains
+    /// `gen_ai_latest_experimental`.
     Latest,
-    /// The names in neuron's book, the published description of neuron's API. Its own names are `gen_ai.chat`,
-    /// `gen_ai.execute_tool`, `gen_ai.loop.iteration`, `gen_ai.context.compaction`, `gen_ai.system`,
-    /// `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. All other names, including the metrics, are the same
-    /// as in version 1.41.
+    /// The names in neuron's book, the published description of neuron's API.
+    ///
+    /// These names differ from version 1.41: `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
+    /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. All
+    /// other names, including the metrics, are the same.
     Book,
 }
 
@@ -34,7 +36,8 @@ impl SemanticConventions {
         self == Self::Book
     }
 
-    /// Returns the name of a span. It consists of the operation and, if known, the target, such as the name of a model.
+    /// Returns the name of a span, which consists of the operation and the target, such as a model. The target is left
+    /// out if it is unknown. The conventions `Book` use fixed names for model calls and tool calls.
     pub(crate) fn span_name(self, operation: &str, target: &str) -> String {
         match (self, operation) {
             (Self::Book, "chat" | "execute_tool") => format!("gen_ai.{operation}"),
@@ -43,8 +46,8 @@ impl SemanticConventions {
         }
     }
 
-    /// Returns the finish reason that a captured response contains. Returns `None` for the latest conventions, in which
-    /// only the span has the finish reason.
+    /// Returns the finish reason for the content of a response. Returns `None` for the latest conventions, in which the
+    /// finish reason is only an attribute of the span.
     pub(crate) fn finish_reason_in_response(self, reason: &StopReason) -> Option<&str> {
         (!self.is_latest()).then(|| finish_reason(reason))
     }

@@ -26,8 +26,8 @@ impl Environment {
         Self::from(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
-    /// Parses the values that `get` returns for the names of the variables. An unknown value disables content capture
-    /// and is logged as a warning.
+    /// Parses the environment variables, whose values `get` returns by name. If a value is unknown, logs a warning and
+    /// disables content capture.
     pub(crate) fn from(get: impl Fn(&str) -> Option<String>) -> Self {
         let opt_ins = get(OPT_IN).unwrap_or_default();
         let latest = opt_ins.split(',').any(|entry| entry.trim() == LATEST);

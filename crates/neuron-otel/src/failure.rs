@@ -14,8 +14,9 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Converts the error of an operation. Returns `None` if the operation waits for an approval or continues as a new
-    /// run, because neither is a failure. If `captures` is `false`, a description that may quote content is left out.
+    /// Returns the failure to record for an error. Returns `None` if the operation waits for an approval or continues
+    /// as a new run, because neither is a failure. If `captures` is `false`, leaves out a description that may quote
+    /// content.
     pub(crate) fn of(error: &(dyn Error + 'static), captures: bool) -> Option<Self> {
         if let Some(error) = error.downcast_ref::<ProviderError>() {
             return Some(Self::new(error.kind(), error, captures || has_no_content(error)));
@@ -73,8 +74,8 @@ impl Failure {
     }
 }
 
-/// Returns `true` if the text of an error comes from neuron or the network and therefore cannot quote content. The text
-/// of a vendor may quote the request.
+/// Returns `true` if the text of an error comes from neuron or the network and therefore cannot quote content. A text
+/// from a vendor may quote the request.
 fn has_no_content(error: &ProviderError) -> bool {
     matches!(
         error,

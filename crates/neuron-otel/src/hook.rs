@@ -28,7 +28,7 @@ use crate::{ContentCapture, ContentKind, OtelEmbeddings, OtelProvider, SemanticC
 /// [setup](crate#setup).
 ///
 /// Clones share their settings and instruments. An agent inside a tool may inherit the hooks of the parent run
-/// (`AgentBuilder::inherit_hooks`). The span of its run is then a child of the tool call's span.
+/// (`AgentBuilder::inherit_hooks`). The span of the inner run is then a child of the tool call's span.
 #[derive(Debug, Clone)]
 pub struct OtelHook {
     pub(crate) config: Arc<Config>,
@@ -70,8 +70,8 @@ impl OtelHook {
         self.with(|config| config.content.capture = capture)
     }
 
-    /// Sets a function that redacts content. It receives each piece of content before it is recorded, and returns the
-    /// content to record, or `None` to omit it. The function is called only if [content is
+    /// Sets a function that redacts content. The function receives each piece of content before the piece is recorded.
+    /// It returns the content to record, or `None` to omit the piece. It is called only if [content is
     /// captured](Self::with_content).
     ///
     /// The function runs on the agent's task and should be fast. If it panics, the piece of content is omitted. It does
@@ -114,8 +114,8 @@ impl OtelHook {
     /// Creates spans in unsampled traces too.
     ///
     /// By default, no spans are created below an unsampled span. Each span costs about a microsecond, and a sampler
-    /// that follows the parent, such as the SDK's default, would drop it. Call this method if your sampler does not
-    /// follow the parent, or if logs need the spans.
+    /// that follows the parent, such as the SDK's default, would drop the span. Call this method if your sampler does
+    /// not follow the parent, or if logs need the spans.
     #[must_use]
     pub fn with_unsampled_spans(self) -> Self {
         self.with(|config| config.unsampled = true)
@@ -133,7 +133,7 @@ impl OtelHook {
         OtelProvider::new(provider, self.clone())
     }
 
-    /// Returns a hook with changed settings. The instruments are created again, because they depend on the conventions
+    /// Returns a hook with changed settings. Its instruments are created anew, because they depend on the conventions
     /// and on the meter provider.
     fn with(self, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config {

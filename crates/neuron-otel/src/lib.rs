@@ -21,10 +21,10 @@
 //! | an MCP request, at the client or at your server | by `neuron-mcp`, for example `tools/call {tool}` | CLIENT, SERVER |
 //!
 //! The model calls and tool calls of a run are children of the run's span. An agent inside a tool may inherit the hooks
-//! of the parent run (`AgentBuilder::inherit_hooks`). The span of its run is then a child of the tool call. A span is
-//! current while its operation is polled, so spans and logs of tools and HTTP clients become its children. Parallel
-//! tools have separate current spans. A span always ends with its operation. The span of a dropped run ends when the
-//! run is dropped.
+//! of the parent run (`AgentBuilder::inherit_hooks`). The span of the inner run is then a child of the tool call's
+//! span. A span is current while its operation is polled, so spans and logs of tools and HTTP clients become its
+//! children. Parallel tools have separate current spans. A span always ends with its operation. The span of a dropped
+//! run ends when the run is dropped.
 //!
 //! Spans have the attributes of the conventions. These are the provider, the server, the models, settings of the
 //! request, the finish reason, token counts including cached and reasoning tokens, the time to the first chunk of a
@@ -89,10 +89,11 @@
 //!
 //! # Privacy
 //!
-//! No prompt, response, argument or result is recorded unless [`OtelHook::with_content`] or the variable enables it.
-//! The text of an error is recorded only if it cannot quote content. Errors of tools, of vendors, and of hooks that end
-//! a run may quote content, so only their kind is recorded. Texts about limits, rate limits, timeouts and broken
-//! connections are recorded. If the model calls a tool that does not exist, the tool's name is recorded as `_OTHER`.
+//! No prompt, response, argument or result is recorded unless [`OtelHook::with_content`] or the environment variable of
+//! [`ContentCapture`] enables it. The text of an error is recorded only if it cannot quote content. Errors of tools, of
+//! vendors, and of hooks that end a run may quote content, so only their kind is recorded. Texts about limits, rate
+//! limits, timeouts and broken connections are recorded. If the model calls a tool that does not exist, the tool's name
+//! is recorded as `_OTHER`.
 //!
 //! Names of agents, tools and models, ids of sessions and calls, descriptions of tools, and settings of requests
 //! including stop sequences are always recorded. With content enabled, the function of [`OtelHook::with_redaction`]
@@ -129,7 +130,7 @@
 //! # Durable runs
 //!
 //! Replayed operations are not recorded again. If an attempt resumes a run, its span begins with the first new work and
-//! has `neuron.run.resumed`. The token counts of this span are those of the whole run. The span has no content.
+//! has `neuron.run.resumed`. This span has the token counts of the whole run, but no content.
 //!
 //! An engine may run tools in another process. Such a tool call has a span in this process, but spans that the other
 //! process creates are not its children. If an engine suspends a run, the run is dropped and its attempt is recorded as

@@ -113,8 +113,8 @@ fn scope() -> InstrumentationScope {
 /// The created instruments of a hook. The first measurement creates them.
 #[derive(Debug)]
 pub(crate) struct CreatedInstruments {
-    /// Duration of operations. With the latest conventions, it has only the operations without a separate instrument in
-    /// the field `latest`, such as embedding calls.
+    /// Duration of operations. With the latest conventions, many operations have a separate instrument in the field
+    /// `latest`. This instrument then records only the other operations, such as embedding calls.
     operation: Histogram<f64>,
     /// Time to the first chunk of a stream.
     first_chunk: Histogram<f64>,
@@ -354,8 +354,8 @@ impl TokenCounters {
     }
 }
 
-/// Calls `measure` with `attributes` and the attribute `more`, if `more` is set. Afterwards, removes `more` from the
-/// list again. A copy of the list for each measurement would cost more than the measurement itself.
+/// Calls `measure` with `attributes` and, if it is set, the attribute `more`. Adds `more` only for this call, which is
+/// cheaper than a copy of the list.
 fn with_attribute(
     attributes: &mut Attributes,
     more: Option<KeyValue>,

@@ -67,7 +67,7 @@ impl<P> fmt::Debug for OtelProvider<P> {
 }
 
 impl<P: Provider> OtelProvider<P> {
-    /// Opens the scope of a call, which records the call's span and metrics. Opens no scope for a call in a replaying
+    /// Opens the scope of a call, which records the call's span and metrics. Records nothing for a call in a replaying
     /// run, or for a call that an agent with this hook already records.
     fn open(&self, request: RequestRef<'_>, streaming: bool) -> Scopes {
         let config = &self.hook.config;
@@ -195,7 +195,8 @@ impl futures_core::Stream for ScopedStream {
 }
 
 impl ScopedStream {
-    /// Ends the span of the call and records its metrics if `event` is the last one. `None` is the end of the stream.
+    /// Ends the span of the call and records its metrics if `event` is the last event of the stream. `None` means that
+    /// the stream has ended.
     fn end_on_last_event(&mut self, event: Option<&StreamEvent>) {
         // Only the last event contains the result of the call.
         let result = match event {

@@ -27,8 +27,8 @@ impl<'a> Record<'a> {
         Some(Self { span, exported: span.context() })
     }
 
-    /// Returns `true` if the attributes are exported in a sampled trace, or are visible in logs because there is no
-    /// OpenTelemetry layer.
+    /// Returns `true` if the attributes are exported or may be logged. They are exported if the trace is sampled. They
+    /// may be logged if there is no OpenTelemetry layer.
     pub(crate) fn is_recorded(&self) -> bool {
         !self.exported.has_active_span() || self.exported.span().is_recording()
     }

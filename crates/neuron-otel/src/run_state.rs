@@ -29,15 +29,15 @@ struct Current {
 pub(crate) struct RunState {
     /// Configuration of the hook. Its address also identifies the hook, because an agent may have several hooks.
     config: Arc<Config>,
-    /// The enclosing run, which may be the same run as recorded by another hook. Set at the first poll, when the hooks
-    /// around this one have set the current run of the thread.
+    /// The enclosing run. If the agent has several hooks, this may be the state of the same run for another hook. Set
+    /// at the first poll, because the outer hooks set the thread's current run only while they poll.
     outer: OnceLock<Option<Arc<RunState>>>,
     /// Name of the agent. Empty if the agent has no name.
     agent: String,
     /// Session id. Empty if there is none.
     conversation: String,
-    /// Span of the run and its start time. Not set while a durable run replays, which means that it reads earlier
-    /// results from its journal.
+    /// Span of the run and its start time. Not set while a durable run replays, that is, while it reads earlier results
+    /// from its journal.
     span: OnceLock<(Span, Instant)>,
     /// `true` if the trace is not sampled. Empty until the value is first needed.
     unsampled: OnceLock<bool>,
@@ -69,8 +69,8 @@ impl RunState {
         Self::new(config, agent, conversation, OnceLock::from((span, Instant::now())), None)
     }
 
-    /// Creates the state of a durable run that replays, which means that it reads earlier results from its journal.
-    /// `begin` creates the run's span, and is called when new work begins.
+    /// Creates the state of a durable run that replays, that is, reads earlier results from its journal. When new work
+    /// begins, `begin` is called to create the run's span.
     pub(crate) fn replaying(
         config: Arc<Config>,
         agent: &str,
@@ -115,8 +115,8 @@ impl RunState {
         None
     }
 
-    /// Calls `poll`, which polls the run. Meanwhile this run is the current run of the thread, and the run's span is
-    /// the current span.
+    /// Calls `poll`, which polls the run. During the call, this run is the thread's current run and its span is the
+    /// current span.
     pub(crate) fn around(self: &Arc<Self>, poll: &mut dyn FnMut()) {
         let mut poll = || {
             let Current { run, activity } = CURRENT.with_borrow(Clone::clone);
@@ -197,8 +197,8 @@ impl RunState {
         self.config.conventions.is_book().then(|| lock(&self.turn).clone()).flatten()
     }
 
-    /// Extends the span of the current turn to now, because the span is not entered while operations are polled. The
-    /// layer of `tracing_opentelemetry` exports the time when a span was last entered as the end of the span.
+    /// Extends the span of the current turn to now. The layer of `tracing_opentelemetry` ends a span at the time when
+    /// it was last entered, and the operations of a turn do not enter the turn's span.
     pub(crate) fn extend_turn(&self) {
         if let Some(turn) = self.turn() {
             extend_to_now(&turn);
@@ -263,7 +263,7 @@ impl Activity {
     }
 
     /// Returns the innermost operation of this hook that is being polled on this thread. Returns `None` if there is
-    /// none, or if the operation belongs to another run than `run`.
+    /// none, or if the operation does not belong to `run`.
     fn innermost(config: &Arc<Config>, run: Option<&Arc<RunState>>) -> Option<Arc<Self>> {
         let mut next = CURRENT.with_borrow(|current| current.activity.clone());
         while let Some(activity) = next {
@@ -323,14 +323,13 @@ impl Activity {
     }
 }
 
-/// Extends a span to now, by entering the span once. The layer of `tracing_opentelemetry` exports the time when a span
-/// was last entered as the end of the span.
+/// Extends a span to now by entering it once. The layer of `tracing_opentelemetry` exports the time of the last entry
+/// as the end of the span.
 pub(crate) fn extend_to_now(span: &Span) {
     span.in_scope(|| ());
 }
 
-/// A guard that restores the previous run and the previous operation of this thread when the guard is dropped, even
-/// after a panic.
+/// A guard that restores this thread's previous run and operation when it is dropped, even after a panic.
 struct Restore(Current);
 
 impl Drop for Restore {

@@ -9,9 +9,9 @@ use tracing::Span;
 use crate::config::Config;
 use crate::run_state::RunState;
 
-/// Creates the span of an operation with `make`, as a child of the enclosing operation or else of the run. Returns a
-/// disabled span if the trace is not sampled and `config` excludes unsampled traces. `run` is `None` for an operation
-/// outside of runs.
+/// Creates the span of an operation with `make`. The span is a child of the enclosing operation, or of the run if no
+/// operation encloses it. Returns a disabled span if the trace is not sampled and `config` excludes unsampled traces.
+/// `run` is `None` for an operation outside of runs.
 pub(crate) fn of_run(
     config: &Config,
     run: Option<&Arc<RunState>>,
@@ -38,7 +38,7 @@ pub(crate) fn unless_unsampled(config: &Config, make: impl FnOnce() -> Span) -> 
     if is_left_out { Span::none() } else { make() }
 }
 
-/// Creates a span with `make`, as a child of `parent`. If `parent` is `None`, the span is a child of the current span.
+/// Creates a span with `make`, as a child of `parent`. If `parent` is `None`, the current span is the parent.
 fn child_of(parent: Option<Span>, make: impl FnOnce() -> Span) -> Span {
     match parent {
         // The parent is entered instead of being set as `parent`. If the parent is disabled, the child then finds an

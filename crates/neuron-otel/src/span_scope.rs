@@ -1,4 +1,4 @@
-//! The scope of an operation with a span. The span is current while the operation is polled, and always ends with the
+//! Scopes that record an operation in a span. The span is current while the operation is polled, and ends with the
 //! operation.
 
 use std::sync::Arc;
@@ -27,8 +27,8 @@ pub(crate) enum Ending<'a> {
 }
 
 impl Ending<'_> {
-    /// Returns the failure to record, or `None` if the operation did not fail. If `captures` is `false`, a description
-    /// that may quote content is left out.
+    /// Returns the failure to record, or `None` if the operation did not fail. If `captures` is `false`, leaves out a
+    /// description that may quote content.
     pub(crate) fn failure(&self, captures: bool) -> Option<Failure> {
         match self {
             Self::Dropped => Some(Failure::dropped()),
@@ -83,9 +83,9 @@ impl Polls {
         if self.is_inside { Ending::Panicked } else { Ending::Dropped }
     }
 
-    /// Returns the end time of an operation and of its span. This is the time of the last poll, because the layer of
-    /// `tracing_opentelemetry` exports the time when a span was last entered as its end. If the operation was abandoned
-    /// or never polled through this scope, the end time is now.
+    /// Returns the end time of an operation and of its span. If the operation was abandoned or never polled through
+    /// this scope, the end time is now. Otherwise it is the time of the last poll, which `tracing_opentelemetry`
+    /// exports as the span's end.
     pub(crate) fn ended(&self, ending: &Ending<'_>, span: &Span) -> Instant {
         match self.last.filter(|_| !ending.is_abandoned()) {
             Some(last) => last,

@@ -46,7 +46,7 @@ pub fn current_trace_context() -> Option<TraceContext> {
 /// Sets the remote parent of a span. If the trace context is invalid, the span begins a new trace, as the W3C
 /// specification requires.
 ///
-/// Call this function before the span is first entered. A later call has no effect. The baggage is not propagated.
+/// Call this function before the span is first entered. A later call has no effect. The baggage in `parent` is ignored.
 pub fn set_trace_parent(span: &Span, parent: &TraceContext) {
     if let Some(span_context) = parse(parent) {
         // A disabled span cannot have a parent, so the error is ignored.

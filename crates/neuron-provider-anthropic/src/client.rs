@@ -24,9 +24,9 @@ const FORCED_CALLS: ForcedCalls =
 
 /// Name of the default model of requests.
 ///
-/// The model supports every feature that neuron offers. The newest models support neither sampling parameters nor
-/// forced tool calls nor compaction. Anthropic retires models after some time, so choose a model with
-/// [`Anthropic::model`] in production.
+/// The model supports every feature that neuron offers. The newest models do not support sampling parameters, forced
+/// tool calls or compaction. Anthropic retires models after some time, so choose a model with [`Anthropic::model`] in
+/// production.
 pub const DEFAULT_MODEL: &str = CLAUDE_SONNET_4_6;
 
 /// Default maximum number of output tokens of a response. The API requires a maximum in each request.
@@ -123,16 +123,16 @@ impl Anthropic {
         self
     }
 
-    /// Adds the name of a beta feature to the `anthropic-beta` header of every request. The client adds the names of
-    /// the features that a request uses automatically.
+    /// Adds the name of a beta feature to the `anthropic-beta` header of every request. The client automatically adds
+    /// the names of the features that a request uses.
     #[must_use]
     pub fn beta(mut self, name: impl Into<String>) -> Self {
         self.betas.push(name.into());
         self
     }
 
-    /// Sets the maximum number of output tokens of requests that set no maximum themselves. If such a request has a
-    /// thinking budget, the budget is added to the maximum. Default: [`DEFAULT_MAX_TOKENS`].
+    /// Sets the maximum number of output tokens for requests without their own maximum. If such a request has a
+    /// thinking budget, the client adds the budget to the maximum. Default: [`DEFAULT_MAX_TOKENS`].
     #[must_use]
     pub fn max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = max_tokens;

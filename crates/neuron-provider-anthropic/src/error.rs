@@ -1,8 +1,7 @@
-//! Conversion of errors that a server sends with a successful status.
+//! Conversion of errors that a server sends with a successful status. [`neuron_http`] converts all other error
+//! responses.
 //!
 //! <https://platform.claude.com/docs/en/api/errors>
-//!
-//! [`neuron_http`] converts rejected requests, whose status is not a success.
 
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;
@@ -12,8 +11,8 @@ pub(crate) fn from_event(error: &ApiError, request_id: Option<&str>) -> Provider
     error.within("the stream", request_id, ProviderError::StreamError)
 }
 
-/// Returns the error in the body of a response whose status was a success, as some proxies send it. Returns `None` if
-/// the body is not an error.
+/// Returns the error in the body of a response with a successful status. Some proxies forward errors with such a
+/// status. Returns `None` if the body is not an error.
 pub(crate) fn find_in(body: &[u8]) -> Option<ProviderError> {
     let error = ApiError::find_in(body)?;
     Some(error.within("the answer", error.request_id(), ProviderError::StreamError))

@@ -1,8 +1,7 @@
-//! Responses in which a second model continued after the first model declined.
+//! Responses that a second model continued after the first model declined. A block of type `fallback` separates the
+//! blocks of the two models.
 //!
 //! <https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback>
-//!
-//! A block of type `fallback` separates the blocks of the two models.
 
 use std::collections::HashSet;
 
@@ -25,10 +24,10 @@ pub(crate) fn next_model(block: &Map<String, Value>) -> Option<&str> {
     is_fallback.then_some(block)?.get("to")?.get("model")?.as_str()
 }
 
-/// Removes the blocks of models that declined, if the API rejects these blocks in the next request.
+/// Removes the blocks of a declined model that the API rejects in the next request.
 ///
-/// These are reasoning, tool calls, and server tool calls without a result, if a `fallback` block follows them. The
-/// removed tool calls must not run either.
+/// These are reasoning, tool calls, and server tool calls without a result, if they come before the last `fallback`
+/// block. The removed tool calls must not run either.
 pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     let Some(last) = content.iter().rposition(is_fallback) else {
         return;
@@ -43,8 +42,8 @@ pub(crate) fn without_abandoned(content: &mut Vec<ContentBlock>) {
     });
 }
 
-/// Returns `true` if the API rejects this block of a model that declined. `answered` contains the ids of the calls that
-/// have a result.
+/// Returns `true` if the API rejects a block that a declined model generated. `answered` contains the ids of the calls
+/// that have a result.
 fn is_abandoned(block: &ContentBlock, answered: &HashSet<String>) -> bool {
     match block {
         ContentBlock::Thinking { .. }
@@ -65,8 +64,8 @@ fn kind(block: &ContentBlock) -> Option<&str> {
     text(block, "type")
 }
 
-/// Returns the text of the field `key` in a [`ContentBlock::Raw`] of this API. Returns `None` for any other block, and
-/// if the field is missing or is not a text.
+/// Returns the text of the field `key` in a [`ContentBlock::Raw`] of this API. Returns `None` for any other block, or
+/// if the field is not a text.
 fn text<'b>(block: &'b ContentBlock, key: &str) -> Option<&'b str> {
     match block {
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => json.get(key)?.as_str(),

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use crate::request::PROVIDER;
 
-/// The mapping from call ids in the conversation to call ids in the request. The id of a call depends only on earlier
-/// messages, so the JSON of a message stays the same while the conversation grows.
+/// The mapping from call ids in the conversation to call ids in the request. The new id of a call depends only on
+/// earlier messages. The JSON of a message therefore stays the same while the conversation grows.
 pub(crate) struct Ids<'a> {
     /// All ids that the request contains so far.
     sent: HashSet<Cow<'a, str>>,
@@ -36,8 +36,8 @@ impl<'a> Ids<'a> {
         }
     }
 
-    /// Assigns ids to the tool calls of the next message. Call this for every message in order. Tool results refer to
-    /// the latest call with their id.
+    /// Assigns ids to the tool calls of the next message. Must be called for every message in order, because a tool
+    /// result refers to the latest call with its id.
     pub(crate) fn enter_message(&mut self, message: &'a Message) {
         for block in &message.content {
             let Some(call) = block.as_tool_use() else {

@@ -26,8 +26,8 @@
 //!   `file_id` of citations, which the API accepts only in responses.
 //! - With [server-side fallbacks](https://platform.claude.com/docs/en/build-with-claude/refusals-and-fallback), another
 //!   model may continue a response that the first model declined. The response then names the model that continued. Its
-//!   message omits the first model's reasoning and tool calls, because the calls must not run and neither may be sent
-//!   back. A stream may have emitted them already.
+//!   message omits the first model's reasoning and tool calls, because the calls must not run and the API rejects both
+//!   in the next request. A stream may have emitted them already.
 //! - A tool call gets a new id if it has none, or if an earlier call of the response has the same id.
 //! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens, which the API reports
 //!   separately.

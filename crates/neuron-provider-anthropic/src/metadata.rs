@@ -41,15 +41,14 @@ impl WireMetadata {
     }
 }
 
-/// Returns the code execution container of the last response, for the next request. Returns `None` if the container has
-/// expired, or if the request has no code execution tool.
+/// Returns the code execution container of the last response, for the next request. The value is the container's id, or
+/// an object with the id if `extra` adds fields to the container. Returns `None` if the container has expired, or if
+/// the request has no code execution tool.
 ///
 /// A code execution may wait for the result of a tool and then continue in the same container. The API rejects the tool
 /// result with status 400 if the request does not name the container.
 ///
 /// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/programmatic-tool-calling>
-///
-/// The returned value is the container's id. It is an object with the id if `extra` adds fields to the container.
 pub(crate) fn container(request: RequestRef<'_>) -> Option<Value> {
     let tools = request.extra?.get("tools")?.as_array()?;
     // A history from another server or agent may name a container that this request cannot use.

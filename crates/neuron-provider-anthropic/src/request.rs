@@ -1,8 +1,8 @@
 //! Serialisation of requests.
 //!
-//! Equal requests are serialised to equal bytes. `messages` is the last field. Unless the conversation was compacted
-//! meanwhile, the body of each turn therefore begins with the same bytes as the body of the previous turn. Prompt
-//! caches need this.
+//! Equal requests are serialised to equal bytes, and `messages` is the last field. The body of each turn therefore
+//! begins with the bytes of the previous turn's body, unless the conversation was compacted between them. Prompt caches
+//! need this.
 
 use std::borrow::Cow;
 use std::ops::Not;
@@ -175,9 +175,11 @@ fn output_config(request: RequestRef<'_>) -> Option<OutputConfig<'_>> {
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
 const MAX_BREAKPOINTS: usize = 4;
 
-/// Returns the cache breakpoint at the end of the conversation. It comes from the client's settings, or else from the
-/// request. Returns `None` if neither sets one. The request's breakpoint is dropped if tools and system prompts already
-/// have the maximum number of breakpoints.
+/// Returns the cache breakpoint for the end of the conversation. The client's setting takes precedence over the
+/// request's.
+///
+/// Returns `None` if neither is set. The request's breakpoint is also dropped if tools and system prompts already have
+/// the maximum number of breakpoints.
 fn conversation_cache(request: RequestRef<'_>, settings: Settings<'_>) -> Option<CacheControl> {
     let blocks = request.system.map_or(&[][..], |system| match system {
         SystemPrompt::Blocks(blocks) => blocks,
@@ -289,8 +291,8 @@ impl From<&CacheControl> for Cache {
     }
 }
 
-/// Splits the messages into the system messages at the beginning, which become a part of the system prompt, and all
-/// other messages.
+/// Splits off the system messages at the beginning, which become a part of the system prompt. Returns these messages
+/// and all other messages.
 fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
     let first = messages.iter().position(|message| message.role != Role::System);
     messages.split_at(first.unwrap_or(messages.len()))
@@ -451,8 +453,8 @@ fn is_blank(text: &str) -> bool {
     text.trim().is_empty()
 }
 
-/// Converts a block for the request. Returns `None` for a block that the API would reject or that belongs to another
-/// provider.
+/// Converts a block for the request. Returns `None` if the API would reject the block, or if only another provider can
+/// read it.
 fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
@@ -482,8 +484,8 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
     })
 }
 
-/// The content of a tool result, serialised as a list of blocks. The content of a failed call consists of text only and
-/// is never empty, because the API rejects anything else.
+/// The content of a tool result, serialised as a list of blocks. For a failed call, the list has only texts and is
+/// never empty, because the API rejects anything else.
 struct Items<'a> {
     content: &'a [ContentItem],
     is_error: bool,

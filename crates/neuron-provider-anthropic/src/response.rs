@@ -17,7 +17,7 @@ use crate::{error, fallback};
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a message, or the error that the server sent instead.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a message.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     // Some proxies send errors with a successful status.
     let wire: WireMessage = serde_json::from_slice(body).map_err(|error| {
@@ -52,8 +52,8 @@ struct WireMessage {
     stop_reason: Option<String>,
 }
 
-/// The fields of a response except its content and its stop reason. The first event of a stream contains the same
-/// fields.
+/// The fields of a response except its content and its stop reason. The first event of a stream contains these fields
+/// too.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MessageHead {
@@ -230,8 +230,8 @@ impl WireUsage {
     }
 }
 
-/// Converts the counts into the number of billed tokens. The API reports cached input tokens separately, and its totals
-/// exclude compactions. [`TokenUsage`] includes both.
+/// Converts the counts into the number of billed tokens. [`TokenUsage`] includes cached input tokens, which the API
+/// reports separately. It also includes compactions, which the API's totals exclude.
 impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
         let reasoning_tokens =

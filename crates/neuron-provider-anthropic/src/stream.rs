@@ -155,8 +155,8 @@ pub(crate) struct MessageDecoder {
     stop_reason: Option<String>,
     /// Blocks that have not ended, by index.
     open: BTreeMap<usize, OpenBlock>,
-    /// Complete blocks with their indices, in the order in which they ended. A list and not a map, because compatible
-    /// servers reuse indices.
+    /// Complete blocks with their indices, in the order in which they ended. Compatible servers reuse indices, so an
+    /// index may occur more than once.
     done: Vec<(usize, ContentBlock)>,
 }
 
@@ -250,10 +250,11 @@ impl Decoder for MessageDecoder {
         Ok(false)
     }
 
-    /// Completes the response at the end of the stream, if the stop reason has arrived.
+    /// Completes the response at the end of a stream without `message_stop`, if the stop reason has arrived. Returns an
+    /// error otherwise.
     ///
-    /// Only the event `message_stop`, which has no content, is missing then. Some servers and proxies send this event
-    /// without the blank line that ends an event.
+    /// Some servers and proxies send `message_stop` without the blank line that ends an event. The event has no
+    /// content, so nothing is lost.
     fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.stop_reason.is_none() {
             let text = "the stream ended before the answer was complete";
@@ -452,8 +453,8 @@ impl OpenBlock {
     }
 }
 
-/// Returns the arguments in the first event of a call as a text, or `None` if there are none. Anthropic sends `{}` in
-/// the first event and the arguments in deltas. Compatible servers may send all arguments in the first event.
+/// Returns the arguments in the first event of a call as a text, or `None` if there are none. Compatible servers may
+/// send all arguments in the first event. Anthropic sends `{}` there, and the arguments in deltas.
 fn input_at_start(call: &Map<String, Value>) -> Option<String> {
     match call.get("input")? {
         Value::Null => None,

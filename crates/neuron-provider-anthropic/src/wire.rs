@@ -43,7 +43,7 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a message, or the error that the server sent instead.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a message.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))

@@ -245,8 +245,8 @@ impl Ollama {
     }
 }
 
-/// Converts a duration into the JSON value that the server accepts, a text with a unit or a number. The server rejects
-/// a number within a text. Returns `None` for an empty text.
+/// Converts a duration into JSON. A number becomes a JSON number, because the server rejects it as a text. A text with
+/// a unit stays a text. Returns `None` for an empty text.
 fn keep_alive(duration: &str) -> Option<Value> {
     let duration = duration.trim();
     if duration.is_empty() {

@@ -59,8 +59,8 @@ struct WireEmbeddings {
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body does not contain one vector for each text, or the error that the server sent
-/// instead.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body does not contain one vector for
+/// each text.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
@@ -132,8 +132,8 @@ mod tests {
         );
     }
 
-    /// Fields of `extra` that are not top-level fields of an embedding request must become options. The known fields
-    /// are in `EmbedRequest` in Ollama's `api/types.go`. A chat request has more.
+    /// Fields of `extra` that are not top-level fields of an embedding request must become options. The top-level
+    /// fields are in `EmbedRequest` in Ollama's `api/types.go`. They are fewer than those of a chat request.
     #[test]
     fn unknown_top_level_fields_in_extra_become_options() {
         let extra = [("seed", json!(7)), ("keep_alive", json!(0)), ("shift", json!(true))];
@@ -174,7 +174,7 @@ mod tests {
     }
 
     /// An error that the server sends instead of vectors must keep its class and its text. Regression test. The error
-    /// was reported as an invalid response, without the command that pulls the model.
+    /// was reported as an invalid response, without the hint how to pull the model.
     #[test]
     fn error_in_place_of_vectors_keeps_its_class() {
         let body = br#"{"error":"model 'm' not found"}"#;

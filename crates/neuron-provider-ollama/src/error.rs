@@ -54,7 +54,7 @@ pub(crate) fn from_answer(error: &Value) -> ProviderError {
     within("the answer", error)
 }
 
-/// Converts an error that arrived after a successful status. `place` says where the error arrived, for example `the
+/// Converts an error that arrived after a successful status. `place` names the place of the error, for example `the
 /// answer`, and becomes a part of the error's text.
 fn within(place: &str, error: &Value) -> ProviderError {
     let error = read(error);
@@ -77,8 +77,8 @@ fn is_out_of_memory(error: &VendorError) -> bool {
     own.to_lowercase().contains("out of memory")
 }
 
-/// Parses an error. Ollama sends a text, and compatible servers may send an object. The error for any other value
-/// contains its JSON.
+/// Parses an error. Ollama sends a text, and compatible servers may send an object. Any other value is quoted as JSON
+/// in the error.
 fn read(error: &Value) -> VendorError {
     VendorError::read(error.clone()).unwrap_or_else(|| VendorError::new(error.to_string()))
 }
@@ -221,8 +221,7 @@ mod tests {
         );
     }
 
-    /// The class of an error must not depend on model output that the error quotes. Regression test. Words in this
-    /// output decided the class.
+    /// The class of an error must not depend on words in the model output that the error quotes. Regression test.
     #[test]
     fn quoted_model_output_does_not_affect_error_class() {
         let message = "error parsing tool call: raw='{\"q\":\"model not found, out of memory\"', err=unexpected end of JSON input";

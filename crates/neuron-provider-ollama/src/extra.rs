@@ -26,14 +26,14 @@ pub(crate) const CHAT_FIELDS: [&str; 13] = [
     "_debug_render_only",
 ];
 
-/// Names of the top-level fields of an embedding request, from the server's type `EmbedRequest`. Also contains
-/// `stream`, so that [`with_options`] leaves it at the top level of `extra`. There,
-/// [`write_json`](neuron_http::write_json) rejects `stream`.
+/// Names of the top-level fields of an embedding request, from the server's type `EmbedRequest`. The list also contains
+/// `stream`, which [`with_options`] must not move into the options. [`write_json`](neuron_http::write_json) then
+/// rejects it.
 pub(crate) const EMBED_FIELDS: [&str; 7] =
     ["model", "input", "keep_alive", "truncate", "dimensions", "options", "stream"];
 
-/// Moves each field of `extra` that is not listed in `top` into `options`. A field that `options` already contains
-/// keeps its value.
+/// Moves the fields of `extra` into `options`, except for the top-level fields listed in `top`. A field that `options`
+/// already contains keeps its value.
 ///
 /// # Errors
 ///

@@ -59,8 +59,8 @@ fn split_port(authority: &str) -> Option<(&str, &str)> {
     Some(authority.rsplit_once(':').unwrap_or((authority, "")))
 }
 
-/// Returns the host name to which a client can connect. `OLLAMA_HOST` may contain the address on which the server
-/// listens. An empty name and an unspecified address, such as `0.0.0.0`, become the address of the local machine.
+/// Returns the host name to which a client can connect. An empty name and an unspecified address, such as `0.0.0.0`,
+/// become the address of the local machine. Servers use such values of `OLLAMA_HOST` to listen.
 fn reachable(name: &str) -> String {
     if let Ok(address) = name.parse::<Ipv6Addr>() {
         let address = if address.is_unspecified() { Ipv6Addr::LOCALHOST } else { address };

@@ -23,13 +23,13 @@
 //!
 //! # Mapping
 //!
-//! - Tool calls keep the ids of the server. A call without an id gets a UUID, and an id that an earlier call of the
-//!   response has is replaced.
+//! - Tool calls keep the ids of the server. A call without an id gets a UUID. An id is replaced if an earlier call of
+//!   the response has it.
 //! - Reasoning becomes [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and is
 //!   sent back with the message. Signed reasoning comes from another vendor and is not sent.
-//! - Unknown fields of a message are kept as one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and so is each
-//!   tool call with unknown fields. These blocks are sent back unchanged. Arguments that are not a JSON object are
-//!   wrapped in an object, because the API rejects anything else.
+//! - The unknown fields of a message are kept together as one [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). A
+//!   tool call with unknown fields becomes a separate raw block. These blocks are sent back unchanged. Arguments that
+//!   are not a JSON object are wrapped in an object, because the API rejects anything else.
 //! - An entry of `tool_calls` without a name is not a call. The entry is kept as
 //!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). An entry with a `function` is not sent back, because the
 //!   API would reject the conversation.

@@ -224,8 +224,8 @@ impl Serialize for OwnMessage<'_> {
     }
 }
 
-/// Returns the block itself or, for a raw block of another provider, the portable block inside it, which every provider
-/// can read. Returns `None` for a raw block of this provider, and for a raw block without a portable block.
+/// Returns a block that every provider can read. This is `block` itself or, for a raw block of another provider, the
+/// portable block inside it. Returns `None` for a raw block of this provider, or one without a portable block.
 pub(crate) fn portable_block(block: &ContentBlock) -> Option<&ContentBlock> {
     match block {
         ContentBlock::Raw { provider, .. } if provider == PROVIDER => None,
@@ -259,8 +259,8 @@ fn text(block: &ContentBlock) -> Option<&str> {
     }
 }
 
-/// Returns the reasoning of a block if the reasoning has no signature. Returns `None` for any other block. Signed
-/// reasoning comes from another vendor, and only that vendor's models can use it.
+/// Returns the reasoning of a block, or `None` if the block has no reasoning or the reasoning is signed. Signed
+/// reasoning comes from another vendor, whose models alone can use it.
 fn thinking(block: &ContentBlock) -> Option<&str> {
     match portable_block(block)? {
         ContentBlock::Thinking { thinking, signature } if signature.is_empty() => Some(thinking),
@@ -281,8 +281,8 @@ struct Function<'a> {
     arguments: ObjectInput<'a>,
 }
 
-/// Returns the tool call in a block. Returns `None` if the block is not a call, or if it is a raw call that the server
-/// would reject.
+/// Returns the tool call in a block. Returns `None` if the block is not a call, or is a raw call that the server would
+/// reject.
 fn call(block: &ContentBlock) -> Option<Call<'_>> {
     if let Some(json) = own_json(block) {
         // Ollama rejects a conversation that contains an invalid `function`.

@@ -2,9 +2,9 @@
 //!
 //! <https://docs.ollama.com/api/chat>
 //!
-//! Equal requests are serialised to equal bytes. `messages` is the last field. Unless the conversation was compacted
-//! meanwhile, the body of each turn therefore begins with the same bytes as the body of the previous turn. Prompt
-//! caches need this.
+//! Equal requests are serialised to equal bytes, and `messages` is the last field. The body of each turn therefore
+//! begins with the bytes of the previous turn's body, unless the conversation was compacted between them. Prompt caches
+//! need this.
 
 use neuron_http::{Shortest, write_json};
 use neuron_types::{
@@ -31,7 +31,7 @@ pub(crate) struct Settings<'a> {
 }
 
 impl Settings<'_> {
-    /// Returns the options of all requests. Returns no options if none are set.
+    /// Returns the options that apply to all requests, or an empty map if none are set.
     ///
     /// # Errors
     ///
@@ -92,7 +92,7 @@ pub(crate) fn write(
     })
 }
 
-/// Checks that the API can express the request. Content that it cannot express is an error, because it must not be lost
+/// Returns an error if the API cannot express the request. Without the error, a part of the request would be lost
 /// silently.
 fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
     match &request.tool_choice {

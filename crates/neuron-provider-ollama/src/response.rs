@@ -19,7 +19,8 @@ use crate::request::PROVIDER;
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a response of the API, or the error that the server sent instead.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a response
+/// of the API.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let unreadable = |why: &str| {
         let shown = secret.excerpt(body);
@@ -162,8 +163,8 @@ impl PartialResponse {
     }
 }
 
-/// Converts the stop reason of the API. A response with tool calls has the reason [`StopReason::ToolUse`], although
-/// Ollama sends `stop`. Older versions send no reason, and proxies of OpenAI's API send `tool_calls`.
+/// Converts the stop reason of the API. A response with tool calls has [`StopReason::ToolUse`] unless it was truncated,
+/// because Ollama sends `stop` for it. Older versions send no reason, and proxies of OpenAI's API send `tool_calls`.
 fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     match reason.filter(|reason| !reason.is_empty()) {
         Some("length") => StopReason::MaxTokens,
@@ -185,8 +186,8 @@ fn is_blank(value: &Value) -> bool {
     }
 }
 
-/// Adds a fragment `value` of the field `key`. The fragment is appended to a text or a list, and replaces any other
-/// value.
+/// Adds a fragment to the field `key`. A text or a list is appended to the earlier fragments, and any other value
+/// replaces them.
 fn append(fields: &mut Map<String, Value>, key: String, value: Value) {
     match (fields.get_mut(&key), value) {
         (Some(Value::String(text)), Value::String(more)) => text.push_str(&more),
@@ -201,9 +202,10 @@ fn raw(json: Value, portable: Option<ContentBlock>) -> ContentBlock {
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable: portable.map(Box::new) }
 }
 
-/// Parses a tool call. A call with unknown fields becomes a raw block, which contains the final id and arguments. An
-/// entry without a name becomes a raw block that is not a call. `ids` contains the ids of all earlier calls, and the id
-/// of this call is added.
+/// Parses an entry of `tool_calls`, and adds its id to `ids`, which contains the ids of all earlier calls.
+///
+/// A call with unknown fields becomes a raw block with the final id and arguments. An entry without a name becomes a
+/// raw block that is not a call.
 fn parse_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
     let Some((name, input, is_kept)) = parts_of_call(&json) else {
         return raw(json, None);
@@ -224,8 +226,8 @@ fn parse_call(mut json: Value, ids: &mut HashSet<String>) -> ContentBlock {
     ContentBlock::ToolUse { id, name, input }
 }
 
-/// Returns the name and the arguments of a call, and `true` if the call has unknown fields. Returns `None` if the call
-/// has no name.
+/// Returns the name and the arguments of a call. The third value is `true` if the call has unknown fields. Returns
+/// `None` if the call has no name.
 fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
     let fields = json.as_object()?;
     let function = fields.get("function")?.as_object()?;
@@ -245,8 +247,8 @@ fn parts_of_call(json: &Value) -> Option<(String, Value, bool)> {
     Some((name.to_owned(), input, is_kept))
 }
 
-/// Returns an id that no other call of the response has. This is the server's id, with a number appended if an earlier
-/// call has the same id. Without an id of the server, a UUID is generated.
+/// Returns an id that no earlier call of the response has, and adds it to `ids`. This is the server's id, with a number
+/// appended if an earlier call has that id. A UUID replaces a missing or empty id.
 fn unique_id(id: Option<&str>, ids: &mut HashSet<String>) -> String {
     let given = match id {
         Some(id) if !id.is_empty() => id.to_owned(),

@@ -79,7 +79,7 @@ impl ChatDecoder {
     }
 }
 
-/// The most frequent kind of line. Its only relevant content is a delta of text or of reasoning.
+/// The most frequent kind of line in a stream, with a delta of text or of reasoning.
 ///
 /// The decoder tries to deserialise each line as a `DeltaLine` first. This is much faster than [`WireLine`]
 /// (`benches/README.md`), because a `DeltaLine` has few fields. If this fails, the line is deserialised as a
@@ -89,8 +89,8 @@ struct DeltaLine {
     message: DeltaMessage,
     #[serde(default)]
     done: bool,
-    /// The type `()` accepts only a missing field or `null`. A line with any other `error` is deserialised as a
-    /// [`WireLine`] instead.
+    /// Makes deserialisation fail if the line has an error, because `()` accepts only a missing field or `null`. The
+    /// line is then deserialised as a [`WireLine`].
     #[serde(default, rename = "error")]
     _error: (),
     #[serde(default, rename = "logprobs")]
@@ -108,7 +108,8 @@ struct DeltaMessage {
     thinking: String,
 }
 
-/// Emits all events of a call. The API never splits a call into fragments. Does nothing if the block is not a call.
+/// Emits all events of a call at once, because the API never splits a call into fragments. Does nothing if the block is
+/// not a call.
 fn emit_call(call: &ContentBlock, out: &mut VecDeque<StreamEvent>) {
     let Some(call) = call.as_tool_use() else {
         return;

@@ -52,8 +52,8 @@ impl Serialize for Parameters<'_> {
     }
 }
 
-/// Returns a schema with each `$ref` replaced by its definition. The server drops `$ref`, so the model would not
-/// receive the schema of the argument. A recursive reference becomes a schema that accepts any value.
+/// Returns a schema with each `$ref` replaced by its definition. The server drops `$ref`, and the model would then not
+/// see the referenced schema. A recursive reference becomes a schema that accepts any value.
 fn without_references(schema: &Value) -> Cow<'_, Value> {
     let Some(fields) = schema.as_object() else {
         return Cow::Borrowed(schema);
@@ -69,8 +69,9 @@ fn without_references(schema: &Value) -> Cow<'_, Value> {
     resolved.map_or(Cow::Borrowed(schema), Cow::Owned)
 }
 
-/// Maximum depths of nested references, tried in this order until the result is small enough. Definitions that refer to
-/// each other multiply with every level. A tool of a foreign server may have such definitions on purpose.
+/// Maximum depths of nested references. Each depth is tried, in this order, until the resulting schema is small enough.
+/// A definition that refers to others several times makes the schema grow exponentially with the depth. A foreign
+/// server may send such a schema on purpose.
 const DEPTHS: [usize; 6] = [32, 8, 4, 2, 1, 0];
 
 /// Maximum number of JSON objects that the replaced references may add to a schema.
@@ -137,7 +138,7 @@ fn definition_name(reference: &str) -> Option<&str> {
 }
 
 /// A JSON Schema, serialised with an object in place of `true` and `false`. Schema generators write `true` for any
-/// value, but the server requires an object for a schema and for the schemas of its properties.
+/// value, but the server requires objects.
 struct Schema<'a>(&'a Value);
 
 impl Serialize for Schema<'_> {
@@ -229,9 +230,9 @@ mod tests {
         );
     }
 
-    /// References that multiply must not make a schema exceed the limit of objects. In the test, each definition refers
-    /// to the next definition twice. With all references replaced, the schema would have 2^40 objects. Regression test.
-    /// Such a request was never sent.
+    /// A schema must stay small even if its references multiply. Each definition in the test refers to the next
+    /// definition twice, so the complete schema would have 2^40 objects. Regression test. Such a request was never
+    /// sent.
     #[test]
     fn multiplying_references_stay_below_the_limit() {
         let mut definitions = Map::new();
@@ -253,8 +254,8 @@ mod tests {
         assert!(text.len() < 1_000_000, "{}", text.len());
     }
 
-    /// A tool of a foreign server may have a chain of references of any length, so the stack must not grow with the
-    /// chain.
+    /// The stack must not grow with the length of a chain of references. A tool of a foreign server may have a chain of
+    /// any length.
     #[test]
     fn long_chain_of_references_does_not_overflow_the_stack() {
         let link = |number| {
@@ -267,7 +268,8 @@ mod tests {
         assert_eq!(text.matches("next").count(), 32);
     }
 
-    /// A property of a tool must be kept even if it has the same name as the schema field with the definitions.
+    /// A tool's property with the name `definitions` must be kept. It is not the schema field of the same name, which
+    /// contains definitions and is removed.
     #[test]
     fn property_named_definitions_is_kept() {
         check(

@@ -46,7 +46,8 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a response of the API, or the error that the server sent instead.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a response
+/// of the API.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))

@@ -31,8 +31,8 @@ pub(crate) struct WireCall {
     more: Map<String, Value>,
 }
 
-/// The JSON of the called tool, with its name and its arguments. The tool is a function with JSON arguments, or a
-/// custom tool with free text as input.
+/// The field `function` or `custom` of a call, with the name of the called tool and its arguments. A function has JSON
+/// arguments, and a custom tool has free text as input.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct WireFunction {
@@ -52,8 +52,8 @@ impl WireFunction {
         if self.arguments.is_null() { &self.input } else { &self.arguments }
     }
 
-    /// Returns a sort key for the amount of content in the tool. A fragment with a name has the largest key, then a
-    /// fragment with arguments only, and then an empty stub.
+    /// Returns a sort key for the amount of content. A field with a tool name sorts highest, then a field with
+    /// arguments only, and then an empty field.
     fn rank(&self) -> (bool, bool) {
         (!self.name.is_empty(), !lenient::is_blank(self.arguments()))
     }
@@ -118,8 +118,8 @@ impl CallFields {
             && self.function_more.is_empty()
     }
 
-    /// Adds a fragment of a streamed call. Its arguments are appended. The id and the name are set only if they are
-    /// still empty. Unknown fields replace or extend fields of the same name, see [`merge`].
+    /// Adds a fragment of a streamed call. The fragment's arguments are appended. Its id and name are used only if the
+    /// call has none yet. Its unknown fields replace or extend fields of the same name, see [`merge`].
     pub(crate) fn extend(&mut self, fragment: Self) {
         if self.id.is_empty() {
             self.id = fragment.id;
@@ -187,9 +187,9 @@ impl CallFields {
 
 /// Generates an id for a call that a compatible server sent without an id.
 ///
-/// `seed` identifies the response, so that calls of different responses get different ids. An id has at most 40
-/// characters, all of them letters, digits, `_` or `-`, because some vendors reject other ids. The id ends with a
-/// number, which is incremented from `index` until `is_taken` returns `false`.
+/// `seed` identifies the response, so that calls of different responses get different ids. An id consists of at most 40
+/// letters, digits, `_` and `-`, because some vendors reject other ids. The id ends with a number, which is incremented
+/// from `index` until `is_taken` returns `false`.
 pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) -> bool) -> String {
     const TAIL: usize = 24;
     let allowed = |c: &char| c.is_ascii_alphanumeric() || *c == '-' || *c == '_';
@@ -208,8 +208,8 @@ pub(crate) fn generate_id(mut index: usize, seed: &str, is_taken: impl Fn(&str) 
     }
 }
 
-/// Returns the argument `seed` of [`generate_id`], which identifies a response. It is the id of the response or, if the
-/// id is empty, the time of its creation.
+/// Returns the value that identifies a response in generated call ids, see [`generate_id`]. This is the id of the
+/// response or, if the id is empty, the time of its creation.
 pub(crate) fn seed(id: &str, created: Option<usize>) -> Cow<'_, str> {
     match created {
         Some(created) if id.is_empty() && created > 0 => created.to_string().into(),
@@ -296,8 +296,9 @@ impl Serialize for Function<'_> {
 /// Returns the arguments of a call as the text of a JSON object. Servers reject any other text with status 400 or 500.
 /// The chat templates of llama.cpp fail if the JSON is not an object.
 ///
-/// `text` is the text that the model sent, and `input` is its parsed value. The function returns `text` unchanged if it
-/// is a valid object. Invalid JSON becomes the object that [`ToolCall::invalid_json`] describes.
+/// `text` is the text that the model sent, and `input` is its parsed value. A `text` with a valid object is returned
+/// unchanged. Invalid JSON becomes the object that [`ToolCall::invalid_json`] describes. Null becomes `{}`, and any
+/// other value is wrapped in an object.
 fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
     let is_valid = input.is_object() && ToolCall::invalid_json(input).is_none();
     match (text, input) {
@@ -312,8 +313,8 @@ fn arguments_text<'a>(text: Option<&'a str>, input: &Value) -> Cow<'a, str> {
 mod tests {
     use super::*;
 
-    /// A generated id must have at most 40 characters, all of them letters, digits, `_` or `-`. A conversation may move
-    /// to another vendor, and some vendors reject other ids.
+    /// A generated id must consist of at most 40 letters, digits, `_` and `-`. A conversation may move to another
+    /// vendor, and some vendors reject other ids.
     #[test]
     fn generated_id_is_accepted_by_every_vendor() {
         let generate_id = |index, seed| generate_id(index, seed, |_| false);

@@ -343,8 +343,8 @@ impl OpenAi {
         Settings { dialect: &self.dialect, disables_parallel_calls: self.disables_parallel_calls }
     }
 
-    /// Returns a client with the key that the key source returns for this call, or `self` if there is no key source.
-    /// Returns the error of the key source if it fails.
+    /// Returns a client with the key that the key source returns for this request. Returns `self` if there is no key
+    /// source, and the key source's error if the source fails.
     async fn with_current_key(&self) -> Result<Cow<'_, Self>, ProviderError> {
         let Some(source) = &self.key_source else {
             return Ok(Cow::Borrowed(self));

@@ -10,8 +10,8 @@ use neuron_types::{ContentBlock, ForcedCalls, Message, ProviderError};
 
 use crate::request::PROVIDER;
 
-/// A description of a server that is compatible with Chat Completions. It contains the server's URL and the differences
-/// between its requests and OpenAI's.
+/// A description of a server that is compatible with Chat Completions. It contains the server's URL, and the
+/// differences between requests to the server and requests to OpenAI.
 ///
 /// There are predefined dialects, for example [`Dialect::mistral`] and [`Dialect::azure`]. They follow the vendors'
 /// documentation, linked by [`documentation`](Self::documentation). For any other server, call [`Dialect::new`] and set
@@ -40,9 +40,9 @@ use crate::request::PROVIDER;
 pub struct Dialect {
     /// Name of the vendor in telemetry and in stored conversations. Default: `openai`.
     ///
-    /// A response may contain fields that this crate does not know. These fields are sent back only to the vendor of
-    /// the same name, because strict servers reject the fields of other vendors. Raw content of the user
-    /// ([`ContentBlock::Raw`]) and vendor fields of tools have the name `openai` for all servers.
+    /// Fields of a response that this crate does not know are stored with this name. They are sent back only to the
+    /// vendor of the same name, because strict servers reject the fields of other vendors. [`ContentBlock::Raw`] in
+    /// user messages and vendor fields of tools use the name `openai` for all servers.
     pub name: &'static str,
     /// Base URL of the server. The client appends `/chat/completions` or `/embeddings` to the path. The query of the
     /// URL, if any, is sent with each request.
@@ -66,19 +66,19 @@ pub struct Dialect {
     pub strict_tools: bool,
     /// The requests in which the server accepts a forced tool call.
     pub forced_calls: ForcedCalls,
-    /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Other ids, from
-    /// calls of other vendors' models, are then replaced.
+    /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Ids from other
+    /// vendors' models, which have other formats, are then replaced.
     pub short_call_ids: bool,
     /// Names of request fields that the server rejects. The client omits these fields, unless
     /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.
     pub left_out: &'static [&'static str],
-    /// Phrases, in lower case, in the server's errors about an exceeded context window. A rejected request whose error
-    /// message contains one of these phrases becomes a
+    /// Lower-case phrases in the server's errors about an exceeded context window. If the error message of a rejected
+    /// request contains such a phrase, the error is a
     /// [`ContextWindowExceeded`](neuron_types::ProviderError::ContextWindowExceeded). The phrases of known vendors are
     /// always recognised.
     pub overflow_words: &'static [&'static str],
-    /// Phrases, in lower case, in the server's errors about an unknown model. A rejected request whose error message
-    /// contains one of these phrases becomes a [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound). The
+    /// Lower-case phrases in the server's errors about an unknown model. If the error message of a rejected request
+    /// contains such a phrase, the error is a [`ModelNotFound`](neuron_types::ProviderError::ModelNotFound). The
     /// phrases of known vendors are always recognised.
     pub unknown_model_words: &'static [&'static str],
     /// Headers that each request contains, as pairs of a name in lower case and a value.
@@ -144,7 +144,8 @@ pub enum ReasoningBack {
     #[default]
     Never,
     /// Sends the reasoning of responses with tool calls back. Some servers reject the next request without this
-    /// reasoning. For a response without reasoning the client sends a space, because Moonshot rejects an empty text.
+    /// reasoning. If such a response has no reasoning, the client sends a space, because Moonshot rejects an empty
+    /// text.
     WithCalls,
     /// Sends the reasoning of all responses back.
     Always,
@@ -213,8 +214,8 @@ impl Dialect {
         }
     }
 
-    /// Converts a rejected request into an error. The phrases of this dialect refine the error if the status and the
-    /// error code only identify an invalid request or an unavailable service.
+    /// Converts a rejected request into an error. The phrases of this dialect are used only if the status and the error
+    /// code do not identify anything more specific than an invalid request or an unavailable service.
     pub(crate) fn explain(&self, rejection: &Rejection) -> ProviderError {
         use ProviderError as E;
         let vendor = rejection.vendor_error();

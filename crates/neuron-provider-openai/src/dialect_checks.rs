@@ -1,6 +1,6 @@
 //! Tests that parse responses of compatible servers, whole and streamed, and check the next requests to them.
 //!
-//! The comment of each test names the source of its bodies, which is the vendor's documentation or a recorded response.
+//! Each test names the source of its response bodies. The source is the vendor's documentation or a recording.
 
 use neuron_http::Secret;
 use neuron_types::{
@@ -50,7 +50,7 @@ fn end_of_reason(bytes: &[u8]) -> usize {
     reason + text[reason..].find('\n').unwrap() + 1
 }
 
-/// Checks that a response is parsed into the blocks `content`, whole and streamed. `message` is the message of the
+/// Checks that a response is parsed into the blocks `content`, both whole and streamed. `message` is the message of the
 /// whole response. `deltas` are the deltas of the stream, which is split at every byte.
 #[track_caller]
 fn check(message: Value, deltas: &[Value], content: &[ContentBlock]) {
@@ -108,7 +108,7 @@ fn with(mut call: Value, key: &str, value: Value) -> Value {
     call
 }
 
-/// Stubs, which are fields with empty values, must be ignored. Recorded responses of Snowflake Cortex contain them in
+/// Stubs, which are fields with empty values, must be ignored. Recorded responses of Snowflake Cortex contain stubs in
 /// every message and every call. Regression test. A plain response became a call without a name, and a call lost its
 /// name and its arguments.
 #[test]
@@ -222,8 +222,8 @@ fn call_with_unknown_fields_is_sanitized_like_other_calls() {
     assert_eq!(sent(vec![block])["tool_calls"][0]["function"]["arguments"], "{}");
 }
 
-/// Unknown fields of a message must be sent back if requests may contain them, and no others. The tested fields come
-/// from vendors' documentation and from recorded responses.
+/// An unknown field of a message must be sent back only if requests may contain the field. The tested fields come from
+/// vendors' documentation and from recorded responses.
 ///
 /// - `reasoning_details`: OpenRouter's "Reasoning tokens". Snowflake and MiniMax send the field too.
 /// - `extra_content`: a recorded response of Gemini.
@@ -269,8 +269,8 @@ fn unknown_message_fields_are_sent_back_if_requests_have_them() {
     }
 }
 
-/// A message with a field `type` must be parsed. The raw block that keeps the unknown fields of a message also has a
-/// field `type`, and the two fields must not conflict.
+/// A message that has a field `type` itself must be parsed. The raw block for the unknown fields of a message also has
+/// a field `type`, and the two must not conflict.
 #[test]
 fn message_with_its_own_type_is_parsed() {
     let message = json!({"type": "text", "content": "a", "extra_content": {"a": 1}});
@@ -280,8 +280,8 @@ fn message_with_its_own_type_is_parsed() {
     assert_eq!(sent(vec![text("a"), kept]), expected);
 }
 
-/// A call with unknown fields of Chat Completions must become a plain call in the Responses API. Regression test. The
-/// raw call was sent as an item.
+/// A Chat Completions call with unknown fields must become a plain call in the Responses API. Regression test. The call
+/// was sent in the format of Chat Completions.
 #[test]
 fn responses_api_receives_call_with_unknown_fields_as_plain_call() {
     let own = with(function("x", "look", "{}"), "extra_content", json!({"a": 1}));
@@ -304,8 +304,8 @@ fn repeated_message_signature_is_kept_once() {
     check_streamed(&[extra.clone(), json!({"content": "a"}), extra], &[text("a"), kept]);
 }
 
-/// Streamed fragments of `reasoning_details` with the same `index` must be merged to one block. The complete list must
-/// be sent back unchanged, as OpenRouter documents in "Reasoning tokens".
+/// Streamed fragments of `reasoning_details` with the same `index` must be merged into one block. The complete list
+/// must be sent back unchanged, as OpenRouter documents in "Reasoning tokens".
 #[test]
 fn streamed_reasoning_details_are_merged_by_index() {
     let details = |details: Value| json!({"reasoning_details": details});
@@ -350,9 +350,9 @@ fn streamed_reasoning_details_are_merged_by_index() {
     assert_eq!(sent(vec![kept]), expected);
 }
 
-/// Streamed `thinking_blocks` must be joined to whole blocks, each of which ends with its signature. Older versions of
-/// LiteLLM stream every fragment and the signature as separate blocks, which could not be sent back (litellm#29428).
-/// Newer versions stream whole blocks.
+/// Streamed fragments of `thinking_blocks` must be joined to whole blocks, each of which ends with its signature. Older
+/// versions of LiteLLM stream each fragment and each signature as a separate block, which could not be sent back
+/// (litellm#29428). Newer versions stream whole blocks.
 #[test]
 fn streamed_thinking_blocks_end_with_their_signature() {
     let blocks = |blocks: Value| json!({"thinking_blocks": blocks});
@@ -412,9 +412,9 @@ fn response_without_message_is_accepted() {
     }
 }
 
-/// The ids that this crate generates for calls must be unique within a conversation. Snowflake sends ids for neither
-/// responses nor calls, as recorded responses show. Some of its models are Anthropic's, and Anthropic rejects duplicate
-/// call ids.
+/// The ids that this crate generates for calls must be unique within a conversation. Recorded responses of Snowflake
+/// have no ids of responses or calls. Some of Snowflake's models are Anthropic's, and Anthropic rejects duplicate call
+/// ids.
 #[test]
 fn generated_ids_are_unique() {
     let nameless = |created: usize, calls: Value| json!({"id": "", "created": created, "choices": [{"index": 0, "message": {"tool_calls": calls}, "finish_reason": ""}]});
@@ -504,8 +504,8 @@ fn unknown_fields_of_parts_are_kept() {
     check(json!({"content": [cited]}), &[json!({"content": [cited]})], &[text("a"), kept]);
 }
 
-/// A call with both `arguments` and `input` must be accepted. Regression test. The call was ignored in a response, and
-/// made a stream fail.
+/// A call with both `arguments` and `input` must be accepted. Regression test. Such a call was ignored in a whole
+/// response, and was an error in a stream.
 #[test]
 fn arguments_in_two_fields_are_accepted() {
     let mut sent = function("c", "look", "{\"a\":1}");

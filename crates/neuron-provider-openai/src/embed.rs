@@ -41,7 +41,8 @@ pub(crate) fn write(
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a list of `count` vectors, or the error that the server sent instead.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a list of
+/// `count` vectors.
 pub(crate) fn read(
     body: &[u8],
     count: usize,
@@ -109,8 +110,7 @@ struct WireUsage {
     total_tokens: Option<usize>,
 }
 
-/// A vector, encoded as a list of numbers or as a Base64 text. Some servers send another encoding than the requested
-/// one.
+/// A vector, encoded as a list of numbers or as a Base64 text. Some servers ignore the requested encoding.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WireVector {

@@ -1,8 +1,7 @@
-//! Conversion of errors that a server sends with a successful status.
+//! Conversion of errors that a server sends with a successful status. [`neuron_http`] converts all other error
+//! responses.
 //!
 //! <https://platform.openai.com/docs/guides/error-codes>
-//!
-//! [`neuron_http`] converts rejected requests, whose status is not a success.
 
 pub(crate) use neuron_http::VendorError as ApiError;
 use neuron_types::ProviderError;

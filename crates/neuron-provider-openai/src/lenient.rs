@@ -1,5 +1,5 @@
-//! Lenient deserialisation of fields that are not essential, such as token counts and names. An invalid value in such a
-//! field must not make the whole response fail.
+//! Lenient deserialisation of inessential fields, such as token counts and names. An invalid value in such a field must
+//! not make the whole response fail.
 
 pub(crate) use neuron_http::or_default;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ fn whole(count: f64) -> usize {
     count as usize
 }
 
-/// Returns `true` if a value is empty. These are null, an empty text, and a list or an object that contains only such
+/// Returns `true` for an empty value. Empty are null, an empty text, and a list or an object that contains only empty
 /// values. Some servers send an empty value for an absent field.
 pub(crate) fn is_blank(value: &Value) -> bool {
     match value {

@@ -32,8 +32,8 @@
 //!   [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The next request contains only those fields that the API
 //!   also accepts in requests: a refusal, speech, `reasoning_details`, `extra_content`, `thinking_blocks`,
 //!   `reasoning_opaque` and `reasoning_text`. A tool call with unknown fields, such as a thought signature, is kept and
-//!   sent back with all of these fields. Unknown fields are sent back only to the vendor that created them, identified
-//!   by [`Dialect::name`]. Reasoning of compatible servers becomes
+//!   sent back with all its fields. Unknown fields are sent back only to the vendor that created them, identified by
+//!   [`Dialect::name`]. Reasoning of compatible servers becomes
 //!   [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking).
 //! - Chat Completions: truncated arguments of a tool call are sent back as a JSON object, because servers reject any
 //!   other text.
@@ -69,10 +69,10 @@
 //!
 //! # Compatible servers
 //!
-//! [`OpenAi::compatible`] takes a [`Dialect`]. A dialect contains the URL of a server and describes how its requests
-//! differ from OpenAI's. There are predefined dialects for 32 servers, among them Azure, Vertex AI, Mistral, DeepSeek,
-//! OpenRouter, vLLM and llama.cpp. Responses, streams and errors of all compatible servers are parsed in the same way.
-//! [`OpenAi::key_source`] supports tokens that expire.
+//! [`OpenAi::compatible`] takes a [`Dialect`]. A dialect contains the URL of a server, and describes how requests to
+//! the server differ from requests to OpenAI. There are predefined dialects for 32 servers, among them Azure, Vertex
+//! AI, Mistral, DeepSeek, OpenRouter, vLLM and llama.cpp. Responses, streams and errors of all compatible servers are
+//! parsed in the same way. [`OpenAi::key_source`] supports tokens that expire.
 //!
 //! ```
 //! use neuron_provider_openai::{Dialect, OpenAi};

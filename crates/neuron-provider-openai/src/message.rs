@@ -118,8 +118,8 @@ impl<'a> DataUrl<'a> {
 /// File name of each document. The API requires a name, but documents have none.
 pub(crate) const FILE_NAME: &str = "document.pdf";
 
-/// Converts a block to a content part. Returns `None` for a block that is not a part of the content, such as a tool
-/// result, and for an empty text.
+/// Converts a block to a content part. Returns `None` for an empty text, and for a block that is not content, such as a
+/// tool result.
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
     if let Some(own) = own_part(block, PROVIDER, &["text", "image_url", "input_audio", "file"]) {
         return Some(Part::Own(own));
@@ -160,8 +160,8 @@ fn image_part(url: DataUrl<'_>) -> Part<'_> {
     Part::ImageUrl { image_url: ImageUrl { url } }
 }
 
-/// Returns the image in an item of a tool result, or `None` if the item is not an image. An image resource counts as an
-/// image.
+/// Returns the image in an item of a tool result, which may be an image or a resource with an image. Returns `None` for
+/// any other item.
 fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
     match item.for_model() {
         ModelContent::Image { media_type, data } => {
@@ -172,8 +172,10 @@ fn item_image(item: &ContentItem) -> Option<DataUrl<'_>> {
     }
 }
 
-/// The content of a user message, serialised as one text or as a list of parts. Contains the images of tool results,
-/// because the API accepts images only from users. All other content of tool results is sent in a [`ToolMessage`].
+/// The content of a user message, serialised as one text or as a list of parts.
+///
+/// Contains the images of tool results, because the API accepts images only from users. All other content of tool
+/// results is sent in a [`ToolMessage`].
 pub(crate) struct UserContent<'a>(pub(crate) &'a Message);
 
 impl<'a> UserContent<'a> {
@@ -292,8 +294,7 @@ impl<'a> AssistantMessage<'a> {
             && self.reasoning().next().is_none()
     }
 
-    /// Returns the texts of the message, except the text of a refusal or of speech. A refusal or speech is sent in its
-    /// own field instead.
+    /// Returns the texts of the message, except for refusals and speech, which are sent in separate fields.
     fn texts(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         let vendor = self.dialect.name;
         let is_said =
@@ -379,11 +380,11 @@ impl Serialize for Calls<'_> {
     }
 }
 
-/// Returns the name of a called tool, with `_` in place of each character that the API rejects. A long name is
-/// truncated, and an empty name becomes `unnamed`. Returns the name of an existing tool unchanged.
+/// Returns the name to send for a called tool. The name of an existing tool is unchanged.
 ///
 /// Models sometimes call tools that do not exist, with invalid names such as `functions.look`. The API would then
-/// reject every later request of the conversation.
+/// reject every later request of the conversation. In such a name, each invalid character is replaced with `_`. A long
+/// name is truncated, and an empty name becomes `unnamed`.
 pub(crate) fn called_name<'a>(name: &'a str, tools: &[ToolDefinition]) -> Cow<'a, str> {
     const MOST: usize = 64;
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';

@@ -1,5 +1,5 @@
-//! Fields of a response's message that this crate does not know. Defines which fields are kept, how streamed fragments
-//! are merged, and which fields are sent back.
+//! Fields of a response's message that this crate does not know. This module defines which fields are kept, how
+//! streamed fragments are merged, and which fields are sent back.
 
 use neuron_types::ContentBlock;
 use serde_json::{Map, Value};
@@ -8,8 +8,8 @@ use crate::call::{CallFields, is_call};
 use crate::lenient;
 use crate::request::PROVIDER;
 
-/// Names of the unknown fields that the API accepts in requests too. All other fields are kept but not sent back,
-/// because strict servers reject fields that belong to responses only. Examples are `annotations`, citations, and
+/// Names of the unknown fields that the API accepts in requests too. All other unknown fields are kept but not sent
+/// back, because strict servers reject fields that only responses have. Examples are `annotations`, citations, and
 /// Groq's `executed_tools`.
 ///
 /// - `refusal`, `audio`: documented in OpenAI's reference of the assistant message.
@@ -36,8 +36,7 @@ pub(crate) fn is_sent_back(key: &str, value: &Value) -> bool {
     }
 }
 
-/// Returns `true` if the fields contain a refusal or speech that is sent back. Such a field replaces the text of the
-/// message.
+/// Returns `true` if the fields contain a refusal or speech that is sent back in place of the message's text.
 pub(crate) fn contains_text(fields: &Map<String, Value>) -> bool {
     let mut words = ["refusal", "audio"].into_iter();
     words.any(|key| fields.get(key).is_some_and(|value| is_sent_back(key, value)))
@@ -59,14 +58,14 @@ pub(crate) fn own_fields<'a>(
     }
 }
 
-/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains unknown fields of a message or a tool call of Chat
-/// Completions. The Responses API does not accept such JSON as an item.
+/// Returns `true` if the JSON of a [`ContentBlock::Raw`] comes from Chat Completions. It then contains a tool call, or
+/// the unknown fields of a message. The Responses API does not accept such JSON as an item.
 pub(crate) fn is_own_fields(fields: &Map<String, Value>) -> bool {
     is_message_fields(fields) || is_call(fields)
 }
 
-/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains unknown fields of a message. Such JSON has the type
-/// `message` and no `content`. An item of the Responses API with this type always has `content`.
+/// Returns `true` if the JSON of a [`ContentBlock::Raw`] contains the unknown fields of a message. Such JSON has the
+/// type `message` and no `content`. An item of the Responses API with this type always has `content`.
 fn is_message_fields(fields: &Map<String, Value>) -> bool {
     fields.get("type").is_some_and(|kind| kind == "message") && !fields.contains_key("content")
 }
@@ -93,8 +92,8 @@ pub(crate) fn message_texts(fields: &Map<String, Value>) -> [&str; 2] {
     [fields.get("refusal"), speech].map(|value| value.and_then(Value::as_str).unwrap_or_default())
 }
 
-/// Adds a streamed fragment `piece` of the field `key`. The fragment is appended to a text or a list, and replaces any
-/// other value.
+/// Adds a streamed fragment of the field `key`, as [`merge`] does. Values that always arrive complete, such as ids and
+/// types, are replaced and not appended. A fragment of reasoning extends the block that it continues.
 pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piece: Value) {
     // These values arrive complete, and some servers repeat them in every fragment. They must not be appended.
     const NAMES: [&str; 6] = ["id", "type", "index", "format", "name", "channel"];
@@ -112,7 +111,7 @@ pub(crate) fn append_fragment(fields: &mut Map<String, Value>, key: String, piec
 }
 
 /// Appends a fragment of reasoning to the last block for which `continues` returns `true`. If there is no such block,
-/// the fragment becomes a new block.
+/// adds the fragment as a new block.
 fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Value) -> bool) {
     const TEXTS: [&str; 4] = ["text", "summary", "data", "thinking"];
     let place = blocks.iter().rposition(|block| continues(block, &piece));
@@ -126,8 +125,8 @@ fn grow_block(blocks: &mut Vec<Value>, piece: Value, continues: fn(&Value, &Valu
     }
 }
 
-/// Returns `true` if `piece` continues `block` of `reasoning_details`. Both must have the same `index`, and their types
-/// and ids must not differ. A fragment without an index is always a new block.
+/// Returns `true` if `piece` continues `block` of `reasoning_details`. Both must have an equal `index`, and must not
+/// have different types or ids. A fragment without an index always begins a new block.
 ///
 /// <https://openrouter.ai/docs/use-cases/reasoning-tokens>
 fn continues_detail(block: &Value, piece: &Value) -> bool {
@@ -150,9 +149,14 @@ fn continues_thinking(block: &Value, piece: &Value) -> bool {
     is_open && [block, piece].iter().all(|block| block.get("type") == Some(&"thinking".into()))
 }
 
-/// Adds a fragment `piece` to the field `key`. The fragment is appended to a list, and also to a text if `grows(key)`
-/// returns `true`. Objects are merged field by field. Any other value is replaced. A null fragment is ignored, and so
-/// is a fragment whose type differs from that of a received text, list or object.
+/// Adds the fragment `piece` to the field `key`.
+///
+/// - A list is appended.
+/// - A text is appended if `grows(key)` returns `true`. Otherwise a text that is not empty replaces the earlier text.
+/// - An object is merged field by field.
+/// - A number or a boolean replaces the earlier value.
+/// - A null is ignored.
+/// - A value is ignored if its type differs from an earlier text, list or object.
 pub(crate) fn merge(
     fields: &mut Map<String, Value>,
     key: String,
@@ -178,8 +182,8 @@ pub(crate) fn merge(
     }
 }
 
-/// Stores a tool call without a name among the unknown fields of the message. The call is not sent back, because it
-/// cannot run and servers reject it.
+/// Stores a tool call without a name in the unknown fields of the message. Such a call cannot run. It is not sent back,
+/// because servers reject it.
 pub(crate) fn keep_unnamed_call(fields: &mut Map<String, Value>, call: CallFields) {
     if !call.is_blank() {
         append_fragment(fields, "tool_calls".to_owned(), vec![call.into_json()].into());

@@ -24,8 +24,8 @@ pub(crate) struct WireMetadata {
 }
 
 impl WireMetadata {
-    /// Merges the metadata of a later chunk. Later values replace earlier values, except that a shorter list never
-    /// replaces a longer list.
+    /// Merges the metadata of a later chunk. A later value replaces the earlier value, but a list never replaces a
+    /// longer list.
     pub(crate) fn update(&mut self, later: Self) {
         self.service_tier = later.service_tier.or(self.service_tier.take());
         for (list, later) in [
@@ -91,8 +91,8 @@ mod tests {
     use super::*;
     use crate::wire;
 
-    /// Checks the metadata of a response that is parsed as a whole, and as a stream that is split at every byte. `top`
-    /// contains fields of the body, and `expected` the metadata without the log probabilities.
+    /// Checks the metadata of a response with the fields `top`. The response is parsed as a whole, and as a stream that
+    /// is split at every byte. `expected` is the metadata without the log probabilities.
     #[track_caller]
     fn check(top: &Value, usage: &Value, expected: &Value) {
         let (first, second) = (logprob("Hel"), logprob("lo"));

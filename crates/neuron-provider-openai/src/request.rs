@@ -2,8 +2,8 @@
 //!
 //! <https://platform.openai.com/docs/api-reference/chat/create>
 //!
-//! Equal requests are serialised to equal bytes. `messages` is the last field. The body of each turn therefore begins
-//! with the same bytes as the body of the previous turn. Prompt caches need this.
+//! Equal requests are serialised to equal bytes, and `messages` is the last field. The body of each turn therefore
+//! begins with the bytes of the previous turn's body. Prompt caches need this.
 
 use std::borrow::Cow;
 use std::ops::Not;
@@ -100,8 +100,8 @@ fn write_fields(
 /// Name of the request field that asks for the token counts of a streamed response.
 const STREAM_OPTIONS: &str = "stream_options";
 
-/// Returns `true` if a streamed request asks for token counts. The caller can turn this off with `stream_options` in
-/// `extra`, and some dialects omit the field.
+/// Returns `true` if a streamed request asks for token counts. The caller can turn the counts off with `stream_options`
+/// in `extra`. Some dialects omit the field `stream_options`.
 pub(crate) fn requests_usage(request: RequestRef<'_>, dialect: &Dialect) -> bool {
     let own = request.extra.and_then(|extra| extra.get(STREAM_OPTIONS));
     match own {
@@ -201,13 +201,13 @@ pub(crate) fn vendor_fields(tool: &ToolDefinition) -> VendorFields<'_> {
     VendorFields { tool, provider: PROVIDER, written: &WRITTEN }
 }
 
-/// The JSON schema of a tool's arguments. An object schema without `properties`, as tools without arguments have, is
-/// sent with empty `properties`, because the API requires them.
+/// The JSON schema of a tool's arguments. A tool without arguments may have an object schema without `properties`.
+/// Empty `properties` are then added, because the API requires them.
 pub(crate) struct Parameters<'a>(Cow<'a, Value>);
 
 impl<'a> Parameters<'a> {
-    /// Returns the schema of a tool. If the tool is strict and the server accepts strict tools (`takes_strict`),
-    /// returns the form for strict tools.
+    /// Returns the schema for strict tools if the tool is strict and the server accepts strict tools (`takes_strict`).
+    /// Otherwise returns the plain schema.
     pub(crate) fn of(tool: &'a ToolDefinition, takes_strict: bool) -> Self {
         let strict = takes_strict.then(|| tool.strict_schema()).flatten();
         Self(strict.map_or_else(|| tool.plain_schema(), Cow::Borrowed))
@@ -297,8 +297,8 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Serialises a user message. Each tool result becomes a separate message. The API requires these messages directly
-/// after the tool calls, so they come before the other content.
+/// Serialises a user message. Each tool result becomes a separate message. These messages come before the other
+/// content, because the API requires them directly after the tool calls.
 fn write_user<S: SerializeSeq>(
     messages: &mut S,
     message: &Message,

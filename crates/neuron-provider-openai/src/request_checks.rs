@@ -1,4 +1,4 @@
-//! Tools and generated conversations for the request tests of Chat Completions and of the Responses API. The
+//! Helpers and generated conversations for the request tests of both APIs, Chat Completions and Responses. The
 //! conversations contain every kind of block.
 
 use neuron_types::{
@@ -20,8 +20,8 @@ pub(crate) fn tool(name: &str) -> ToolDefinition {
     }
 }
 
-/// Returns a strict tool with vendor fields of OpenAI and of another vendor. One of OpenAI's fields has the name of a
-/// standard field.
+/// Returns a strict tool with vendor fields of OpenAI and of another vendor. One of OpenAI's fields has the standard
+/// name `name`, so its value must not be sent.
 pub(crate) fn strict_tool() -> ToolDefinition {
     let input_schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
     ToolDefinition { description: "d".into(), input_schema, ..tool("act") }
@@ -138,10 +138,12 @@ fn call(id: &str, form: u8, input: u8) -> ContentBlock {
     }
 }
 
-/// The generated parts of one turn of a conversation.
+/// The generated parts of one turn of a conversation. They are:
 ///
-/// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
-/// A call consists of three indices, which select its format, its arguments and its result.
+/// - the user's blocks
+/// - the model's calls, each as three indices that select its format, its arguments and its result
+/// - the model's other blocks
+/// - `true` if a system message follows
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8, u8)>, Vec<ContentBlock>, bool);
 
 fn turn() -> impl Strategy<Value = Turn> {

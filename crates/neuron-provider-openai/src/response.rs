@@ -20,7 +20,8 @@ pub(crate) use crate::usage::{CompletionDetails, PromptDetails};
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a completion, or the error that the server sent instead of one.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a
+/// completion.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let foreign = |why: &dyn std::fmt::Display| {
         let shown = secret.excerpt(body);
@@ -96,8 +97,8 @@ struct WireChoice {
 }
 
 impl WireChoice {
-    /// Returns `true` if the model has stopped and no field of the choice has content. Gemini sends no message for a
-    /// response that consists only of thoughts.
+    /// Returns `true` if the choice has a finish reason but no content. Gemini sends such a choice for a response that
+    /// consists only of thoughts.
     fn is_empty(&self) -> bool {
         self.finish_reason.as_deref().is_some_and(|reason| !reason.is_empty())
             && lenient::is_blank(&self.text)
@@ -105,8 +106,8 @@ impl WireChoice {
     }
 }
 
-/// Converts the finish reason of the API. A response with tool calls has the reason [`StopReason::ToolUse`] even if the
-/// server sends `stop`, as some servers do. A refusal takes precedence over the finish reason.
+/// Converts the finish reason of the API. A response with tool calls has [`StopReason::ToolUse`] even if a server sends
+/// `stop`. A refusal takes precedence over the finish reason.
 pub(crate) fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
     if message.content.iter().any(is_refusal) {
         return StopReason::Refusal;
@@ -130,8 +131,8 @@ fn is_refusal(block: &ContentBlock) -> bool {
         .is_some_and(|fields| fields.get("refusal").is_some_and(Value::is_string))
 }
 
-/// Converts the fields of a response's message. `seed` identifies the response, and becomes a part of the ids that are
-/// generated for calls without an id.
+/// Converts the fields of a response's message. `seed` identifies the response, and is used to generate ids for calls
+/// without an id.
 fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     let mut parts = Parts::default();
     for key in REASONING {
@@ -166,8 +167,8 @@ fn message(mut fields: Map<String, Value>, seed: &str) -> Message {
     parts.into_message()
 }
 
-/// Sets the id of each call that has no id. The new ids contain `seed`, which identifies the response, and differ from
-/// all other ids in `calls`.
+/// Generates an id for each call that has no id. The new ids contain `seed`, which identifies the response. They differ
+/// from all other ids in `calls`.
 fn generate_missing_ids(calls: &mut [CallFields], seed: &str) {
     if calls.iter().all(|call| !call.id.is_empty()) {
         return;
@@ -193,8 +194,8 @@ pub(crate) fn take_function_call(fields: &mut Map<String, Value>) -> Option<Call
 /// Names of the message fields in which compatible servers send reasoning.
 pub(crate) const REASONING: [&str; 2] = ["reasoning_content", "reasoning"];
 
-/// The content of a response, before it is converted into a [`Message`]. A streamed response adds to the parts with
-/// each chunk.
+/// The content of a response, before it is converted into a [`Message`]. Each chunk of a streamed response adds to the
+/// content.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) thinking: String,
@@ -204,7 +205,7 @@ pub(crate) struct Parts {
     pub(crate) more: Map<String, Value>,
 }
 
-/// The parsed field `content` of a message or a delta. In the API it is a text, or a list of parts of several types.
+/// The parsed field `content` of a message or a delta. The field is a text, or a list of parts of several types.
 #[derive(Debug, Default)]
 pub(crate) struct ContentParts {
     pub(crate) text: String,

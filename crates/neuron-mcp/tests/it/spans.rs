@@ -1,5 +1,4 @@
-//! Tests of the spans of requests. They check the number of spans, their fields, their parents and the time when they
-//! end.
+//! Tests of the spans of MCP requests. They check the number, fields, parents and end of the spans.
 
 mod errors;
 mod execute_tool;
@@ -83,8 +82,8 @@ async fn ask_for_everything(client: &McpClient) {
         .unwrap();
 }
 
-/// Returns the expected span fields of the five requests of [`ask_for_everything`], in the order of the requests.
-/// Contains only the fields that depend on the request.
+/// Returns the expected span fields of the five requests of [`ask_for_everything`], in order. Leaves out the fields
+/// that are the same for every request.
 fn about_everything() -> [Value; 5] {
     [
         json!({ "mcp.method.name": "tools/list", "otel.name": "tools/list" }),

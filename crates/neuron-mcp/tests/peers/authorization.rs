@@ -1,6 +1,5 @@
-//! Tests of the server as a protected resource of OAuth 2.1 behind a proxy. The clients are the TypeScript SDK and the
-//! client of this crate. Both clients discover the authorization server from the resource metadata, and renew their
-//! tokens.
+//! Tests of an MCP server that is an OAuth 2.1 protected resource behind a proxy. The clients are the TypeScript SDK
+//! and the client of this crate. Both find the authorization server in the resource metadata, and renew their tokens.
 
 mod issuer;
 

@@ -1,5 +1,5 @@
-//! Tests of the server with clients of other vendors, over stdio and over HTTP. The clients use the Python SDK,
-//! FastMCP, and the AI SDK.
+//! Tests of the MCP server with client programs of other vendors, over stdio and over HTTP. The programs use the Python
+//! SDK, FastMCP, and the AI SDK.
 
 mod server;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Environment variable that makes the test binary run as the server.
 const SERVE: &str = "NEURON_MCP_TEST_SERVE";
 
-/// A client program of another vendor. The program uses the features of the server that it supports, and prints the
+/// A client program of another vendor. The program uses each server feature that its SDK supports, and prints the
 /// results as JSON.
 #[derive(Debug, Clone, Copy)]
 enum Client {
@@ -80,8 +80,8 @@ async fn ai_sdk_works_over_http() {
     over_http(Client::AiSdk).await;
 }
 
-/// Serves over stdio if the environment variable [`SERVE`] is set. Does nothing in an ordinary test run. Clients start
-/// this test binary as their server.
+/// Acts as a server over stdio for the client programs, which start this test binary with the environment variable
+/// [`SERVE`]. Does nothing if the variable is not set.
 #[test]
 fn serves_over_stdio() {
     if std::env::var_os(SERVE).is_some() {
@@ -128,8 +128,8 @@ async fn over_http(client: Client) {
     serving.await.unwrap().unwrap();
 }
 
-/// Runs a client program with a server, and returns the results that the client prints. `server` is the URL of the
-/// server, or the command that starts the server.
+/// Runs a client program and returns the results that it prints. `server` is the URL of the server, or the command that
+/// starts the server.
 #[track_caller]
 fn seen(mut client: Command, server: &Value) -> Value {
     let output = client.arg(server.to_string()).output().unwrap();
@@ -139,8 +139,8 @@ fn seen(mut client: Command, server: &Value) -> Value {
 }
 
 impl Client {
-    /// Returns the command that runs the client program. The caller must add the last argument, which is the URL or the
-    /// command of the server as JSON. Returns `None` if the program is not available on this machine.
+    /// Returns the command that runs the client program. The caller must add one argument, the URL or the command of
+    /// the server as JSON. Returns `None` if the program is not available on this machine.
     fn command(self) -> Option<Command> {
         let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers"));
         match self {
@@ -208,8 +208,8 @@ fn expected(version: &str) -> Value {
     })
 }
 
-/// Returns the expected results of the client program for the AI SDK, which supports no sampling, no completions, no
-/// log messages and no progress.
+/// Returns the expected results of the AI SDK's client program. This SDK supports no sampling, completions, log
+/// messages or progress.
 fn expected_of_the_ai_sdk() -> Value {
     let mut expected = expected("2026-07-28");
     let results = expected.as_object_mut().unwrap();

@@ -1,5 +1,5 @@
-//! Tests of the client with the official server `everything`. An agent calls each tool of the server, and the client
-//! uses the resources, prompts, completions and subscriptions.
+//! Tests of the MCP client with the official server `everything`. An agent calls each tool of the server, and the
+//! client uses the resources, prompts, completions and subscriptions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -291,8 +291,8 @@ fn check_elicitations(person: &Person) {
     }
 }
 
-/// Checks all features of the server except its tools. The other features are server information, resources, resource
-/// templates, prompts, completions and roots.
+/// Checks the server information, resources, resource templates, prompts, completions and roots. These are all features
+/// of the server except its tools.
 async fn use_the_rest(client: &McpClient) {
     assert_eq!(client.server_info().name, "mcp-servers/everything");
     assert_eq!(client.version(), McpVersion::V2025_11_25);

@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::support::{PythonServer, builder, text};
 
-/// Starts the server of the Python SDK. Returns `None` if the test is to be skipped because there is no Python with the
-/// SDK.
+/// Starts the server of the Python SDK. Returns `None` if no Python with the SDK is available, so that the test is
+/// skipped.
 fn start_or_skip() -> Option<PythonServer> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/python/sse_server.py");
     PythonServer::or_skip(script, &[])

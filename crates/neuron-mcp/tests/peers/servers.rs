@@ -1,5 +1,5 @@
-//! Tests of the client with a knowledge graph server from npm, a clock server from PyPI, and a server that uses
-//! FastMCP.
+//! Tests of the MCP client with three servers of other vendors. They are a knowledge graph server from npm, a clock
+//! server from PyPI, and a server that uses FastMCP.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};

@@ -26,8 +26,8 @@ pub(crate) struct PythonServer {
 }
 
 impl PythonServer {
-    /// Starts the server that `script` runs, which prints its URL as the first line. Returns `None` if the test is to
-    /// be skipped because there is no Python with the script's packages.
+    /// Starts the Python program `script`, a server that prints its URL as the first line. Returns `None` if no Python
+    /// with the required packages is available, so that the test is skipped.
     pub(crate) fn or_skip(script: &str, args: &[&str]) -> Option<Self> {
         let mut command = Command::new(python_or_skip()?);
         command.args(["-P", "-B", script]).args(args);

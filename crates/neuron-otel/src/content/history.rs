@@ -17,7 +17,7 @@ pub(crate) struct History {
 impl History {
     /// Returns the value of `gen_ai.input.messages` for a request.
     ///
-    /// Serialises only the new messages if the request belongs to the same conversation as the request before.
+    /// Serialises only the new messages if the request belongs to the same conversation as the previous request.
     /// Otherwise, or if the conversation has no [key](RequestRef::history_key), serialises all messages.
     pub(crate) fn input_messages(&mut self, request: &RequestRef<'_>) -> String {
         let key = request.history_key();

@@ -79,8 +79,8 @@ fn document(source: &DocumentSource) -> Value {
     }
 }
 
-/// Returns the message part for an embedded resource, with its text or its bytes and its URI. A resource with neither
-/// text nor bytes becomes a part of the type `uri`.
+/// Returns the message part for an embedded resource, with its URI and its text or bytes. A resource with neither text
+/// nor bytes becomes a part of the type `uri`.
 fn embedded(resource: &EmbeddedResource) -> Value {
     let mime_type = resource.mime_type.as_deref();
     let mut part = match (&resource.text, &resource.blob) {
@@ -99,8 +99,8 @@ fn blob(mime_type: Option<&str>, modality: &str, base64: &str) -> Value {
     typed(mime_type, json!({ "type": "blob", "modality": modality, "content": base64 }))
 }
 
-/// Returns a message part of the type `uri`. A base64 `data:` URI becomes a part of the type `blob` instead, as
-/// OpenTelemetry's conventions require.
+/// Returns the message part for a URI. A base64 `data:` URI becomes a part of the type `blob`, as OpenTelemetry's
+/// conventions require. Any other URI becomes a part of the type `uri`.
 fn uri(mime_type: Option<&str>, modality: &str, uri: &str) -> Value {
     let held = uri.strip_prefix("data:").and_then(|data| data.split_once(";base64,"));
     match held {
@@ -129,8 +129,8 @@ fn modality(mime_type: Option<&str>) -> &'static str {
     known.into_iter().find(is_family).unwrap_or("document")
 }
 
-/// Types of message parts for which OpenTelemetry's conventions require fields. A raw block, which is a vendor's own
-/// JSON, lacks these fields. If it has one of these types, its part therefore gets another type.
+/// The types of message parts for which OpenTelemetry's conventions require certain fields. The part of a raw block (a
+/// vendor's own JSON) lacks these fields, so it must not have one of these types.
 const TYPES_WITH_FIELDS: [&str; 9] = [
     "text",
     "tool_call",
@@ -143,8 +143,8 @@ const TYPES_WITH_FIELDS: [&str; 9] = [
     "reasoning",
 ];
 
-/// Returns the type of the message part for a raw block, which is a vendor's own JSON. Other fields of the block are
-/// not captured.
+/// Returns the type of the message part for a raw block, which is a vendor's own JSON. The part contains only this
+/// type.
 fn raw_type(provider: &str, json: &Value) -> String {
     match json.get("type").and_then(Value::as_str) {
         // With the prefix, the part is not mistaken for a standard part, whose required fields it lacks.

@@ -314,8 +314,8 @@ fn huge_conversation_is_serialised_whole() {
     assert_eq!(input_messages(&[]), json!([]));
 }
 
-/// Checks that incremental serialisation gives the same text as serialisation of the whole conversation. This must hold
-/// for every sequence of conversations that are serialised one after the other.
+/// Checks that incremental serialisation gives the same text as serialisation of the whole conversation. Several
+/// conversations are serialised in turn, with and without keys.
 #[test]
 fn growing_conversation_equals_whole_serialisation() {
     let messages: Vec<Message> =

@@ -27,8 +27,8 @@ pub(crate) struct RunScope {
     polls: Polls,
 }
 
-/// Begins a run. A durable run may first replay earlier work from its journal, and its span then begins with the first
-/// new work. Returns `None` if neither a span nor metrics would be recorded.
+/// Begins a run. A durable run may first replay earlier work from its journal. The span of such a run begins with the
+/// first new work. Returns `None` if neither a span nor metrics would be recorded.
 pub(crate) fn open(
     config: &Arc<Config>,
     scope: &HookScope<'_>,

@@ -183,8 +183,8 @@ fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
     )
 }
 
-/// Serialises the prompt, the messages and the tools of a request for the OpenTelemetry event that contains the content
-/// of the call.
+/// Serialises the system prompt, the messages and the tools of a request. They are recorded at the end of the call, in
+/// the OpenTelemetry event that contains the call's content.
 fn sent(
     config: &Config,
     run: Option<&RunState>,
@@ -324,8 +324,8 @@ impl ChatRecorder {
         );
     }
 
-    /// Records the metrics of the call. `call` has the attributes of the metrics. `first_chunk` is the time to the
-    /// first chunk and `seconds` is the whole duration, both in seconds.
+    /// Records the metrics of the call. `call` contains the metric attributes that are known from the request.
+    /// `first_chunk` is the time to the first chunk and `seconds` is the whole duration, both in seconds.
     fn measure(
         &self,
         mut call: Attributes,

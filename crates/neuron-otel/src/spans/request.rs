@@ -9,8 +9,8 @@ use crate::content;
 use crate::record::Record;
 use crate::run_state::RunState;
 
-/// Records the settings that runs and model calls have in common. Settings that only some vendors have are read from
-/// the request's `extra` fields, under the names that vendors usually give them.
+/// Records the request settings that runs and model calls have in common. Some settings exist only for certain vendors.
+/// They are read from the request's `extra` fields, under their usual names.
 pub(crate) fn settings(record: &Record<'_>, request: &RequestRef<'_>) {
     if let Some(tokens) = request.max_tokens {
         record.count("gen_ai.request.max_tokens", tokens);

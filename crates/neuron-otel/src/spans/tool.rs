@@ -167,11 +167,11 @@ impl Recorder for ToolRecorder {
     }
 }
 
-/// The scope of a tool call in a durable run that replays. The call begins with its first poll, because the durable
-/// context polls a call only to run the tool. A call whose result is in the journal is never polled and not recorded.
+/// The scope of a tool call in a durable run that replays. A call whose result is in the journal is never polled, and
+/// is not recorded. Any other call begins with its first poll.
 pub(crate) enum ReplayedCall {
-    /// The call has not begun, or is not recorded. The first poll calls the function, which begins the call. `None`
-    /// after the function was called. The function returns `None` if the call is not recorded.
+    /// The call has not begun, or is not recorded. The first poll takes and calls this function to begin the call. The
+    /// function returns `None` if the call is not recorded.
     Waiting(Option<Box<dyn FnOnce() -> Option<SpanScope<ToolRecorder>> + Send>>),
     /// The call has begun and is recorded.
     Begun(Box<SpanScope<ToolRecorder>>),

@@ -1,5 +1,5 @@
-//! Tests of runs that are dropped, are cancelled or panic at any point. Every span must end at that time, with the
-//! reason.
+//! Tests of runs that are dropped, are cancelled or panic at any point. Every span of such a run must end at once, and
+//! record the reason.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,8 +48,8 @@ fn run_cancelled_after_any_poll_ends_spans_in_one_tree() {
     });
 }
 
-/// Starts runs and interrupts each after one more poll than the previous run. `interrupt` receives the number of polls,
-/// and returns `true` if the run ended before the interruption.
+/// Starts runs and calls `interrupt` for each, with a number of polls that grows by one. `interrupt` ends the run after
+/// that many polls. It returns `true` if the run ended by itself before.
 fn sweep(interrupt: impl Fn(&mut Chat, Way, usize) -> bool) {
     for conventions in MODES {
         for way in WAYS {

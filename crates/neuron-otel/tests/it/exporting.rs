@@ -63,7 +63,7 @@ async fn unsampled_trace_is_measured() {
 }
 
 /// Checks an agent with two hooks. The model calls that each hook records must have the session id and the time to the
-/// first chunk. Regression test: both were missing for the first hook.
+/// first chunk. Regression test. The first hook recorded neither.
 #[tokio::test]
 async fn two_hooks_on_one_agent_export_everything() {
     for case in cases() {

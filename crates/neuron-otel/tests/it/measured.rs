@@ -10,8 +10,8 @@ use crate::support::look::Behavior;
 use crate::support::setup::{Vendor, cases, context};
 use crate::support::telemetry::Exported;
 
-/// Returns the sum of a metric over all points. With `of`, only over the points whose attribute `of.0` has the value
-/// `of.1`.
+/// Returns the sum of a metric over all points. If `of` is set, includes only the points whose attribute `of.0` has the
+/// value `of.1`.
 #[track_caller]
 fn sum(exported: &Exported, metric: &str, of: Option<(&str, &str)>) -> f64 {
     let points = exported.points(metric);
@@ -27,8 +27,8 @@ fn has(
     point.0.text(name) == Some(value)
 }
 
-/// Returns the number of measurements of a metric, and the error types of failed operations. If `operation` is `None`,
-/// counts all operations.
+/// Returns the number of measurements of a metric, and the error types of the failed operations. Counts only
+/// measurements of `operation`, or all if `operation` is `None`.
 #[track_caller]
 fn count(exported: &Exported, metric: &str, operation: Option<&str>) -> (u64, Vec<String>) {
     let points = exported.points(metric);
@@ -126,8 +126,8 @@ async fn failures_are_measured_with_error_type() {
     }
 }
 
-/// Anthropic reports cached tokens separately, and OpenAI includes them in the input tokens. The recorded count must
-/// include them in both cases.
+/// Checks that the recorded input tokens include cached tokens. Anthropic reports cached tokens separately, and OpenAI
+/// includes them in the input tokens.
 #[tokio::test]
 async fn input_tokens_include_cached_tokens() {
     for case in cases() {

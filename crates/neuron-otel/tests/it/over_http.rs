@@ -21,8 +21,8 @@ pub(crate) fn look() -> Reply {
     Reply::tool_call("call_1", "look", json!({"at": "the sea"}))
 }
 
-/// Asserts that the span trees equal `expected`, which has one indented line for each span. `MODEL` in `expected`
-/// stands for the model name of the case.
+/// Asserts that the span trees equal `expected`, which has an indented line for each span. `MODEL` in `expected` stands
+/// for the model name of the case.
 #[track_caller]
 pub(crate) fn assert_outline(case: Case, forest: &crate::support::tree::Forest, expected: &str) {
     forest.assert_outline(&expected.replace("MODEL", case.vendor.model()));

@@ -65,8 +65,8 @@ impl Database {
     }
 }
 
-/// A model whose response depends only on the conversation in the request. It counts the turns of the conversation and
-/// returns the response for the next turn.
+/// A model whose response depends only on the conversation in the request. The response is the reply whose index is the
+/// number of earlier responses in the conversation.
 #[derive(Clone)]
 struct ByTurn(Vec<Reply>);
 
@@ -398,7 +398,7 @@ async fn continue_as_new_is_no_failure() {
     assert_eq!(memory.named(TOOL).len(), 2);
 }
 
-/// Checks a durable run whose agent was changed before the replay, so that the run fails. The failure must be recorded
+/// Checks a durable run that fails because its agent was changed before the replay. The failure must be recorded
 /// although all work of the run is in the journal.
 #[tokio::test]
 async fn nondeterministic_replay_is_recorded() {

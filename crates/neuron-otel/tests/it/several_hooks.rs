@@ -1,5 +1,5 @@
-//! Tests of several hooks on one agent. Each hook must record all operations, and the spans of different hooks must not
-//! be mixed.
+//! Tests of agents with several hooks. Each hook must record all operations, and spans of different hooks must not be
+//! mixed.
 
 use neuron_otel::SemanticConventions;
 use neuron_runtime::TracingHook;

@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::anthropic::check_request;
 use neuron_types::{
@@ -166,8 +166,8 @@ fn tool_results_are_mapped() {
     );
 }
 
-/// Audio and resources in tool results must be sent as blocks that the API accepts, or described by text. Regression
-/// test. Archives and images of unusual types were lost, or made every later request of a conversation fail.
+/// Audio and resources in tool results must be sent as blocks that the API accepts, or be described by text. Regression
+/// test for archives and images of unusual types, which were lost or made every later request fail.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let check = |content, is_error, expected: Value| {
@@ -223,8 +223,8 @@ fn tool_results_with_audio_and_resources_are_mapped() {
     );
 }
 
-/// The result of a failed call must be sent with a text and without images, because the API rejects any other result.
-/// Regression test. Such a result made every later request of a conversation fail.
+/// The result of a failed call must be sent with a text and without images, because the API rejects any other failed
+/// result. Regression test. Such a result made every later request of the conversation fail.
 #[test]
 fn failed_tool_result_has_text_and_no_image() {
     let bare = json!([{
@@ -343,8 +343,8 @@ fn file_ids_of_citations_are_not_sent_back() {
     check_blocks(Role::User, vec![raw("anthropic", document.clone(), None)], json!([document]));
 }
 
-/// A raw block must be repaired or omitted if the API would reject it. The API rejects arguments that are not an
-/// object, and rejects a blank text.
+/// A raw block must be repaired or omitted if the API would reject it. The API rejects blank texts, and tool arguments
+/// that are not an object.
 #[test]
 fn raw_blocks_that_the_api_rejects_are_repaired() {
     let caller = json!({"type": "direct"});
@@ -369,8 +369,8 @@ fn raw_blocks_that_the_api_rejects_are_repaired() {
     check_blocks(Role::Assistant, blocks, json!([{"type": "text", "text": "a"}]));
 }
 
-/// Call ids of another vendor must be replaced if they contain invalid characters or repeat in a later response.
-/// Regression test. The API rejected such conversations.
+/// Call ids of another vendor must be replaced if they contain invalid characters, or if a later response repeats them.
+/// Regression test. The API rejected conversations with such ids.
 #[test]
 fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     let asked = |blocks: Vec<ContentBlock>| Message { role: Role::Assistant, content: blocks };
@@ -423,8 +423,8 @@ fn ids_of_other_vendors_are_replaced_with_valid_ids() {
     assert_eq!(check_request(&json, &[]), Ok(()));
 }
 
-/// An image in a `data:` URL must be sent as base64 data. Regression test. The image was sent as a URL, and the API
-/// tries to download every URL.
+/// An image in a `data:` URL must be sent as base64 data. Regression test. The image was sent as a URL, which the API
+/// tried to download.
 #[test]
 fn images_in_data_urls_are_sent_as_base64() {
     let image = |url: &str| ContentBlock::Image { source: ImageSource::Url { url: url.into() } };
@@ -575,8 +575,8 @@ fn tool_choices_are_mapped() {
     }
 }
 
-/// The tool choice must be sent only if the request or its `extra` has tools, because the API rejects a tool choice
-/// without tools. Regression test.
+/// The tool choice must be sent if the tools are only in `extra`. It must not be sent without any tools, because the
+/// API rejects that. Regression test.
 #[test]
 fn tool_choice_is_sent_if_extra_has_tools() {
     let choice = |extra: Value| {
@@ -781,8 +781,7 @@ fn context_management_without_edits_is_not_sent() {
 }
 
 /// A request with a compaction block must have the beta header for compaction, because the API rejects the block
-/// otherwise. Regression test. A compacted conversation could continue only if the request asked for a further
-/// compaction.
+/// otherwise. Regression test. The header was sent only if the request also asked for a compaction.
 #[test]
 fn summary_in_conversation_adds_its_beta() {
     let summary = ContentBlock::Compaction { content: "so far".into() };
@@ -876,10 +875,12 @@ fn body_with_every_field_is_accepted() {
     assert_eq!(check_request(&json_of(request.view()), &betas(request.view())), Ok(()));
 }
 
-/// The generated parts of one turn of a conversation.
+/// The generated parts of one turn of a conversation. They are:
 ///
-/// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
-/// A call consists of two indices, which select its arguments and its result from lists in [`history`].
+/// - the user's blocks
+/// - the model's calls, each as two indices that select its arguments and its result from lists in [`history`]
+/// - the model's other blocks
+/// - `true` if a system message follows
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
 /// Generates a turn that may follow any other turn.

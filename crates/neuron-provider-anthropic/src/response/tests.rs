@@ -21,8 +21,8 @@ fn check_block(json: Value, expected: ContentBlock) {
     assert_eq!(block(json), expected);
 }
 
-/// Checks that a block becomes a raw block with the unchanged JSON of the block. `portable` is the expected portable
-/// block in the raw block, which other providers can read.
+/// Checks that a block becomes a raw block with unchanged JSON. `portable` is the expected block for other providers,
+/// which the raw block also contains.
 #[track_caller]
 fn check_raw(json: Value, portable: Option<ContentBlock>) {
     check_block(json.clone(), raw(json, portable));
@@ -78,7 +78,7 @@ fn known_blocks_are_parsed() {
     }
 }
 
-/// A tool call without `input` must become a call with empty arguments. Regression test. The call became a raw block
+/// A tool call without `input` must become a call with empty arguments. Regression test. Such a call became a raw block
 /// and had no result, so the conversation could not continue.
 #[test]
 fn call_without_arguments_is_parsed() {
@@ -226,7 +226,7 @@ fn every_stop_reason_is_mapped() {
 }
 
 /// The token counts of a streamed response must equal the counts of the same response as a whole. The tested usage has
-/// every count in the API's reference. A stream sends some counts at its beginning, and all but two at its end.
+/// every count in the API's reference. A stream sends some of these counts at its beginning.
 #[test]
 fn streamed_usage_equals_whole_usage() {
     let pass = json!({
@@ -384,7 +384,7 @@ fn body_that_is_not_a_message_is_shown() {
     assert!(read(&[0xff, 0xfe, 0x00]).is_err());
 }
 
-/// An error in place of a response must keep its class, because some proxies forward errors with a successful status.
+/// An error in place of a response must keep its class. Some proxies forward errors with a successful status.
 /// Regression test. Such an error was reported as an invalid response, which is not retried and does not show the
 /// reason.
 #[test]
@@ -407,8 +407,8 @@ fn error_in_place_of_message_keeps_its_class() {
     }
 }
 
-/// The error for an invalid body must not show an API key that the server echoed. Regression test. The error quotes the
-/// beginning of the body, and the quotation showed the key.
+/// The error for an invalid body must not show an API key that the server echoed. Regression test. The error quoted the
+/// beginning of the body with the key.
 #[test]
 fn invalid_body_error_does_not_show_the_key() {
     for body in [

@@ -283,7 +283,7 @@ fn stream_truncated_before_stop_reason_is_one_error() {
 }
 
 /// A stream must be complete after the stop reason, even without the event `message_stop`. Some servers and proxies
-/// close the connection without the blank line that ends this last event.
+/// omit the blank line that must end this event.
 #[test]
 fn stream_with_stop_reason_is_complete_without_message_stop() {
     let bytes = Bytes::from(sse_bytes(&rich(), 10, &Wire::default()));
@@ -364,7 +364,7 @@ fn error_event_keeps_class_and_request_id() {
     assert_eq!(text, "stream error: the server reports an error");
 }
 
-/// No error in a stream may show the API key. Regression test. The key was removed only from some classes of errors.
+/// No error in a stream may show the API key. Regression test. Some classes of errors showed the key.
 #[test]
 fn errors_do_not_show_the_key() {
     for kind in [
@@ -507,7 +507,7 @@ fn arguments_are_parsed_from_every_format() {
     );
 }
 
-/// A streamed call must be parsed if its arguments are missing, or are all in its first event. Regression test. The
+/// A streamed call must be parsed if its arguments are missing, or are all in its first event. Regression test. Such a
 /// call became a raw block and never ran.
 #[test]
 fn missing_and_unsplit_arguments_are_accepted() {
@@ -824,8 +824,8 @@ fn fallback() -> Value {
     })
 }
 
-/// A response that a second model continued must name the second model. The event `message_start` names the first model
-/// if this model declined during the stream.
+/// A response that a second model continued must name the second model. If the first model declined during the stream,
+/// `message_start` still names the first model.
 #[test]
 fn response_after_fallback_names_the_second_model() {
     let served = json!([
@@ -848,8 +848,8 @@ fn response_after_fallback_names_the_second_model() {
     }
 }
 
-/// If the first model declines the request and another model continues the response, the first model's tool calls must
-/// be omitted. They must not run, and the API rejects them in the next request.
+/// The tool calls of a first model that declined must be omitted if another model continues the response. They must not
+/// run, and the API rejects them in the next request.
 #[test]
 fn calls_abandoned_by_fallback_are_omitted() {
     let thought = json!({"type": "thinking", "thinking": "hm", "signature": "sig"});

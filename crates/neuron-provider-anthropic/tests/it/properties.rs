@@ -124,8 +124,8 @@ fn written(answer: &CompletionResponse) -> Value {
     body["messages"][1]["content"].take()
 }
 
-/// Returns the events of a streamed response. Texts, reasoning and arguments are split into fragments, and all other
-/// blocks are whole. `more` are fields that the events also contain.
+/// Returns the events of a streamed response. Texts, reasoning and arguments are sent as deltas, and all other blocks
+/// are whole. `more` contains further fields for the events.
 fn events(content: &[Value], more: &BTreeMap<String, Value>) -> String {
     let mut start = body(&json!([]));
     let usage = json!({"output_tokens": 3});

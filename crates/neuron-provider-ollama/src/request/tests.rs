@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::ollama::check_chat_request;
 use neuron_types::{
@@ -281,8 +281,8 @@ fn failed_results_are_marked_and_images_are_sent() {
     );
 }
 
-/// Audio and resources in tool results must be sent as images or described by text. An MCP server may return any type
-/// of resource, including images of unusual types.
+/// Audio and resources in tool results must be sent as images, or be described by text. An MCP server may return any
+/// type of resource, including images of unusual types.
 #[test]
 fn tool_results_with_audio_and_resources_are_mapped() {
     let blob = |mime_type: &str| ContentItem::Resource {
@@ -353,8 +353,8 @@ fn raw_json_is_unchanged_and_foreign_blocks_portable() {
     );
 }
 
-/// If the name of a tool call is not a text, Ollama rejects every later request of the conversation with status 400.
-/// The call must therefore be omitted.
+/// A tool call without a valid name must be omitted, because Ollama rejects every later request with such a call. A
+/// call of an unknown type must be sent back.
 #[test]
 fn invalid_calls_are_omitted_and_unknown_types_sent_back() {
     let unknown = json!({"id": "c1", "type": "custom", "custom": {"name": "look"}});
@@ -464,8 +464,8 @@ fn tool_choice_none_removes_tools_in_extra() {
     assert_eq!(json["tools"].as_array().unwrap().len(), 2);
 }
 
-/// The schema `true` of a property must be sent as an object. Regression test. The server could not parse the short
-/// form `true`, and rejected every request with such a property.
+/// A property schema of the short form `true` must be sent as an object. Regression test. The server could not parse
+/// `true`, and rejected every request with such a property.
 #[test]
 fn boolean_schema_becomes_an_object() {
     let schema = json!({
@@ -556,8 +556,9 @@ fn request_options_override_client_options() {
     check(request.view(), json!({"options": {"seed": 7}}));
 }
 
-/// Fields of `extra` that are not top-level fields of a chat request must become options. The server ignores unknown
-/// top-level fields (`ChatRequest` in Ollama's `api/types.go`). Regression test. A top-level `seed` had no effect.
+/// Fields of `extra` that are not top-level fields of a chat request must become options, because the server ignores
+/// unknown top-level fields. Source: `ChatRequest` in Ollama's `api/types.go`. Regression test. A `seed` in `extra` had
+/// no effect.
 #[test]
 fn unknown_top_level_fields_in_extra_become_options() {
     let with = |extra: Value| CompletionRequest { extra: Some(extra), ..Default::default() };
@@ -604,10 +605,12 @@ fn non_object_options_in_extra_are_rejected() {
     );
 }
 
-/// The generated parts of one turn of a conversation.
+/// The generated parts of one turn of a conversation. They are:
 ///
-/// These are the user's blocks, the model's calls, the model's other blocks, and a flag for a following system message.
-/// A call consists of two indices, which select its arguments and its result from lists in [`history`].
+/// - the user's blocks
+/// - the model's calls, each as two indices that select its arguments and its result from lists in [`history`]
+/// - the model's other blocks
+/// - `true` if a system message follows
 type Turn = (Vec<ContentBlock>, Vec<(u8, u8)>, Vec<ContentBlock>, bool);
 
 /// Generates a turn that may follow any other turn.

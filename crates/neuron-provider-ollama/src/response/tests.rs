@@ -131,8 +131,8 @@ fn null_in_tool_calls_is_dropped() {
     check(json!({"tool_calls": [null]}), &[]);
 }
 
-/// A call with a field `index` next to its `id` must not count as a call with unknown fields. OpenAI's streams have
-/// this format, and some proxies send it too.
+/// A field `index` next to the `id` of a call must not count as an unknown field. OpenAI's streams have this format,
+/// and some proxies send it too.
 #[test]
 fn index_beside_id_is_a_known_field() {
     let mut json = wire_call("c1", json!({}));
@@ -213,8 +213,8 @@ fn whole_response_is_parsed() {
     assert_eq!((least.model.as_str(), least.usage), ("", TokenUsage::default()));
 }
 
-/// The number of input tokens must include the cached tokens, as `prompt_eval_count` does. Older servers do not count
-/// cached tokens separately. Source: `Metrics` in Ollama's `api/types.go`.
+/// The number of input tokens must include the cached tokens, which `prompt_eval_count` already includes. Older servers
+/// do not report cached tokens. Source: `Metrics` in Ollama's `api/types.go`.
 #[test]
 fn input_tokens_include_cached_tokens() {
     let usage = |counts: &str| {

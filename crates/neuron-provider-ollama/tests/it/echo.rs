@@ -23,8 +23,8 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Generates further fields of a message. Fields of the API have values of their documented types, and all other fields
-/// have any value.
+/// Generates additional fields for a message. A field that the API defines has a value of the documented type, and any
+/// other field has any value.
 fn unknown_fields() -> impl Strategy<Value = Map<String, Value>> {
     let field = prop_oneof![
         4 => ("(type|signature|[a-c]{1,2})", value()),

@@ -1,5 +1,5 @@
-//! Tests of the environment variables with the API key and the host. They run in child processes, which have their own
-//! environments.
+//! Tests of the environment variables for the API key and the host. The tests run in child processes, which have their
+//! own environments.
 
 use neuron_conformance::child_process::run_with_environment;
 use neuron_provider_ollama::Ollama;

@@ -21,8 +21,8 @@ async fn response_has_portable_blocks() {
     assert_eq!(soon(handle.into_response()).await.unwrap(), answer());
 }
 
-/// A streamed request must accept the content types of JSON, for a whole response and for lines. A server that does not
-/// stream sends its whole response as JSON.
+/// The response to a streamed request must be accepted if it has a JSON content type. It may be JSON lines, or a whole
+/// response from a server that does not stream.
 #[tokio::test]
 async fn stream_with_json_content_type_is_accepted() {
     let body = chat_body(&answer(), &Dialect::default()).to_string().into_bytes();
@@ -185,8 +185,8 @@ async fn conversation_of_other_vendors_is_accepted() {
     );
 }
 
-/// Unknown fields of a response must be sent back. The test receives such a response, sends it back, and receives it
-/// again in a stream.
+/// Unknown fields of a response must be sent back in the next request. The test checks this for a whole response and
+/// for a stream.
 #[tokio::test]
 async fn unknown_fields_are_sent_back() {
     let fields = json!({

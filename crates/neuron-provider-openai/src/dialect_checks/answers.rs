@@ -29,8 +29,8 @@ struct Fixture {
     usage: TokenUsage,
 }
 
-/// Creates the fixture of a dialect, with a response in OpenAI's format. `answer` contains the message and the deltas
-/// of its stream. The expected usage is 14 input tokens and 9 output tokens.
+/// Creates the fixture of a dialect, with a response in OpenAI's format. `answer` contains the message of the whole
+/// response and the deltas of the stream. The expected usage is 14 input tokens and 9 output tokens.
 fn fixture(name: &'static str, id: &str, model: &str, answer: (Value, Vec<Value>)) -> Fixture {
     let (message, deltas) = answer;
     let is_call = message["tool_calls"][0].is_object();
@@ -73,15 +73,15 @@ impl Fixture {
         self.ends_with(json!({"usage": usage}))
     }
 
-    /// Adds the usage to the body, and to the stream as a separate chunk. In all other chunks the usage is `null`.
+    /// Adds the usage to the whole response, and to the stream as a separate chunk. In all other chunks the usage is
+    /// `null`.
     fn counted_alone(mut self, usage: Value) -> Self {
         self.chunks.iter_mut().for_each(|chunk| chunk["usage"] = Value::Null);
         self.chunks.push(with(self.chunks[0].clone(), "choices", json!([])));
         self.counted(usage)
     }
 
-    /// Sets the field `key` to `value` in each choice that has a finish reason. In all other choices the field is
-    /// `null`.
+    /// Sets the field `key` to `value` in each choice with a finish reason, and to `null` in all other choices.
     fn choice_with(mut self, key: &str, value: Value) -> Self {
         for body in self.chunks.iter_mut().chain([&mut self.whole]) {
             let choice = &mut body["choices"][0];
@@ -246,7 +246,7 @@ fn similar() -> Vec<Fixture> {
     ]
 }
 
-/// Returns the fixture of Azure, whose response comes from the page "Content filtering" of the documentation. The
+/// Returns the fixture of Azure, whose response comes from the page "Content filtering" of Azure's documentation. The
 /// results of the asynchronous filter arrive late, with a null delta.
 fn azure(name: &'static str) -> Fixture {
     let safe = json!({"hate": {"filtered": false, "severity": "safe"}});
@@ -262,8 +262,8 @@ fn azure(name: &'static str) -> Fixture {
     azure.says(vec![text("Hello!")], BOTH)
 }
 
-/// Returns the fixture of OpenRouter, whose response comes from the pages "Reasoning tokens" and "Streaming" of the
-/// documentation. In recorded streams, the last chunk has an empty choice.
+/// Returns the fixture of OpenRouter. The response comes from the pages "Reasoning tokens" and "Streaming" of
+/// OpenRouter's documentation. In recorded streams, the last chunk has an empty choice.
 fn openrouter() -> Fixture {
     let reasoned = |content: &str, text: &str| {
         let part = json!({"type": "reasoning.text", "text": text, "format": "unknown", "index": 0});
@@ -309,8 +309,8 @@ fn google() -> [Fixture; 2] {
     [gemini, vertex]
 }
 
-/// Returns the fixture of Perplexity, whose response comes from the API reference. In recorded streams, each chunk
-/// contains all counts, sources and text so far.
+/// Returns the fixture of Perplexity, whose response comes from Perplexity's API reference. In recorded streams, each
+/// chunk repeats all text, counts and sources so far.
 fn perplexity() -> Fixture {
     let mut perplexity = fixture("perplexity", "ecc8", "sonar-pro", said());
     let mut said = String::new();
@@ -328,8 +328,8 @@ fn perplexity() -> Fixture {
         .says(vec![text("Hello!")], NEITHER)
 }
 
-/// Returns the fixtures of Groq and Moonshot, whose responses come from the API references, and of DashScope and
-/// Snowflake, whose responses were recorded.
+/// Returns the fixtures of Groq, Moonshot, DashScope and Snowflake. The responses of Groq and Moonshot come from their
+/// API references. The others were recorded.
 fn calls() -> [Fixture; 4] {
     let answer = reasoned_call("reasoning", "call_7ec8");
     let mut groq = fixture("groq", "chatcmpl-f51b", "qwen/qwen3-32b", answer)
@@ -361,8 +361,8 @@ fn calls() -> [Fixture; 4] {
     [groq, moonshot, dashscope, snowflake]
 }
 
-/// Returns the fixture of MiniMax with `reasoning_split`, whose response comes from the page "Text (OpenAI)" of the
-/// documentation. The last choice has no delta.
+/// Returns the fixture of MiniMax with `reasoning_split`. The response comes from the page "Text (OpenAI)" of MiniMax's
+/// documentation. Its last choice has no delta.
 fn minimax() -> Fixture {
     let details = json!({"reasoning_details": [{"type": "reasoning.text", "index": 0,
         "id": "reasoning-text-1", "format": "MiniMax-response-v1", "text": "Hm."}]});
@@ -378,8 +378,8 @@ fn minimax() -> Fixture {
         .says(vec![text("Hello!"), kept], REASONING)
 }
 
-/// Returns the fixtures of Mistral and Databricks, whose responses come from the pages "Reasoning" and "Query reasoning
-/// models". The content of these responses is a list. In recorded streams of Mistral, calls have no index, and later
+/// Returns the fixtures of Mistral and Databricks, in which the content is a list. The responses come from the vendors'
+/// pages "Reasoning" and "Query reasoning models". In recorded streams of Mistral, calls have no index, and later
 /// fragments have no name.
 fn lists_of_content() -> [Fixture; 2] {
     let part = |text: &str| json!({"type": "text", "text": text});
@@ -412,8 +412,8 @@ fn lists_of_content() -> [Fixture; 2] {
     [mistral, databricks]
 }
 
-/// Returns the fixtures of Hugging Face's router, whose response was recorded, and of vLLM and SGLang, whose responses
-/// have the fields in their `protocol.py`.
+/// Returns the fixtures of Hugging Face's router, vLLM and SGLang. The response of the router was recorded. The
+/// responses of vLLM and SGLang have the fields in their `protocol.py`.
 fn open_models() -> [Fixture; 3] {
     let (message, mut deltas) = said();
     deltas.iter_mut().for_each(|delta| delta["token_id"] = json!(7));

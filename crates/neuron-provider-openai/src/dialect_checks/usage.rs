@@ -39,8 +39,7 @@ fn check_chunks(chunks: &[Value], expected: &TokenUsage) {
 }
 
 /// Reasoning tokens that `completion_tokens` excludes must be added to the output tokens. xAI counts reasoning only in
-/// the total and in the details, and Gemini's endpoint only in the total. The test uses recorded responses of both
-/// servers.
+/// the total and in the details. Gemini's endpoint counts it only in the total. The responses were recorded.
 #[test]
 fn reasoning_outside_output_tokens_is_added() {
     let details = |tokens: Value| json!({"reasoning_tokens": tokens});

@@ -25,8 +25,7 @@ fn nested(message: &str, kind: &str, code: Value) -> Value {
 }
 
 /// Returns error bodies for an exceeded context window, each with its vendor and its status. The bodies come from the
-/// vendors' documentation and from reports in the issue trackers of their clients. A table in `neuron_http` names the
-/// vendors.
+/// vendors' documentation and from issue trackers of clients.
 fn too_long() -> Vec<(&'static str, u16, Value)> {
     let request = "invalid_request_error";
     vec![
@@ -251,8 +250,8 @@ fn context_overflow_is_recognised_for_every_vendor() {
     }
 }
 
-/// An exceeded context window must be recognised after a successful status too. A server that detects it late sends the
-/// error body as an event of a stream, or as a body with status 200.
+/// An exceeded context window must be recognised after a successful status too. Some servers detect the error late, and
+/// send it as an event of a stream or as a body with status 200.
 #[test]
 fn context_overflow_is_recognised_in_streams() {
     for (vendor, _, body) in too_long() {
@@ -269,8 +268,8 @@ fn context_overflow_is_recognised_in_plain_text() {
     assert_eq!(rejected(400, text).kind(), "ContextWindowExceeded");
 }
 
-/// Errors whose messages only resemble messages about an exceeded context window must get another class. A shorter
-/// conversation would not help, or a retry would help.
+/// An error must get another class if its message only resembles messages about an exceeded context window. Such an
+/// error needs a retry, or cannot be solved by a shorter conversation.
 #[test]
 fn similar_errors_are_not_context_overflows() {
     let request = "invalid_request_error";
@@ -449,8 +448,8 @@ fn wrong_path_error_suggests_wrong_base_url() {
     }
 }
 
-/// Error bodies of every format must be parsed. The tested bodies have the formats that the vendors' references show in
-/// their sections about errors.
+/// Checks that error bodies of every format are parsed. The vendors' references show these formats in their sections
+/// about errors.
 #[test]
 fn every_error_format_is_parsed() {
     for (vendor, status, body, text) in [
@@ -515,8 +514,8 @@ fn every_error_format_is_parsed() {
     }
 }
 
-/// A `base_resp` with a failure code must become an error, and a `base_resp` with the success code must not. MiniMax
-/// sends errors with status 200 in this field, as its page "Error Codes" describes.
+/// A `base_resp` must become an error if it contains a failure code. MiniMax sends errors with status 200 in this
+/// field, as its page "Error Codes" describes. A `base_resp` with the success code is not an error.
 #[test]
 fn failed_base_resp_is_an_error_and_successful_is_not() {
     let found = |status: i64| {
@@ -530,8 +529,8 @@ fn failed_base_resp_is_an_error_and_successful_is_not() {
     assert_eq!(found(2013), Some("Other"));
 }
 
-/// Errors with which the same request always fails must not be retryable, even with status 500. Regression test. They
-/// were retried endlessly.
+/// An error that the same request always causes must not be retryable, even with status 500. Regression test. Such
+/// errors were retried endlessly.
 #[test]
 fn status_500_for_permanent_errors_is_invalid_request() {
     let server =

@@ -204,8 +204,8 @@ fn error_is_found_in_every_field() {
     }
 }
 
-/// The error of a server failure must be retryable if it arrives in place of a whole response. It must not be retryable
-/// if it arrives after the beginning of a stream.
+/// A server failure that replaces a whole response must be a retryable error. After the beginning of a stream, it must
+/// be an error that is not retryable.
 #[test]
 fn server_failure_in_place_of_response_is_retryable() {
     let error = |kind: &str| ApiError::read(json!({"type": kind, "message": "why"})).unwrap();

@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::openai::check_chat_request;
 use neuron_types::{
@@ -262,8 +262,8 @@ fn user_content_is_mapped() {
     );
 }
 
-/// A raw block in a user message must be sent unchanged if it is a content part of the API, such as speech. Regression
-/// test.
+/// A raw block in a user message must be sent unchanged if it contains a content part of the API, such as speech.
+/// Regression test.
 #[test]
 fn raw_parts_are_sent_unchanged() {
     let audio = json!({"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}});
@@ -317,8 +317,8 @@ fn tool_results_precede_their_images() {
     );
 }
 
-/// Images that the API accepts must be sent, and other resources described by text. An MCP server may return any type
-/// of resource, including images of unusual types.
+/// Images that the API accepts must be sent, and other resources must be described by text. An MCP server may return
+/// any type of resource, including images of unusual types.
 #[test]
 fn image_resources_are_sent_and_others_described() {
     check_messages(
@@ -458,8 +458,8 @@ fn reasoning_is_sent_back_to_dialects_that_require_it() {
     );
 }
 
-/// A tool call without reasoning must be sent to DeepSeek and Moonshot with a space as its reasoning. Regression test.
-/// These servers rejected the call.
+/// A tool call without reasoning must be sent to DeepSeek and Moonshot with a space as its reasoning, because these
+/// servers reject the call otherwise. Regression test.
 #[test]
 fn calls_without_reasoning_are_sent_with_a_space() {
     let call = ContentBlock::ToolUse { id: "c".into(), name: "look".into(), input: json!({}) };
@@ -575,7 +575,7 @@ fn content_that_the_api_cannot_express_is_rejected() {
 }
 
 /// Property tests for conversations. The body of a longer conversation must begin with the bytes of a shorter one,
-/// because prompt caches need this. OpenAI's request format must accept both bodies.
+/// because prompt caches need this. Both bodies must have OpenAI's request format.
 mod conversations {
     use proptest::prelude::*;
 

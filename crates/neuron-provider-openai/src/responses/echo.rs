@@ -5,17 +5,16 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A function call of an earlier response whose arguments are not valid JSON. Either the arguments were truncated, or
-/// the server sent them in another form than a text. The call is sent back with valid arguments, because servers reject
-/// a conversation with an invalid call.
+/// A function call of an earlier response whose arguments are truncated, or are not a JSON text. The call is sent back
+/// with valid arguments, because servers reject a conversation with an invalid call.
 pub(crate) struct RepairedCall<'a> {
     json: &'a Value,
     input: &'a Value,
 }
 
 impl<'a> RepairedCall<'a> {
-    /// Returns the repaired call if `block` is a function call with invalid arguments. Returns `None` for a call that
-    /// can be sent back unchanged and for any other item.
+    /// Returns the repaired call if `block` is a function call with invalid arguments. Returns `None` for any other
+    /// item, and for a call that can be sent back unchanged.
     pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Option<Self> {
         let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
         let call = block.as_tool_use().filter(|_| is_function)?;
@@ -37,8 +36,8 @@ impl Serialize for RepairedCall<'_> {
     }
 }
 
-/// The arguments of a tool call, serialised as a JSON text. Truncated arguments become an object that contains their
-/// text, see [`ToolCall::invalid_json`].
+/// The arguments of a tool call, serialised as a JSON text. Truncated arguments become an object that contains the
+/// truncated text, see [`ToolCall::invalid_json`].
 pub(crate) struct JsonText<'a>(pub(crate) &'a Value);
 
 impl Serialize for JsonText<'_> {

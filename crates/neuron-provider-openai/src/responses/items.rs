@@ -20,9 +20,9 @@ pub(crate) enum Kind {
     Call,
 }
 
-/// Names of the tools that xAI runs on its server for `x_search`. Calls of these tools have the type
-/// `custom_tool_call`, like calls of the caller's tools. A call with one of these names is never treated as a call of
-/// the caller's tools.
+/// Names of the tools that xAI runs on its own server for `x_search`. Their calls have the type `custom_tool_call`,
+/// like calls of the caller's tools. They are not treated as calls of the caller's tools, because they have already
+/// run.
 ///
 /// <https://docs.x.ai/docs/guides/tools/search-tools>
 const XAI_TOOLS: [&str; 5] =
@@ -72,8 +72,8 @@ pub(crate) struct OpenItem {
     is_done: bool,
 }
 
-/// The sort key of an item within the message, its output index and then its number. Servers that send no index, or the
-/// same index for all items, send the items in order.
+/// The sort key of an item within the message. It consists of the output index and the number of the item. The number
+/// sorts items without an index or with equal indices, which some servers send.
 pub(crate) type Order = (Option<usize>, usize);
 
 /// A tool call whose start was emitted.
@@ -90,8 +90,8 @@ pub(crate) struct OpenCall {
 /// The strength of a match between an event and an item, from weak to strong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// No index and no id is equal, but no known value rules out the match either. The event or the item has no output
-    /// index.
+    /// The event may belong to the item. No index and no id is equal, but none contradicts the match. The event or the
+    /// item has no output index.
     Unknown,
     /// The output indices of the event and the item are equal, and none of their ids.
     OutputIndex,
@@ -124,8 +124,8 @@ impl OpenItem {
         (self.output_index, self.number)
     }
 
-    /// Returns the text that was received so far as a message item without an id. Returns `None` if there is no text,
-    /// and for reasoning, which the API would reject without its signature.
+    /// Returns the received text as a message item without an id. Returns `None` if there is no text. Also returns
+    /// `None` for reasoning, because the API would reject reasoning without its signature.
     pub(crate) fn message(&self) -> Option<Value> {
         let content = json!([{ "type": "output_text", "text": self.shown, "annotations": [] }]);
         let message = json!({ "type": "message", "role": "assistant", "content": content });
@@ -174,8 +174,8 @@ impl OpenItems {
         self.items.get_mut(index)
     }
 
-    /// Begins an item and returns its position in `items`. If the event repeats the begin of an open item, returns the
-    /// position of that item.
+    /// Begins an item and returns its position in `items`. If the event repeats the begin of an open item, no item is
+    /// added and the position of the open item is returned.
     pub(crate) fn begin(&mut self, kind: Kind, key: Key<'_>) -> usize {
         if let Some(index) = self.known(kind, key) {
             return index;
@@ -200,9 +200,10 @@ impl OpenItems {
         self.begun
     }
 
-    /// Returns the position of the open item to which a fragment belongs. The item is found by its id, or else by its
-    /// output index. If neither is known, it is found by its type, but only if a single open item has this type. If
-    /// several items match equally well, returns the newest. Returns `None` if no item matches.
+    /// Returns the position of the open item to which a fragment belongs, or `None` if no item matches.
+    ///
+    /// The item is found by its id, or else by its output index. If neither is known, it is found by its type, provided
+    /// that a single open item has this type. If several items match equally well, returns the newest.
     pub(crate) fn find(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
         // Most fragments belong to the newest item, so it is tried first.
         let newest = self.items.last().filter(|item| item.is_open(kind));
@@ -212,8 +213,8 @@ impl OpenItems {
         }
     }
 
-    /// Marks the open item that matches a complete item as ended, and returns it. If several items match equally well,
-    /// the oldest ends. Returns `None` if no item matches.
+    /// Ends the open item that matches a complete item, and returns it. If several items match equally well, the oldest
+    /// ends. Returns `None` if no item matches.
     pub(crate) fn end(&mut self, kind: Kind, key: Key<'_>) -> Option<&mut OpenItem> {
         let index = self.fitting(kind, key).next()?;
         let item = self.items.get_mut(index)?;
@@ -235,8 +236,8 @@ impl OpenItems {
         fits().filter(move |(fit, _)| Some(*fit) == best).map(|(_, index)| index)
     }
 
-    /// Returns the position of the open item whose begin this event repeats. Some proxies repeat the event when they
-    /// know more fields. Returns `None` if the event begins a new item.
+    /// Returns the position of the open item whose begin this event repeats. Some proxies repeat the event with more
+    /// fields. Returns `None` if the event begins a new item.
     fn known(&self, kind: Kind, key: Key<'_>) -> Option<usize> {
         self.items.iter().position(|item| {
             item.is_open(kind)
@@ -277,9 +278,11 @@ impl DoneItem {
         self.order.0
     }
 
-    /// Returns `true` if `item` repeats this item. Both must have the same content, ids and output index, and at least
-    /// one id or the index must be known. The fields `call_id` and `status` of the content may differ, because this
-    /// crate may have generated the `call_id`, and the status may change.
+    /// Returns `true` if `item` repeats this item. An item without an id and without an output index never counts as a
+    /// repetition.
+    ///
+    /// Both items must have equal ids, output indices and content. The content is compared without `call_id`, which
+    /// this crate may have generated, and without `status`, which may change.
     pub(crate) fn repeats(&self, output_index: Option<usize>, item: &Value) -> bool {
         let content = |item: &Value| {
             let mut item = item.clone();
@@ -304,8 +307,8 @@ impl DoneItem {
     }
 }
 
-/// Returns the items in `output`, the complete list of the last event, that are not in `done`. Each item is returned
-/// with its index in `output`.
+/// Returns the items that `output` contains and `done` does not, each with its index in `output`. `output` is the
+/// complete list of items in the last event of a stream.
 pub(crate) fn missing(done: &[DoneItem], output: Vec<Value>) -> Vec<(usize, Value)> {
     let mut known: Vec<_> = done.iter().collect();
     let mut take = |fits: &dyn Fn(&DoneItem) -> bool| {

@@ -3,8 +3,8 @@
 //! <https://platform.openai.com/docs/api-reference/responses>
 //!
 //! A response is a list of items. The API accepts reasoning only together with the items that followed it. Each item is
-//! therefore kept whole, as a [`ContentBlock::Raw`], which also contains a portable block for other providers. The
-//! module `items` assigns the events of a stream to their items.
+//! therefore kept whole, as a [`ContentBlock::Raw`]. The raw block also contains a portable block for other providers.
+//! The module `items` assigns the events of a stream to their items.
 //!
 //! [`ContentBlock::Raw`]: neuron_types::ContentBlock::Raw
 

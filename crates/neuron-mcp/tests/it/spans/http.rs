@@ -20,8 +20,8 @@ async fn connect(version: McpVersion) -> (McpClient, SocketAddr, JoinSet<()>) {
     (client, addr, serving)
 }
 
-/// Returns the fields that every span of an HTTP request with this version must have, together with the fields in
-/// `particular`. Values that the test cannot know, such as request ids, are copied from `span`.
+/// Returns the expected fields of the span of an HTTP request. They are `particular` and the fields that every such
+/// span has. Values that the test cannot know, such as request ids, are copied from the recorded `span`.
 fn common(span: &Recorded, version: McpVersion, particular: Value) -> Value {
     let mut common = json!({
         "otel.kind": span.fields["otel.kind"],

@@ -14,8 +14,8 @@ use tracing::Span;
 
 use super::recorder::Recorder;
 
-/// Returns a trace context with the id of the current span. The server and the client use this function in place of the
-/// function of a tracing system.
+/// Returns a trace context with the id of the current span. The server and the client call this function instead of a
+/// tracing system.
 fn current() -> Option<TraceContext> {
     Some(TraceContext::new(format!("span {}", Span::current().id()?.into_u64())))
 }
@@ -25,8 +25,8 @@ fn current() -> Option<TraceContext> {
 struct Parents(Arc<Mutex<Vec<(u64, String)>>>);
 
 impl Parents {
-    /// Returns a function that records the parent of a span. The server and the client use the function in place of the
-    /// function of a tracing system.
+    /// Returns a function that records the parent of a span. The server and the client call it instead of a tracing
+    /// system.
     fn set(&self, recorder: &Recorder) -> impl Fn(&Span, &TraceContext) + Send + Sync + 'static {
         let (parents, recorder) = (self.clone(), recorder.clone());
         move |span, parent| {

@@ -83,8 +83,8 @@ impl Recorder {
             .collect()
     }
 
-    /// Returns the span with this name and kind. Panics if there is no such span or more than one, or if the span has
-    /// not ended.
+    /// Returns the only span with this name and kind. Panics if there is no such span, if there are several, or if the
+    /// span has not ended.
     #[track_caller]
     pub(super) fn ended(&self, name: &str, kind: &str) -> Recorded {
         let named = self.named(name, kind);

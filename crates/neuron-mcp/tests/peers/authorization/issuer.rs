@@ -69,8 +69,8 @@ impl Issuer {
         self.state.lock().unwrap().log.clone()
     }
 
-    /// Returns a token verifier that accepts every issued token, even if the token is expired. The verifier returns the
-    /// claims of the token.
+    /// Returns a token verifier that accepts every issued token, even an expired one. The verifier returns the claims
+    /// of the token.
     pub(super) fn verifier(
         &self,
     ) -> impl Fn(String) -> Ready<Result<TokenClaims, HttpRefusal>> + Send + Sync + 'static {
@@ -200,7 +200,7 @@ impl State {
         location.into()
     }
 
-    /// Issues an access token and a refresh token. `asked` are the parameters of the token request, which contain an
+    /// Issues an access token and a refresh token. `asked` contains the parameters of the token request, with an
     /// authorization code or a refresh token.
     fn token(&mut self, asked: &HashMap<String, String>) -> Answer {
         let kind = asked["grant_type"].as_str();

@@ -105,8 +105,8 @@ fn failed(mut span: Span) -> Span {
     span
 }
 
-/// Changes a span with `spoil`, checks it against a version of the conventions, and asserts that the checker reports
-/// the problems `expected`.
+/// Changes a span with `spoil` and checks it against a version of the conventions. Asserts that the checker reports
+/// exactly the problems `expected`.
 #[track_caller]
 fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     spoil(&mut span);
@@ -115,8 +115,8 @@ fn check_in(version: Version, mut span: Span, spoil: impl FnOnce(&mut Span), exp
     assert_eq!(Checker::new(version).spans(&[span]), expected);
 }
 
-/// Changes a span with `spoil`, checks it against version 1.41 of the conventions, and asserts that the checker reports
-/// the problems `expected`.
+/// Changes a span with `spoil` and checks it against version 1.41 of the conventions. Asserts that the checker reports
+/// exactly the problems `expected`.
 #[track_caller]
 fn check(span: Span, spoil: impl FnOnce(&mut Span), expected: &[&str]) {
     check_in(Version::V1_41, span, spoil, expected);

@@ -41,8 +41,8 @@ pub(super) struct Kind {
     pub(super) conventions: Version,
 }
 
-/// Returns all combinations of a connection type, a protocol version and a version of the conventions. Only the older
-/// of the two protocol versions has sessions.
+/// Returns all combinations of a connection type, a protocol version and a version of the conventions. The protocol
+/// versions are one with sessions and one without.
 pub(super) fn kinds() -> impl Iterator<Item = Kind> {
     let protocols = [McpVersion::V2025_11_25, McpVersion::V2026_07_28];
     [Way::Streams, Way::Http].into_iter().flat_map(move |way| {

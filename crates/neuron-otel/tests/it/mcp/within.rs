@@ -1,5 +1,5 @@
-//! Tests of MCP requests within tool calls. A local tool sends requests to a server, and a server's tool sends requests
-//! to its client.
+//! Tests of MCP requests within tool calls. In some tests, a local tool sends requests to a server. In others, a
+//! server's tool sends requests to its client.
 
 use std::sync::Arc;
 

@@ -23,8 +23,8 @@ pub(crate) fn hook(memory: &Memory) -> OtelHook {
     OtelHook::new().with_meter_provider(&memory.meter)
 }
 
-/// Returns a builder of an agent with a large context window and the default [`LoopConfig`]. `Agent::builder` alone
-/// would change some settings of the loop.
+/// Returns a builder of an agent with a large context window and the default [`LoopConfig`], which `Agent::builder`
+/// alone does not use.
 pub(crate) fn bare(provider: impl Provider + 'static) -> AgentBuilder {
     Agent::builder(provider).context(window()).config(|config| *config = LoopConfig::default())
 }

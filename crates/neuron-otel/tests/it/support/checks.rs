@@ -28,8 +28,8 @@ pub(crate) fn duration(span: &SpanData) -> Duration {
     span.end_time.duration_since(span.start_time).unwrap()
 }
 
-/// Returns the number of operations of this kind that the metrics contain. With `error`, counts only operations that
-/// failed with this error type.
+/// Returns the number of operations with the name `operation` in the metrics. If `error` is set, counts only operations
+/// that failed with this error type.
 pub(crate) fn count(memory: &Memory, operation: &str, error: Option<&str>) -> u64 {
     let durations = memory.measured("gen_ai.client.operation.duration");
     let of = |name: &&String| {

@@ -64,8 +64,8 @@ impl Conventions {
         names.iter().filter_map(Value::as_str).collect()
     }
 
-    /// Returns the definition of a metric, or `None` if the metric is not defined. Its fields are `instrument`, `unit`,
-    /// `value_type` and `not_operations`.
+    /// Returns the definition of a metric, or `None` if the metric is not defined. The definition has the fields
+    /// `instrument`, `unit`, `value_type` and `not_operations`.
     pub(crate) fn metric(&self, name: &str) -> Option<&Map<String, Value>> {
         self.0["metrics"].get(name)?.as_object()
     }
@@ -91,8 +91,8 @@ fn levels(definition: &Value) -> Vec<(&str, &str)> {
     attributes.filter_map(|(name, level)| Some((name.as_str(), level.as_str()?))).collect()
 }
 
-/// Merges `above` into `below`. Objects are merged field by field, a field that is null in `above` is removed, and any
-/// other value is replaced.
+/// Merges `above` into `below`. Objects are merged field by field. A null in `above` removes the field, and any other
+/// value replaces the value in `below`.
 fn merge_over(below: &mut Value, above: Value) {
     match (below, above) {
         (Value::Object(below), Value::Object(above)) => {

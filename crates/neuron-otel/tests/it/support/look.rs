@@ -71,8 +71,8 @@ impl ToolDyn for Look {
     }
 }
 
-/// The tool `ask`. It runs another agent, named `helper`, which inherits the hooks of the outer agent and has the tool
-/// `look`.
+/// The tool `ask`, which runs another agent. This agent is named `helper`, has the tool `look`, and inherits the hooks
+/// of the outer agent.
 pub(crate) struct Ask(pub(crate) BoxedProvider);
 
 impl ToolDyn for Ask {

@@ -83,8 +83,8 @@ impl Memory {
         spans.remove(0)
     }
 
-    /// Checks that every span has ended. The parent of a span must exist, begin before the span, and end after it. A
-    /// root has no parent.
+    /// Checks that every span has ended. If a span has a parent, the parent must exist, begin before the span, and end
+    /// after it.
     #[track_caller]
     pub(crate) fn check_closed(&self) {
         self.check_closed_below(None);

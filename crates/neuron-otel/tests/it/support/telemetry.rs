@@ -1,6 +1,6 @@
 //! The export pipeline of an application, with `tracing`, the OpenTelemetry layer, the SDK, and OTLP over HTTP.
 //!
-//! The pipeline is the default of a single thread, so that tests on other threads do not export to it.
+//! The pipeline receives only the spans of the thread that starts it, and not those of tests on other threads.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(crate) struct Telemetry {
     default: DefaultGuard,
     tracers: SdkTracerProvider,
     meters: SdkMeterProvider,
-    /// Receiver of the pipeline. It is dropped last, because the other fields send pending data when they are dropped,
-    /// and retry for a long time.
+    /// Receiver of the pipeline. Must be the last field and so be dropped last. The other fields send pending data when
+    /// they are dropped, and retry for a long time if there is no receiver.
     receiver: Receiver,
 }
 

@@ -1,5 +1,5 @@
-//! Tests that check how each part of a request is serialised. They also check that the body of a longer conversation
-//! begins with the bytes of a shorter one.
+//! Tests of the JSON of each part of a request. Other tests check that the body of a longer conversation begins with
+//! the bytes of a shorter one, because prompt caches need this.
 
 use neuron_testing::openai::check_responses_request;
 use neuron_types::{
@@ -271,8 +271,8 @@ fn tool_results_are_items_and_come_first() {
     );
 }
 
-/// Resources that the API accepts must be sent, and all others described by text. An MCP server may return any type of
-/// resource, including images of unusual types.
+/// Resources that the API accepts must be sent, and all others must be described by text. An MCP server may return any
+/// type of resource, including images of unusual types.
 #[test]
 fn resources_in_results_are_mapped_and_others_described() {
     let text = |text: &str| json!({"type": "input_text", "text": text});
@@ -311,8 +311,8 @@ fn items_are_sent_back_unchanged() {
     check_input(vec![message(Role::Assistant, content)], json!(items));
 }
 
-/// The result of a custom tool must be sent with its own item type, which differs from the type for the result of a
-/// function.
+/// The result of a custom tool must be sent as an item of the type for custom tools. Functions have another item type
+/// for results.
 #[test]
 fn custom_call_has_custom_result() {
     let custom = |id: &str| json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": id, "name": "sql", "input": "x"});
@@ -336,8 +336,8 @@ fn custom_call_has_custom_result() {
     assert_eq!(check_responses_request(&json), Ok(()));
 }
 
-/// A raw block in a user message must be sent unchanged, so that the caller can answer calls of OpenAI's own tools.
-/// Regression test.
+/// A raw block in a user message must be sent unchanged, because the caller uses such a block to answer a call of
+/// OpenAI's own tools. Regression test.
 #[test]
 fn raw_items_of_the_caller_are_sent_unchanged() {
     let output = json!({"type": "computer_call_output", "call_id": "c1", "output": {"type": "computer_screenshot"}});
@@ -347,8 +347,8 @@ fn raw_items_of_the_caller_are_sent_unchanged() {
     );
 }
 
-/// Reasoning must be omitted if no item follows it, because OpenAI rejects such reasoning. Regression test. After a
-/// response was truncated while the model was thinking, every later request failed.
+/// Reasoning must be omitted if no item follows it, because OpenAI rejects such reasoning. Regression test. If a
+/// response was truncated during its reasoning, every later request failed.
 #[test]
 fn reasoning_without_following_item_is_omitted() {
     let check = |content: &[Value], expected: &[Value]| {
@@ -373,7 +373,7 @@ fn reasoning_without_following_item_is_omitted() {
 }
 
 /// A reasoning item without its content must be omitted if OpenAI does not store responses, because OpenAI could not
-/// look up the content.
+/// find the content.
 #[test]
 fn reasoning_that_is_not_stored_is_omitted() {
     let mut bare = reasoning("rs_1");
@@ -434,7 +434,7 @@ fn blocks_of_other_providers_are_sent_as_portable_blocks() {
     );
 }
 
-/// Invalid arguments of an earlier call must be sent back as a text with valid JSON. Servers parse these arguments, and
+/// Invalid arguments of an earlier call must be sent back as a text with valid JSON. Servers parse the arguments, and
 /// reject a conversation with invalid JSON.
 #[test]
 fn invalid_arguments_are_sent_back_as_json_text() {
@@ -470,7 +470,7 @@ fn call_with_invalid_name_is_renamed() {
 }
 
 /// Property tests for conversations. The body of a longer conversation must begin with the bytes of a shorter one,
-/// because prompt caches need this. OpenAI's request format must accept both bodies.
+/// because prompt caches need this. Both bodies must have OpenAI's request format.
 mod conversations {
     use proptest::prelude::*;
 

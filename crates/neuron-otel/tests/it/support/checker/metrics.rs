@@ -82,8 +82,8 @@ fn instrument(metric: &Metric) -> &'static str {
     }
 }
 
-/// Returns `true` if the values of a metric have the type `due`. A histogram sends sums of integers as doubles without
-/// a fraction.
+/// Returns `true` if the values of a metric have the type `due`. A histogram exports even integers as doubles, which
+/// must then have no fraction.
 fn has_type(metric: &Metric, due: &str) -> bool {
     match &metric.data {
         Some(Data::Sum(sum)) => sum.data_points.iter().all(|point| match point.value {

@@ -72,8 +72,8 @@ impl Checker {
     }
 }
 
-/// Returns the names of the conventions' span definitions that apply to a span. The first is the definition of the
-/// operation, and a second one adds attributes for a vendor or for MCP. Returns `None` if the conventions do not define
+/// Returns the names of the conventions' definitions that apply to a span. The first is the definition of the
+/// operation. A second one may add attributes for a vendor or for MCP. Returns `None` if the conventions do not define
 /// the span.
 fn definitions(kind: SpanKind, attributes: &Attributes) -> Option<Vec<&'static str>> {
     let is_mcp = attributes.has("mcp.method.name");
@@ -116,16 +116,16 @@ fn filled(form: &str, attributes: &Attributes) -> Option<String> {
     Some(name)
 }
 
-/// Returns `true` if a server rejected an unknown tool or prompt and its span does not contain the name. Servers omit
-/// such names, because clients can invent any number of them.
+/// Returns `true` for the span of a server that rejected an unknown tool or prompt, if the span does not contain the
+/// name. Servers omit unknown names, because clients can invent any number of them.
 fn is_of_rejected_name(span: &Span, definition: &str, attributes: &Attributes) -> bool {
     definition == "mcp.server"
         && attributes.text("rpc.response.status_code") == Some("-32602")
         && attributes.text("mcp.method.name") == Some(span.name.as_str())
 }
 
-/// Returns the problems of attributes that the conventions allow only with certain values or only beside certain other
-/// attributes. For example, a span must not have more cached tokens than input tokens.
+/// Checks rules that restrict the value of an attribute, or relate it to other attributes. Returns a problem for each
+/// violation. For example, a span must not have more cached tokens than input tokens.
 fn conditions(attributes: &Attributes) -> Vec<String> {
     let mut problems = Vec::new();
     if attributes.bool("gen_ai.request.stream") == Some(false) {

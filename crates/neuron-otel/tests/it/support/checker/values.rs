@@ -94,8 +94,8 @@ pub(super) fn duplicates(attributes: &[KeyValue]) -> Vec<String> {
     pairs.map(|pair| format!("`{}` is there twice", pair[0])).collect()
 }
 
-/// Returns `true` if the conventions must define the attribute `name`. The conventions do not define attributes of the
-/// layer or attributes whose names begin with `neuron.`.
+/// Returns `true` if the conventions must define the attribute `name`. Returns `false` for attributes of the layer of
+/// `tracing_opentelemetry`, and for names that begin with `neuron.`.
 fn is_judged(name: &str) -> bool {
     is_ours(name) && !name.starts_with("neuron.")
 }
