@@ -56,9 +56,9 @@ impl ApprovalKey {
         Self { secret: secret.into(), lifetime: None }
     }
 
-    /// Makes signatures expire after `lifetime`. The time is read from the durable engine's clock, or from the system's
-    /// clock if the run has no engine. `wasm32-unknown-unknown` has no system clock, so use this method there only with
-    /// an engine.
+    /// Makes signatures expire after `lifetime`. The time is read from the durable engine's clock. If the run has no
+    /// engine, it is read from the system's clock. `wasm32-unknown-unknown` has no system clock, so use this method
+    /// there only with an engine.
     #[must_use]
     pub fn valid_for(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);

@@ -101,9 +101,9 @@ impl TracingHook {
         Self::default()
     }
 
-    /// Records texts too, each cut to `max_chars` characters. The texts are `prompt` (the last message), `answer`,
-    /// `arguments`, `result`, and every `error`. They may be personal or secret. Enable this only if all readers of the
-    /// logs may read the conversations.
+    /// Records texts too, each cut to `max_chars` characters. The texts are the fields `prompt` (the last message),
+    /// `answer`, `arguments`, `result`, and every `error`. They may be personal or secret. Enable this only if all
+    /// readers of the logs may read the conversations.
     #[must_use]
     pub fn with_texts(mut self, max_chars: usize) -> Self {
         self.text_limit = Some(max_chars);

@@ -23,8 +23,8 @@ const MANY_PAGES: i64 = 256;
 ///
 /// # Cancel safety
 ///
-/// A write whose future is dropped happens completely or not at all. It never happens after a write that was started
-/// later through the same storage or a clone.
+/// If the future of a write is dropped, the write happens completely or not at all. It never happens after a write that
+/// was started later through this storage or a clone.
 #[derive(Debug, Clone)]
 pub struct SqliteSessionStorage {
     database: Database,
@@ -72,7 +72,7 @@ impl SqliteSessionStorage {
     ///
     /// - [`StorageError::Io`] if there is already a file at the path, or its folder does not exist.
     /// - [`StorageError::Corrupt`] if the database is damaged. A damaged session is not an error if the database itself
-    ///   is intact. It is copied unchanged.
+    ///   is intact. Such a session is copied unchanged.
     ///
     /// After an error there is no new file at the path.
     ///

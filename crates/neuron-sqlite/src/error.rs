@@ -69,7 +69,8 @@ pub enum SqliteError {
         /// Number of the last commit that the witness file has counted.
         expected: u64,
     },
-    /// The path does not name the open file any more, or another path names the same file. Nothing was read or written.
+    /// The path does not name the file that was opened any more, or the file also has another path. Nothing was read or
+    /// written.
     #[error("{} cannot be used: {reason}", path.display())]
     Replaced {
         /// Path of the database.

@@ -285,7 +285,7 @@ fn is_self_contained(reasoning: &Value) -> bool {
     text("encrypted_content").is_some() || parts.is_some_and(|parts| !parts.is_empty())
 }
 
-/// Converts a block of an assistant message to an item. Returns `None` for a block that is not sent, such as reasoning
+/// Converts a block of an assistant message to an item. Returns `None` for blocks that are not sent, such as reasoning
 /// of another provider.
 fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> Option<Item<'a>> {
     if let ContentBlock::Raw { provider, json, .. } = block

@@ -240,8 +240,8 @@ pub(crate) fn item(json: Value) -> ContentBlock {
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
 }
 
-/// Returns the portable block of an item, which other providers can read. Returns `None` for an empty item and for an
-/// item of a vendor's own tool.
+/// Converts an item to a block that other providers can read. Returns `None` for an empty item and for an item of a
+/// vendor's own tool.
 fn portable_block(item: &Value) -> Option<ContentBlock> {
     let text = |key: &str| text_of(item, key).to_owned();
     match item.get("type").and_then(Value::as_str)? {

@@ -343,8 +343,7 @@ async fn key_source_is_called_before_each_request() {
     assert_eq!(keys, ["token-0", "token-1"]);
 }
 
-/// A call must end with a timeout error if the key source never returns a key. Regression test. The call waited
-/// forever.
+/// A call must end with a timeout error if the key source never returns a key. Regression test. The call never ended.
 #[tokio::test]
 async fn timeout_includes_the_wait_for_the_key() {
     let limit = Duration::from_millis(50);

@@ -142,8 +142,8 @@ pub(super) fn last(bytes: &[u8]) -> Option<Closing> {
     (LINE.matches(line) == Some(true)).then(|| serde_json::from_slice(line).ok())?
 }
 
-/// Decodes all batches and adds their messages and states to the session of the document. `chain` is the checksum of
-/// the document. `revision` is set to the revision of the last batch.
+/// Decodes all batches of a file. Adds their messages and states to the session from the document, and sets `revision`
+/// to the revision of the last batch. `chain` is the checksum of the document.
 pub(super) fn read(
     batches: &[u8],
     mut chain: String,

@@ -343,8 +343,8 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Landlock must be
-    /// enabled in such a kernel too. By default older kernels are rejected.
+    /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Such a kernel must
+    /// have Landlock enabled too. By default kernels before Linux 6.12 are rejected.
     pub fn accept_older_kernel(mut self) -> Self {
         self.0.accepts_older_kernel = true;
         self

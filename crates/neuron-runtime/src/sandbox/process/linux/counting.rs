@@ -98,9 +98,9 @@ fn is_limited_user() -> bool {
     }
 }
 
-/// Returns the id that a user of this namespace has outside of the namespace. Returns `None` if the id is not mapped.
-/// `map` is the content of `/proc/self/uid_map`. Its lines contain the first id inside, the first id outside, and the
-/// number of ids.
+/// Converts a user id of this process's user namespace to the id outside of the namespace. Returns `None` if the id is
+/// not mapped. `map` is the content of `/proc/self/uid_map`. Its lines contain the first id inside, the first id
+/// outside, and the number of ids.
 fn outside(map: &str, user: u32) -> Option<u32> {
     map.lines().find_map(|line| {
         let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());

@@ -161,8 +161,8 @@ const ABSENT: &[c_long] = &[
     libc::SYS_memfd_secret,
 ];
 
-/// System calls that the filters also make fail with `ENOSYS` on kernels whose Landlock does not restrict truncation.
-/// `openat2` can truncate a file, and a filter cannot read its flags because they are behind a pointer.
+/// Additional system calls that must fail with `ENOSYS` on older kernels, whose Landlock does not restrict truncation.
+/// `openat2` can truncate a file. A filter cannot read its flags, because they are behind a pointer.
 const ABSENT_ON_OLDER: &[c_long] = &[libc::SYS_openat2];
 
 /// A type of `ioctl` requests, and the requests of this type that are allowed. Bits 8 to 15 of a request number are its
