@@ -141,7 +141,7 @@ impl EffectKeys {
     /// without an effect.
     ///
     /// The outcome of an earlier call is unknown after a panic, a timeout, a result that was too long for its record,
-    /// or the end of the process. A later call with the same key then runs again, unless its tool must not run twice
+    /// or the end of the process. A later call with the same key then runs, unless its tool must not run twice
     /// ([`ToolEffect::AtMostOnce`]).
     ///
     /// # Cancel safety

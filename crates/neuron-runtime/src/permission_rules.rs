@@ -24,8 +24,8 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 /// A [`PermissionPolicy`] made of rules about the names of tools, their arguments and their annotations.
 ///
 /// If several rules match a call, the strongest effect decides. Deny is the strongest effect, then ask, then allow. The
-/// order of the rules matters only for the text of the decision. It names the first rule with the deciding effect. A
-/// call that matches no rule gets the [default](Self::with_default), which is to ask.
+/// order of the rules matters only for the text of the decision, which names the first rule with the strongest effect.
+/// A call that matches no rule gets the [default](Self::with_default), which is to ask.
 ///
 /// Set the policy with `AgentBuilder::permission_policy`, or use it in the middleware
 /// [`PermissionChecker`](neuron_tool::builtin::PermissionChecker), which denies calls that would need an approval.
@@ -147,7 +147,7 @@ impl PermissionRules {
 
     /// Sets the directory to which relative paths of tools refer. It is needed to compare a relative path with an
     /// absolute pattern, and an absolute path with a relative pattern. Without a directory, such a comparison is
-    /// undecidable if the path could match.
+    /// undecidable if there is a directory with which the path would match.
     ///
     /// # Errors
     ///

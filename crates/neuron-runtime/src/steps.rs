@@ -302,9 +302,9 @@ impl UnknownOutcome {
 
 /// A tool call that another process runs, with the data that may leave this process.
 ///
-/// The engine's journal stores the request. Therefore it contains only the allowed environment variables of the call.
-/// From [`ToolContext::extensions`] it contains only the [`ResumedApproval`] and the [`AgentPath`]. `Debug` prints the
-/// names of the variables without their values.
+/// The engine's journal stores the request. Therefore the request contains only the allowed environment variables of
+/// the call. From [`ToolContext::extensions`] it contains only the [`ResumedApproval`] and the [`AgentPath`]. `Debug`
+/// prints the names of the variables without their values.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolRequest {

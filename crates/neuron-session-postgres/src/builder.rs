@@ -54,8 +54,8 @@ impl PostgresSessionStorageBuilder {
         Self { schema: "neuron".into(), max_connections: 8, timeout: Duration::from_secs(30) }
     }
 
-    /// Sets the database schema in which the tables are. It is created if it does not exist. Storages with different
-    /// schemas have separate sessions. Default: `neuron`.
+    /// Sets the database schema that contains the tables. The schema is created if it does not exist. Storages with
+    /// different schemas have separate sessions. Default: `neuron`.
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
         self

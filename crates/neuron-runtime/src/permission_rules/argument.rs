@@ -48,8 +48,8 @@ pub enum ArgumentPattern {
     ///
     /// Names `.` and repeated slashes are ignored.
     Path(String),
-    /// A command line. `*` matches any characters within a word. `**` at the end matches any further words, as in `git
-    /// status **`.
+    /// A command line. `*` matches any characters within a word. `**` at the end matches any further words, as in
+    /// `git status **`.
     ///
     /// Only commands of plain words are compared. The match is undecidable if the command contains quotes, separators,
     /// redirections, substitutions, wildcards, or assignments of variables. A rule that denies any plain command

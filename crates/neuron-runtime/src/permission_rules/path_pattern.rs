@@ -1,5 +1,5 @@
 //! Patterns for paths. Paths are compared as text. The match is undecidable for an unusual path, such as a path with
-//! `..`. Otherwise another spelling of a denied path would not be denied.
+//! `..`. Otherwise another spelling of a denied path could pass a deny rule.
 
 use neuron_types::PermissionRuleError;
 
