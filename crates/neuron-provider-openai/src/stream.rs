@@ -119,8 +119,8 @@ impl Decoder for ChatDecoder {
     /// # Errors
     ///
     /// [`ProviderError::StreamError`] if the stream was truncated. This is the case if the finish reason is missing, or
-    /// if requested token counts are missing. A clean end of the connection does not count, because proxies close
-    /// broken streams cleanly.
+    /// if requested token counts are missing. A clean end of the connection does not prove that the stream is complete,
+    /// because proxies close broken streams cleanly.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.finish_reason.is_none() {
             let text = "the stream ended before the answer was complete";

@@ -43,8 +43,8 @@ fn answer_calls(request: &mut CompletionRequest) {
     request.messages.push(Message { role: Role::User, content });
 }
 
-/// Runs a conversation until the model makes no more tool calls, and returns the last response. Responses are streamed
-/// and not streamed in turn.
+/// Runs a conversation until the model makes no more tool calls, and returns the last response. The first response is
+/// streamed, the second is not, and so on.
 ///
 /// # Panics
 ///

@@ -23,7 +23,7 @@ use tracing::Level;
 use crate::support::*;
 use crate::tracing_records::Records;
 
-/// A guardrail that logs each checked text. The words of the text decide about the result:
+/// A guardrail that logs each checked text. The words of the text determine the result:
 ///
 /// - `bad` is a tripwire, and `odd` is a warning.
 /// - `panic` makes the check panic.

@@ -173,7 +173,7 @@ async fn no_process_remains_after_this_process_dies() {
     assert_closed(pipe).await;
 }
 
-/// A program that ignores `HUP` must be killed when this process dies. It contains a stopped process, because the
+/// A program that ignores `HUP` must be killed when this process dies. The program has a stopped child, because the
 /// kernel sends `HUP` to an orphaned group with a stopped process.
 #[tokio::test(flavor = "multi_thread")]
 async fn process_that_ignores_signals_ends_after_this_process_dies() {

@@ -8,7 +8,8 @@ use neuron_runtime::ProcessSandbox;
 
 use crate::support::{Folder, assert_refused, attempt, build, builder};
 
-/// Asserts that a program in the sandbox cannot open Unix sockets, or any other sockets except IP sockets.
+/// Asserts that a program in the sandbox can open no sockets except IP sockets. It must not reach servers with Unix
+/// sockets.
 async fn assert_no_local_socket(sandbox: &ProcessSandbox, folder: &Folder) {
     let path = folder.path().join("stream");
     let _stream = UnixListener::bind(&path).unwrap();

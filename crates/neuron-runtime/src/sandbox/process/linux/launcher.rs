@@ -195,7 +195,7 @@ fn descriptors(folder: &str) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Returns `true` if a child process would inherit a descriptor of more than one digit at the moment.
+/// Returns `true` if this process has a descriptor of more than one digit that a child process would inherit.
 /// [`Launcher::close_files`] detects descriptors that are opened later.
 fn has_large_descriptor() -> bool {
     let is_inherited = |number: &u32| {

@@ -316,8 +316,8 @@ impl Pipes {
         }
     }
 
-    /// Reads at most about `most` available bytes from each output, without blocking. A read error counts as the end of
-    /// the output.
+    /// Reads the available bytes without blocking, up to about `most` bytes from each output. A read error counts as
+    /// the end of the output.
     fn read(&mut self, most: usize) {
         if let Some(stdout) = &mut self.stdout
             && !self.stdout_bytes.read(stdout, most).unwrap_or(false)
