@@ -118,9 +118,9 @@ impl Decoder for ChatDecoder {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::StreamError`] if the finish reason is missing, or if the request asked for token counts and
-    /// they are missing. The stream was then truncated. The end of the connection proves nothing, because proxies close
-    /// broken streams cleanly.
+    /// [`ProviderError::StreamError`] if the stream was truncated. This is the case if the finish reason is missing, or
+    /// if requested token counts are missing. A clean end of the connection does not prove that the stream is complete,
+    /// because proxies close broken streams cleanly.
     fn end(&mut self, events: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
         if self.finish_reason.is_none() {
             let text = "the stream ended before the answer was complete";
@@ -140,8 +140,8 @@ impl ChatDecoder {
         Self { expects_usage, vendor, ..Self::default() }
     }
 
-    /// Stores the token counts of a chunk. Later counts replace earlier counts, because counts are cumulative. Counts
-    /// of zero are ignored, because some servers send zeros in chunks without counts.
+    /// Stores the token counts of a chunk. Counts are cumulative, so later counts replace earlier counts. Zeros are
+    /// ignored, because some servers send them in chunks without counts.
     fn count(&mut self, usage: Option<WireUsage>) {
         if let Some(usage) = usage.filter(WireUsage::counts_anything) {
             self.usage = usage;

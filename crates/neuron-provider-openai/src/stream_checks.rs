@@ -130,8 +130,8 @@ pub(crate) fn short(events: &[StreamEvent]) -> Vec<String> {
     shown.collect()
 }
 
-/// Checks that a stream has the same events wherever its bytes are split. Also truncates the stream at every byte. If
-/// it is truncated before the position `needed`, it must end with an error and without a response.
+/// Checks that a stream has the same events wherever its bytes are split. Also checks that a stream truncated before
+/// the position `needed` ends with an error and without a response.
 #[track_caller]
 pub(crate) fn check_every_byte<A>(bytes: &[u8], needed: usize)
 where

@@ -111,13 +111,12 @@ impl WireUsage {
         named.chain(counts).filter(|(_, count)| *count > 0)
     }
 
-    /// Returns the number of output tokens. Also returns how many of them are reasoning tokens, or `None` if this is
-    /// unknown.
+    /// Returns the number of output tokens, and how many of them are reasoning tokens. The second number is `None` if
+    /// it is unknown.
     ///
-    /// xAI does not count reasoning in `completion_tokens`, and Gemini's endpoint counts reasoning only in
-    /// `total_tokens`. On other servers the total is the sum of input and output. A total above this sum therefore
-    /// shows how many reasoning tokens are missing in the output. These tokens are added, unless the server reports
-    /// another number of reasoning tokens.
+    /// xAI does not count reasoning in `completion_tokens`. Gemini's endpoint counts it only in `total_tokens`. On
+    /// both, the total is larger than the sum of input and output, and the difference is the reasoning. The difference
+    /// is added to the output, unless the server reports another number of reasoning tokens.
     fn output(&self) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;
         let reasoning = max_count([details, self.reasoning_tokens]);
@@ -138,8 +137,8 @@ impl WireUsage {
     }
 }
 
-/// Returns the largest of several counts, or `None` if all are missing. A server may send the same count in two fields
-/// and leave one of them at zero.
+/// Returns the largest of several counts. Returns `None` if all counts are missing. Some servers send a count in
+/// several fields, with zero in some of them.
 fn max_count<const N: usize>(counts: [Option<usize>; N]) -> Option<usize> {
     counts.into_iter().flatten().max()
 }

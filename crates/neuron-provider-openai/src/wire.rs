@@ -1,8 +1,8 @@
 //! Functions that serialise requests and parse responses, without HTTP. Use them for other transports, recorded
 //! responses, fuzzing and benchmarks.
 //!
-//! The functions of this module are for Chat Completions and embeddings. [`responses`] has the functions of the
-//! Responses API.
+//! The functions directly in this module are for Chat Completions and embeddings. The functions in [`responses`] are
+//! for the Responses API.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::request::{self, Settings};
 use crate::stream::ChatDecoder;
 use crate::{embed, response};
 
-/// Serialises a request of Chat Completions with the default settings of [`OpenAi`](crate::OpenAi). `stream` requests a
-/// streamed response.
+/// Serialises a request of Chat Completions with the default settings of [`OpenAi`](crate::OpenAi). If `stream` is set,
+/// the body asks for a streamed response.
 ///
 /// # Errors
 ///
@@ -46,7 +46,8 @@ pub fn write_request(request: RequestRef<'_>, stream: bool) -> Result<Vec<u8>, P
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a completion, or the error that the server sent instead.
+/// - [`ProviderError::Other`] if the body is not a completion.
+/// - The server's error if the body contains an error instead of a completion.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing).map_err(|error| nothing.redact_error(error))
@@ -103,8 +104,8 @@ pub mod responses {
     use crate::responses::stream::ResponsesDecoder;
     use crate::responses::{request, response};
 
-    /// Serialises a request of the Responses API with the default settings of [`OpenAi`](crate::OpenAi). `stream`
-    /// requests a streamed response.
+    /// Serialises a request of the Responses API with the default settings of [`OpenAi`](crate::OpenAi). If `stream` is
+    /// set, the body asks for a streamed response.
     ///
     /// # Errors
     ///
@@ -117,8 +118,8 @@ pub mod responses {
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Other`] if the body is not a response of the API, or the server's error if the response has
-    /// failed.
+    /// - [`ProviderError::Other`] if the body is not a response of the API.
+    /// - The server's error if the response has failed.
     pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
         let nothing = Secret::default();
         response::read(body, &nothing).map_err(|error| nothing.redact_error(error))

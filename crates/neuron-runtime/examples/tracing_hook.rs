@@ -1,7 +1,8 @@
 //! An agent whose runs are logged by a `TracingHook`. Its model is scripted, so it needs no key and no network.
 //!
-//! `cargo run -p neuron-runtime --example tracing_hook` logs runs and compactions. With `RUST_LOG=debug` it also logs
-//! every model call and every tool call. The log lines of a tool are inside the span of its call.
+//! Run it with `cargo run -p neuron-runtime --example tracing_hook`. By default it logs runs and compactions. With
+//! `RUST_LOG=debug` it also logs every model call and every tool call. Log lines of a tool are inside the span of the
+//! tool's call.
 
 use std::error::Error;
 

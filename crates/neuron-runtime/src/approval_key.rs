@@ -12,12 +12,19 @@ use sha2::{Digest, Sha256};
 /// A key that signs an agent's pending calls, which are tool calls that wait for an approval.
 ///
 /// A program may store pending calls outside of its process until a person decides. Meanwhile somebody may edit the
-/// arguments, insert a call of another run, or insert a call that was approved a year ago. With a key, the agent
-/// accepts decisions only for calls that were signed with the same key.
+/// arguments, insert a call of another run, or insert a call that was approved a year ago. An agent with a key rejects
+/// such changes. It accepts decisions only for calls that were signed with its key.
 ///
-/// The signature is an HMAC-SHA-256. It covers the run's id, the call's id, the tool's name, the arguments, the schema
-/// of the tool's arguments, the question for the approver, and the time at which the signature expires. It does not
-/// cover the conversation. If a signature is wrong, the agent returns [`ApprovalError::Signature`] and runs no call.
+/// The signature is an HMAC-SHA-256 of these values:
+///
+/// - the run's id,
+/// - the call's id, the tool's name and the arguments,
+/// - the schema of the tool's arguments,
+/// - the question for the approver,
+/// - the time at which the signature expires.
+///
+/// The signature does not cover the conversation. If a signature is wrong, the agent returns
+/// [`ApprovalError::Signature`] and runs no call.
 ///
 /// Earlier releases did not sign the question. Their signatures are rejected.
 ///
@@ -43,15 +50,15 @@ pub struct ApprovalKey {
 }
 
 impl ApprovalKey {
-    /// Creates a key from a secret, which should be 32 random bytes. By default signatures do not expire.
+    /// Creates a key from a secret, which should be 32 random bytes. Signatures do not expire, unless
     /// [`valid_for`](Self::valid_for) sets their lifetime.
     pub fn new(secret: impl Into<Vec<u8>>) -> Self {
         Self { secret: secret.into(), lifetime: None }
     }
 
-    /// Makes signatures expire after `lifetime`. The time is read from the durable engine's clock, or from the system's
-    /// clock if the run has no engine. `wasm32-unknown-unknown` has no system clock, so use this method there only with
-    /// an engine.
+    /// Makes signatures expire after `lifetime`. The time is read from the durable engine's clock. If the run has no
+    /// engine, it is read from the system's clock. `wasm32-unknown-unknown` has no system clock, so use this method
+    /// there only with an engine.
     #[must_use]
     pub fn valid_for(mut self, lifetime: Duration) -> Self {
         self.lifetime = Some(lifetime);
@@ -139,8 +146,8 @@ impl fmt::Debug for ApprovalKey {
     }
 }
 
-/// Returns a JSON value with the keys of its objects sorted. A storage may reorder the keys, which must not change the
-/// signature.
+/// Returns a JSON value with the keys of its objects sorted. Values that differ only in the order of keys therefore get
+/// the same signature, because a storage may reorder keys.
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),

@@ -23,8 +23,10 @@ pub struct Asked {
     /// Digest of the request's settings, which are all of its fields except the messages.
     pub settings: String,
     /// The request's settings as JSON texts, by field name. A field of a tool has the name `tools.TOOL.FIELD`. Texts of
-    /// more than 4096 bytes are cut, and `extra` is stored as a digest. Empty if an earlier call in the journal has the
-    /// same settings, or if the journal entry would otherwise be too long.
+    /// more than 4096 bytes are cut, and the field `extra` is stored as a digest.
+    ///
+    /// Empty if an earlier call in the journal has the same settings, or if the journal entry would otherwise be too
+    /// long.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub fields: BTreeMap<String, String>,
 }
@@ -36,24 +38,25 @@ impl Asked {
     }
 }
 
-/// Decides how a replayed run handles a model request that differs from the journal. This happens if the agent's
+/// Decides how a replayed run handles a model request that differs from the journal. A request differs if the agent's
 /// prompt, tools or model changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChangedAgent {
-    /// The run stops with [`DurableError::NonDeterminism`]. The error names each changed field with the beginning of
-    /// its old and new value. The run continues once the agent is changed back, or [`GoOn`](Self::GoOn) is set. The
-    /// default model of a provider is not part of the request, so its change is not detected.
+    /// The run stops with [`DurableError::NonDeterminism`]. The error shows an excerpt of the old and the new value of
+    /// each changed field. The run can continue if the agent is changed back or if [`GoOn`](Self::GoOn) is set.
+    ///
+    /// A changed default model of a provider is not detected, because it is not part of the request.
     #[default]
     Refuse,
-    /// The run continues. Responses in the journal are used, even if they answer a different request. New calls after
-    /// the end of the journal use the changed agent. A log line at level `WARN` names the changed fields. The agent
-    /// must still make the same calls in the same order.
+    /// The run continues. Responses in the journal are used even if they answer a different request. The changed agent
+    /// makes the calls after the end of the journal. A log line at level `WARN` names the changed fields.
+    ///
+    /// The changed agent must still make the calls in the journal, in the same order.
     GoOn,
 }
 
-/// Records the model requests of one run and compares them with the journal. It creates the [`Asked`] of each call,
-/// which summarises the request.
+/// Creates a summary ([`Asked`]) of each model request of a run, and compares it with the journal.
 ///
 /// Only messages that are new since the previous call are hashed, so a call's cost does not depend on the length of the
 /// conversation. This requires the [key](RequestRef::history_key) of the conversation, which the agent loop sets.
@@ -70,8 +73,8 @@ struct State {
     conversation: Option<Conversation>,
     /// The fields of all settings in the journal, by the digest of the settings.
     known: BTreeMap<String, BTreeMap<String, String>>,
-    /// Digests of the settings in the last warning, first of the journal's request and then of the agent's request. The
-    /// next warning with the same two digests is not logged.
+    /// The difference that was logged last. It consists of the digests of the settings in the journal and in the
+    /// agent's request. It is not logged again while the digests stay the same.
     warned: Option<(String, String)>,
 }
 
@@ -95,7 +98,8 @@ impl RequestLog {
         *self.state() = State::default();
     }
 
-    /// Summarises the request of the next call. The settings are left out if the journal already contains them.
+    /// Returns the summary of the next call's request. The summary contains no settings if the journal already contains
+    /// them.
     ///
     /// # Errors
     ///
@@ -118,8 +122,8 @@ impl RequestLog {
         self.state().keep(asked);
     }
 
-    /// Compares a request with the recorded request in its place in the journal, and [keeps](Self::keep) the recorded
-    /// request. Errors call the journal entry by the name `key`.
+    /// Compares a request with the request that the journal contains for the same call. Then [keeps](Self::keep) the
+    /// recorded request. `key` is the name of the journal entry in errors.
     ///
     /// # Errors
     ///
@@ -143,13 +147,13 @@ impl RequestLog {
         self.differs(&mut state, settings, format!("{key} with {expected}"), got)
     }
 
-    /// Compares a request with a recorded [digest](crate::llm_digest). Journals of older releases contain the digest
-    /// instead of an [`Asked`]. Errors call the journal entry by the name `key`.
+    /// Compares a request with the digest that the journal contains for the same call. Journals of older releases
+    /// contain a [digest](crate::llm_digest) instead of an [`Asked`]. `key` is the name of the journal entry in errors.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if the digests differ and [`ChangedAgent::Refuse`] is set.
-    /// [`DurableError::Other`] if the request cannot be serialised as JSON.
+    /// - [`DurableError::NonDeterminism`] if the digests differ and [`ChangedAgent::Refuse`] is set.
+    /// - [`DurableError::Other`] if the request cannot be serialised as JSON.
     pub fn replay_digest(
         &self,
         key: &str,
@@ -201,8 +205,8 @@ impl State {
         }
     }
 
-    /// Returns the digest of a request's messages. If the previous request belongs to the same conversation, only the
-    /// messages that were added since are hashed.
+    /// Returns the digest of a request's messages. Hashes only the new messages if the previous request belongs to the
+    /// same conversation.
     fn conversation_digest(&mut self, request: RequestRef<'_>) -> Result<String, DurableError> {
         // Without a key the beginning may have changed, so all messages are hashed.
         let Some(key) = request.history_key() else {

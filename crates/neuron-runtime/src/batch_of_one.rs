@@ -5,10 +5,11 @@ use neuron_types::{
     ToolOutput, ToolSet,
 };
 
-/// Runs one tool call with [`DurableContext::execute_tools`]. Use it to implement [`DurableContext::execute_tool`].
+/// Runs one tool call through [`DurableContext::execute_tools`]. Contexts can use it to implement
+/// [`DurableContext::execute_tool`].
 ///
-/// The call gets the [`ToolEffect`](neuron_types::ToolEffect) that its tool in `tools` declares. If `tools` does not
-/// contain the tool, the call counts as [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce).
+/// The call gets the [`ToolEffect`](neuron_types::ToolEffect) that its tool in `tools` declares. A tool that is not in
+/// `tools` has the effect [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce).
 ///
 /// # Errors
 ///

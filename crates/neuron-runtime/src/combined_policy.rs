@@ -8,9 +8,9 @@ use serde_json::Value;
 
 /// Combines several permission policies. A call runs if all of them allow it.
 ///
-/// If a policy denies a call, the call is denied with the reason of the first such policy. Otherwise, if some policies
-/// require an approval, their questions are joined into one question. Without any policy every call requires an
-/// approval.
+/// - If a policy denies a call, the call is denied with the reason of the first such policy.
+/// - Otherwise, if some policies require an approval, their questions are joined into one question.
+/// - Without any policy every call requires an approval.
 ///
 /// # Example
 ///

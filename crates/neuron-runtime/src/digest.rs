@@ -6,8 +6,8 @@ use neuron_types::{DurableError, RequestRef, ToolCall, ToolInvocation};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 
-/// Returns the digest of a model request, which a replay compares with the journal. The digest depends only on the
-/// request's JSON, so every build of a program computes the same digest.
+/// Returns the digest of a model request. A replay compares it with the digest in the journal. The digest depends only
+/// on the request's JSON, so it is the same for every build of a program.
 ///
 /// # Errors
 ///
@@ -16,7 +16,7 @@ pub fn llm_digest(request: RequestRef<'_>) -> Result<String, DurableError> {
     of(&request)
 }
 
-/// Returns the digest of a tool call, which covers its name and its arguments.
+/// Returns the digest of a tool call. It covers the tool's name and the arguments.
 ///
 /// # Errors
 ///
@@ -31,8 +31,8 @@ const LONGEST_KEY: usize = 100;
 /// Separator between the digest and the effect key in the text that [`recorded_digest`] returns.
 const EFFECT_KEY: &str = "/effect_key=";
 
-/// Returns the [digest](tool_digest) of a call, followed by its [effect key](neuron_types::Tool::effect_key) if it has
-/// one. Durable engines store this text in the journal.
+/// Returns the text with which a durable engine identifies a tool call in the journal. It is the [digest](tool_digest)
+/// of the call. If the call has an [effect key](neuron_types::Tool::effect_key), the key follows.
 ///
 /// # Errors
 ///
@@ -45,8 +45,8 @@ pub fn recorded_digest(invocation: &ToolInvocation) -> Result<String, DurableErr
     })
 }
 
-/// Returns the effect key of a call as the journal stores it. A key of more than [`LONGEST_KEY`] bytes is replaced by
-/// its digest. Returns `None` if the call has no key.
+/// Returns the effect key of a call in the form that is stored in the journal. A key of more than [`LONGEST_KEY`] bytes
+/// is replaced by its digest. Returns `None` if the call has no key.
 pub(crate) fn recorded_key(invocation: &ToolInvocation) -> Result<Option<String>, DurableError> {
     match &invocation.effect_key {
         Some(key) if key.len() > LONGEST_KEY => of(key).map(Some),
@@ -62,13 +62,14 @@ pub(crate) fn named_key(tool: &str, key: Option<&str>) -> String {
     }
 }
 
-/// Compares a tool call with the recorded tool name and [digest](recorded_digest) in its place in the journal. Errors
-/// call the journal entry by the name `key`.
+/// Compares a tool call with the tool name and the [digest](recorded_digest) in its journal entry. `key` is the name of
+/// the journal entry in errors.
 ///
 /// # Errors
 ///
-/// [`DurableError::NonDeterminism`] if the calls differ. The error names the changed part, which is the tool name, the
-/// arguments or the effect key. [`DurableError::Other`] if the arguments cannot be serialised as JSON.
+/// - [`DurableError::NonDeterminism`] if the calls differ. The error names the changed part, which is the tool name,
+///   the arguments or the effect key.
+/// - [`DurableError::Other`] if the arguments cannot be serialised as JSON.
 pub fn check_tool_call(
     key: &str,
     (name, recorded): (&str, &str),

@@ -15,13 +15,13 @@ use neuron_tool::panic_output;
 use crate::digest::{named_key, recorded_key};
 use crate::outcome_unknown;
 
-/// Maximum size in bytes of a result that is stored for later calls. A longer result is replaced by a short text.
+/// Maximum size in bytes of a stored result. If a result is longer, a short text is stored instead.
 const LONGEST_OUTPUT: usize = 4096;
 
-/// Stores the results of a run's tool calls by their [effect keys](neuron_types::Tool::effect_key). An effect key is a
-/// text that is equal for two calls with the same effect, such as one payment. Implementations of
-/// [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools) use this type to skip a call whose
-/// effect has already happened.
+/// Stores the results of a run's tool calls by their [effect keys](neuron_types::Tool::effect_key). Two calls with the
+/// same effect, such as one payment, have the same key. Use this type in implementations of
+/// [`DurableContext::execute_tools`](neuron_types::DurableContext::execute_tools) to skip calls whose effect has
+/// already happened.
 ///
 /// The stored results depend only on the results of the run's calls, so a replay restores them.
 #[derive(Debug, Default)]
@@ -31,8 +31,8 @@ pub struct EffectKeys(Mutex<Known>);
 struct Known {
     /// Result of each effect, by tool name and effect key. `None` if the outcome of the effect is unknown.
     results: BTreeMap<(String, String), Option<ToolOutput>>,
-    /// Names of the tools whose results come from before the current execution, which began when the run resumed or
-    /// continued as new.
+    /// Names of the tools with results from before the current execution. An execution begins when the run starts,
+    /// resumes or continues as new.
     earlier: BTreeSet<String>,
 }
 
@@ -42,14 +42,14 @@ enum Source {
     Runs,
     /// An earlier call had the effect. The call does not run and returns this result.
     Known(ToolOutput),
-    /// An earlier call of the batch has the same key. The call does not run and returns the result of that call. The
-    /// value is the index of that call among the calls of the batch that run.
+    /// An earlier call of the batch has the same key. This call does not run, and returns the earlier call's result.
+    /// The value is the index of the earlier call among the calls that run.
     Same(usize),
 }
 
 impl EffectKeys {
-    /// Replaces the stored effects with the effects in the state from which a run starts. Call it when a run begins,
-    /// resumes or continues as new.
+    /// Replaces the stored effects with the effects in `start`, the state from which a run starts. Call it when a run
+    /// begins, resumes or continues as new.
     pub fn restart(&self, start: &Start) {
         self.replace(match start {
             Start::Snapshot(snapshot) => &snapshot.effects,
@@ -59,9 +59,10 @@ impl EffectKeys {
         });
     }
 
-    /// Replaces the stored effects with the effects of a pending approval, which is in the extensions of `ctx`. Call it
-    /// when an agent inside a tool call resumes after the approval. Without an approval in `ctx`, the stored effects
-    /// are removed.
+    /// Replaces the stored effects with the effects of the pending approval in the extensions of `ctx`. If `ctx` has no
+    /// pending approval, all stored effects are removed.
+    ///
+    /// Call it when an agent inside a tool call resumes after an approval.
     pub fn restart_call(&self, ctx: &ToolContext) {
         let resumed = ctx.extensions.get::<ResumedApproval>();
         self.replace(resumed.map_or(&[], |resumed| &resumed.pending.effects));
@@ -90,11 +91,12 @@ impl EffectKeys {
         stored.collect()
     }
 
-    /// Compares the effect keys of a batch with the journal. Engines must call it before [`run`](Self::run).
+    /// Compares the effect keys of a batch with the keys in the journal. Engines must call it before
+    /// [`run`](Self::run).
     ///
-    /// A call whose effect is known does not run. So it has no journal entry of its own that a replay could compare.
-    /// Its key is therefore stored with [`DurableContext::record`]. Only calls of tools with effects from before the
-    /// current execution are compared.
+    /// Calls that do not run have no journal entries with which a replay could compare them. Their keys are therefore
+    /// stored with [`DurableContext::record`]. Only calls of tools with effects from before the current execution are
+    /// compared.
     ///
     /// # Errors
     ///
@@ -131,13 +133,16 @@ impl EffectKeys {
         })
     }
 
-    /// Passes the calls of a batch whose effect has not happened yet to `run`, which runs them. Each other call returns
-    /// the result of the call that had the effect, or a short text if that result is long. If an earlier batch's call
-    /// with the key failed without an effect, the call runs.
+    /// Runs the calls of a batch whose effect has not happened yet, and returns the results of all calls. `run` runs
+    /// the calls that it receives.
+    ///
+    /// A call whose effect has already happened returns the result of the call that had the effect. If that result is
+    /// long, it returns a short text instead. A call also runs if the call with its key in an earlier batch failed
+    /// without an effect.
     ///
     /// The outcome of an earlier call is unknown after a panic, a timeout, a result that was too long for its record,
-    /// or the end of the process. In this case a later call with the same key does not run if its tool must not run
-    /// twice ([`ToolEffect::AtMostOnce`]).
+    /// or the end of the process. A later call with the same key then runs, unless its tool must not run twice
+    /// ([`ToolEffect::AtMostOnce`]).
     ///
     /// # Cancel safety
     ///
@@ -192,8 +197,8 @@ impl EffectKeys {
         copies.into_iter().map(of).collect()
     }
 
-    /// Finds an earlier call with the same effect key, among the calls of the batch that run (`before`) and the stored
-    /// results. Returns `None` if the call must run.
+    /// Finds an earlier call with the same effect key. It searches the calls of the batch that run (`before`), and then
+    /// the stored results. Returns `None` if the call must run.
     fn known(
         &self,
         key: &(String, String),
@@ -211,8 +216,7 @@ impl EffectKeys {
         }
     }
 
-    /// Stores the outcome of a call. If the call failed without an effect, nothing is stored, so that a later call with
-    /// the key runs.
+    /// Stores the outcome of a call by its key. Stores nothing if the call failed without an effect.
     fn note(&self, key: (String, String), result: &Result<ToolOutput, DurableError>) {
         let known = match result {
             Ok(output) if !output.is_error => Some(brief(output)),
@@ -229,14 +233,14 @@ impl EffectKeys {
     }
 }
 
-/// Returns `true` if an error result leaves open whether the call had its effect. Such results report an unknown
+/// Returns `true` if an error result does not show whether the call had its effect. These results report an unknown
 /// outcome or a panic.
 fn is_uncertain(tool: &str, output: &ToolOutput) -> bool {
     [outcome_unknown(tool), panic_output(tool)].iter().any(|known| known.content == output.content)
 }
 
-/// Returns a result in the form that later calls receive. A long result is replaced by a short text, because all stored
-/// results are copied into the state of each new execution.
+/// Returns a result in the form that is stored for later calls. A result of more than [`LONGEST_OUTPUT`] bytes is
+/// replaced by a short text. The limit is needed because each new execution copies all stored results into its state.
 fn brief(output: &ToolOutput) -> ToolOutput {
     let bytes = serde_json::to_vec(output).map_or(usize::MAX, |json| json.len());
     match bytes <= LONGEST_OUTPUT {

@@ -32,8 +32,8 @@ use locks::Lock;
 ///
 /// Several processes may share a directory. Writers use locks of the operating system, so the revision checks of
 /// [`update`](VersionedSessionStorage::update) and [`append`](VersionedSessionStorage::append) also work between
-/// processes. If the file system has no such locks, every write returns an error. The locks and unfinished files are in
-/// the hidden folder `.neuron` beside the sessions.
+/// processes. If the file system has no such locks, every write returns an error. The hidden folder `.neuron` beside
+/// the sessions contains the locks and unfinished files.
 ///
 /// An append replaces the whole file in these cases:
 ///

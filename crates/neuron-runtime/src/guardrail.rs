@@ -146,8 +146,8 @@ pub trait OutputGuardrail: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// Object-safe form of [`InputGuardrail`], implemented for every input guardrail. The method names of the two traits
-/// differ, so a call of `check` is never ambiguous.
+/// Object-safe form of [`InputGuardrail`]. Every input guardrail implements it. Its method has another name, so that
+/// `check` is not ambiguous if both traits are in scope.
 pub trait ErasedInputGuardrail: WasmCompatSend + WasmCompatSync {
     /// Calls [`InputGuardrail::check`] and boxes its future.
     fn check_input_dyn<'a>(&'a self, input: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
@@ -182,8 +182,8 @@ impl fmt::Debug for dyn ErasedInputGuardrail {
     }
 }
 
-/// Object-safe form of [`OutputGuardrail`], implemented for every output guardrail. The method names of the two traits
-/// differ, so a call of `check` is never ambiguous.
+/// Object-safe form of [`OutputGuardrail`]. Every output guardrail implements it. Its method has another name, so that
+/// `check` is not ambiguous if both traits are in scope.
 pub trait ErasedOutputGuardrail: WasmCompatSend + WasmCompatSync {
     /// Calls [`OutputGuardrail::check`] and boxes its future.
     fn check_output_dyn<'a>(&'a self, output: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
@@ -218,8 +218,8 @@ impl fmt::Debug for dyn ErasedOutputGuardrail {
     }
 }
 
-/// Runs all guardrails on an input, one after another, even after a tripwire. Returns the first tripwire. Without a
-/// tripwire it returns the first warning, and otherwise [`GuardrailResult::Pass`].
+/// Runs all guardrails on an input, one after another, even after a tripwire. Returns the first tripwire. If there is
+/// none, returns the first warning. Otherwise returns [`GuardrailResult::Pass`].
 ///
 /// # Cancel safety
 ///
@@ -270,8 +270,8 @@ pub fn run_input_guardrails(
     }
 }
 
-/// Runs all guardrails on an output, one after another, even after a tripwire. Returns the first tripwire. Without a
-/// tripwire it returns the first warning, and otherwise [`GuardrailResult::Pass`].
+/// Runs all guardrails on an output, one after another, even after a tripwire. Returns the first tripwire. If there is
+/// none, returns the first warning. Otherwise returns [`GuardrailResult::Pass`].
 ///
 /// # Cancel safety
 ///

@@ -15,9 +15,10 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 ///
 /// # Checked texts
 ///
-/// - Before a model call, the input guardrails check the user's text since the last response, as one text. It includes
-///   all strings of a vendor-specific block (`ContentBlock::Raw`) that contains no standard block. Text that has passed
-///   is not checked again. Tool results are checked only if [`check_tool_results`](Self::check_tool_results) is set.
+/// - Before a model call, the input guardrails check all of the user's text since the last response, as one text. Text
+///   that has passed is not checked again. If a vendor-specific block (`ContentBlock::Raw`) contains no standard block,
+///   all of its strings are checked. Tool results are checked only if [`check_tool_results`](Self::check_tool_results)
+///   is set.
 /// - After a model call, the output guardrails check the text of the response. The output of a typed run is checked as
 ///   JSON, even if the model returns it as a tool call. Arguments of other tools and the model's reasoning are not
 ///   checked. If JSON contains escaped characters (`\u0040`, `\n`), an unescaped copy is appended to the text. A
@@ -27,11 +28,12 @@ use crate::{ErasedInputGuardrail, ErasedOutputGuardrail, InputGuardrail, OutputG
 ///
 /// # Results
 ///
-/// - A tripwire, which is the rejection of a text, ends the run with `LoopError::HookTerminated`. The error names the
-///   guardrail. Rejected input is removed from the conversation, with the reminders that the agent added after it. A
-///   rejected response is not added to the conversation. Its tool calls do not run, except calls that began while the
-///   response was still streaming. Messages of earlier turns remain, and the error says so. The agent can continue with
-///   another message.
+/// - A tripwire is the rejection of a text. It ends the run with `LoopError::HookTerminated`, which names the
+///   guardrail.
+/// - Rejected input is removed from the conversation, with the reminders that the agent added after it.
+/// - A rejected response is not added to the conversation. Its tool calls do not run, except calls that began while the
+///   response was still streaming.
+/// - Messages of earlier turns remain, and the error says so. The agent can continue with another message.
 /// - A warning is logged with `tracing::warn!`, and the run continues.
 /// - A panic of a guardrail is a tripwire.
 ///
@@ -118,9 +120,11 @@ impl GuardrailHook {
         self
     }
 
-    /// Makes the input guardrails also check tool results, including their resources and links, before the model
-    /// receives them. The results and the user's input are checked as one text. After a tripwire each of these results
-    /// is replaced by a placeholder text. By default results are not checked.
+    /// Makes the input guardrails also check tool results before the model receives them. Resources and links in the
+    /// results are included. By default results are not checked.
+    ///
+    /// The new tool results and the user's input are checked as one text. After a tripwire, a placeholder text replaces
+    /// each of these results.
     #[must_use]
     pub fn check_tool_results(mut self) -> Self {
         self.checks_tool_results = true;
@@ -128,7 +132,7 @@ impl GuardrailHook {
     }
 
     /// Delays the deltas of a response until the whole response has passed the output guardrails. After a tripwire no
-    /// delta of the response is shown. The hook buffers one response in memory. By default deltas are shown
+    /// delta of the response is shown. The hook holds one whole response in memory. By default deltas are shown
     /// immediately.
     #[must_use]
     pub fn hold_back_text(mut self) -> Self {
@@ -203,8 +207,8 @@ impl GuardrailHook {
     }
 }
 
-/// Logs all warnings of the guardrails. Returns the reason of the first rejection, or `None` if no guardrail rejected
-/// the text. `side` is `input` or `output`, and is part of the reason and the log lines.
+/// Logs all warnings, and returns the reason of the first tripwire. Returns `None` if there is no tripwire. `side` is
+/// `input` or `output`, for the reason and the log lines.
 fn rejection(side: &str, findings: &Findings) -> Option<String> {
     for (guardrail, reason) in findings.warnings() {
         // The event has no parent span, because span exporters export all events within a span, and the reason may

@@ -7,9 +7,11 @@ use neuron_types::{
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-/// Returns the user's text in new messages, including plain-text documents, and the tool results if `with_tool_results`
-/// is set. Each message, document and result starts a new line. A vendor-specific block without a standard block
-/// inside it contributes all of its strings, because the vendor's model reads them.
+/// Returns the user's text in new messages, including plain-text documents. Includes tool results if
+/// `with_tool_results` is set. Each message, document and result starts a new line.
+///
+/// A vendor-specific block without a standard block contributes all of its strings, because the vendor's model reads
+/// them.
 pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for message in messages.iter().filter(|message| message.role == Role::User) {
@@ -35,11 +37,11 @@ pub(crate) fn input_text(messages: &[Message], with_tool_results: bool) -> Strin
     joined(lines)
 }
 
-/// Returns the text of a response, preceded by the text of earlier responses in the same turn. The output of a typed
-/// run is included as JSON. Returns an empty text if the response itself has no text.
+/// Returns the text of a response for the output guardrails. The text of earlier responses in the same turn precedes
+/// it. The output of a typed run is included as JSON. Returns an empty text if the response itself has no text.
 ///
-/// JSON may escape characters (`\u0040`, `\n`), and a reader of the parsed JSON gets the characters themselves. If the
-/// text contains JSON with escapes, an unescaped copy is appended, so that guardrails also check the parsed form.
+/// JSON may contain escaped characters (`\u0040`, `\n`). An unescaped copy is then appended, so that guardrails also
+/// check the text that a reader of the parsed JSON gets.
 pub(crate) fn output_text(response: &CompletionResponse, asked: &ModelCall<'_>) -> String {
     let mut lines = vec![response.message.text()];
     for call in response.message.tool_uses() {
@@ -89,8 +91,8 @@ fn unescaped(text: &str) -> String {
     plain + rest
 }
 
-/// Returns the character of the escape after a backslash, and the text after the escape. Returns `None` for an escaped
-/// quote or backslash, and for an invalid escape.
+/// Parses a JSON escape. `text` starts after the backslash. Returns the escaped character and the rest of the text.
+/// Returns `None` for an escaped quote or backslash, and for an invalid escape.
 fn escaped_character(text: &str) -> Option<(char, &str)> {
     let mut characters = text.chars();
     let plain = match characters.next()? {
@@ -106,8 +108,8 @@ fn escaped_character(text: &str) -> Option<(char, &str)> {
     Some((plain, characters.as_str()))
 }
 
-/// Returns the character of a `\u` escape or of a surrogate pair, and the text after it. `text` starts after the first
-/// `\u`. Returns `None` for an invalid escape.
+/// Parses a `\u` escape, which may be a surrogate pair. `text` starts after the first `\u`. Returns the character and
+/// the rest of the text. Returns `None` for an invalid escape.
 fn escaped_unicode(text: &str) -> Option<(char, &str)> {
     let unit = |text: &str| -> Option<u16> {
         let digits =
@@ -133,8 +135,8 @@ fn add_texts(json: &Value, lines: &mut Vec<String>) {
     }
 }
 
-/// Returns the text of an item of a tool result as the model reads it. Returns `None` for an image. Other media are
-/// described in a few words, and a resource is included with its URI.
+/// Returns the text that the model reads for an item of a tool result. A resource is included with its URI. Other media
+/// are described in a few words. Returns `None` for an image.
 fn text_of_item(item: &ContentItem) -> Option<String> {
     match item {
         ContentItem::Image { .. } => None,

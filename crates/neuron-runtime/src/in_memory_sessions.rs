@@ -79,8 +79,8 @@ impl Sessions {
         revision
     }
 
-    /// Returns a session so that the caller can change it, and gives the session a new revision. Returns an error if
-    /// the session does not exist or does not have the expected revision.
+    /// Gives a session a new revision, and returns it so that the caller can change it. Returns an error if the session
+    /// does not exist or does not have the revision `expected`.
     fn change(
         &mut self,
         id: &str,

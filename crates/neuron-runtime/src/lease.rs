@@ -7,13 +7,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use neuron_types::{DurableError, WasmCompatSend, clock};
 
-/// Polls `work` only while this process holds the lease of its run. Use it in durable contexts of engines where another
-/// process takes over a run after its lease expired.
+/// Polls `work` only while this process holds the lease of its run. It is for durable contexts of engines in which
+/// another process takes over a run whose lease expired.
 ///
-/// `prove` asks the engine to confirm that the run is still held, and to renew the lease. It is called before the first
-/// poll of `work`, and then after each third of the lease. It is also called before the first poll after a pause of
-/// more than half of the lease. Such a pause happens if the process was stopped or the machine slept. If another
-/// process took over the run during the pause, `work` is not polled again.
+/// `prove` asks the engine to confirm that this process still holds the run, and to renew the lease. It is called
+///
+/// - before the first poll of `work`,
+/// - after each third of the lease, and
+/// - before the first poll after a pause of more than half of the lease.
+///
+/// Such a pause happens if the process was stopped or the machine slept. If another process took over the run during
+/// the pause, `work` is not polled again.
 ///
 /// `prove` must not wait for `work`, because `work` is not polled while `prove` runs.
 ///
@@ -67,8 +71,7 @@ where
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Calls `prove`, which asks the engine to confirm that this process holds the run. Repeats the call until it succeeds
-/// within the time `lease`. Returns the moment at which the successful call began, because the engine may count the
-/// lease from then on.
+/// within the time `lease`. Returns the time before the successful call, because the engine may start the lease then.
 async fn proven<F>(lease: Duration, prove: &impl Fn() -> F) -> Result<Moment, DurableError>
 where
     F: Future<Output = Result<(), DurableError>>,
@@ -88,8 +91,8 @@ where
     }
 }
 
-/// A point in time on two clocks, for leases. The monotonic clock may stop while the machine sleeps, and the system
-/// clock may be changed.
+/// A point in time for leases, measured by two clocks. The monotonic clock may stop while the machine sleeps. The
+/// system clock may be changed.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment(Instant, SystemTime);
 
@@ -100,8 +103,8 @@ impl Moment {
         Self(Instant::now(), SystemTime::now())
     }
 
-    /// Returns the time since this moment, by the clock that advanced more. Returns [`Duration::MAX`] if the system
-    /// clock was set back to before the moment.
+    /// Returns the time since this moment. If the two clocks disagree, the longer time counts. Returns
+    /// [`Duration::MAX`] if the system clock was set back to before the moment.
     #[must_use]
     pub fn age(&self) -> Duration {
         self.0.elapsed().max(self.1.elapsed().unwrap_or(Duration::MAX))

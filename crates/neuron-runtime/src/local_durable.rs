@@ -21,28 +21,28 @@ use serde_json::Value;
 use attempts::{Attempts, TimeLimit, sleep};
 pub use signals::LocalSignals;
 
-/// A [`DurableContext`] for development and tests. It calls the provider and the tools directly and keeps no
-/// journal, so a run does not survive its process.
+/// A [`DurableContext`] for development and tests. It calls the provider and the tools directly. It keeps no journal,
+/// so a run does not survive its process.
 ///
-/// An agent with this context behaves like an agent without a durable context, so code for a durable engine can be
+/// An agent behaves the same with this context as without a durable context. Code for a durable engine can therefore be
 /// written and tested on one machine. Deltas are streamed, the calls of a parallel batch run concurrently, and
-/// cancelling the run drops its pending work. As with every durable context, hooks receive the results of a parallel
-/// batch only after all of its calls have ended.
+/// cancelling the run drops its pending work. There is one difference, as with every durable context: hooks receive the
+/// results of a parallel batch only after all of its calls have ended.
 ///
 /// # Supported options
 ///
 /// - [`start_to_close_timeout`](ActivityOptions::start_to_close_timeout) limits each attempt. A model call fails with
 ///   [`ProviderError::Timeout`]. The time in which a stream waits for its reader does not count. A tool fails with
 ///   [`ToolError::ExecutionFailed`], and its [`cancellation_token`](ToolContext::cancellation_token) is cancelled.
-/// - [`retry_policy`](ActivityOptions::retry_policy) sets the retries. Without a policy there are none. A model call is
-///   retried after a [retryable](ProviderError::is_retryable) error or a broken stream, and the reader of the stream
-///   receives [`StreamEvent::Reset`]. The delay that a provider asks for is respected. If it exceeds
+/// - [`retry_policy`](ActivityOptions::retry_policy) sets the retries. Without a policy there are no retries. A model
+///   call is retried after a [retryable](ProviderError::is_retryable) error or a broken stream. The reader of the
+///   stream receives [`StreamEvent::Reset`]. A delay that the provider requests is respected. If it exceeds
 ///   `maximum_interval`, the call is not retried. A tool is retried after [`ToolError::ExecutionFailed`] if it declares
 ///   [`ToolEffect::Pure`] or [`ToolEffect::Idempotent`].
 /// - [`heartbeat_timeout`](ActivityOptions::heartbeat_timeout) is ignored, because there are no heartbeats.
 ///
-/// Tokens of a failed attempt of a model call are not counted in the run's usage. A durable context returns a response
-/// or an error, and an error has no token counts.
+/// The run's usage does not contain the tokens of failed attempts. A durable context returns either a response or an
+/// error, and an error has no token counts.
 ///
 /// All timers are tokio's. Outside of a tokio runtime there are no timeouts, and retries follow without a delay.
 ///
@@ -197,10 +197,10 @@ impl<P: Provider> DurableContext for LocalDurableContext<P> {
     }
 
     /// Waits for a signal that was sent with [`LocalSignals`], before or after this call. Returns `None` at the
-    /// timeout. Each signal is received once, in the order of sending. A signal that cannot be parsed as `T` is lost,
-    /// and its error is returned.
+    /// timeout. Each signal is received once, in the order in which they were sent. If a signal cannot be parsed as
+    /// `T`, it is lost and the error is returned.
     ///
-    /// Cancel safe, because no signal is lost if the future is dropped.
+    /// Cancel safe. No signal is lost if the future is dropped.
     async fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,

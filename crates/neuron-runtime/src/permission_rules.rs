@@ -23,9 +23,9 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 
 /// A [`PermissionPolicy`] made of rules about the names of tools, their arguments and their annotations.
 ///
-/// If several rules match a call, the strongest effect decides: deny, then ask, then allow. The order of the rules does
-/// not matter, except that the first of several rules with the same effect is named in the decision. A call that
-/// matches no rule gets the [default](Self::with_default), which is to ask.
+/// If several rules match a call, the strongest effect decides. Deny is the strongest effect, then ask, then allow. The
+/// order of the rules matters only for the text of the decision, which names the first rule with the strongest effect.
+/// A call that matches no rule gets the [default](Self::with_default), which is to ask.
 ///
 /// Set the policy with `AgentBuilder::permission_policy`, or use it in the middleware
 /// [`PermissionChecker`](neuron_tool::builtin::PermissionChecker), which denies calls that would need an approval.
@@ -34,8 +34,8 @@ pub use rule::{AnnotationCondition, PermissionEffect, PermissionRule};
 /// # Undecidable conditions
 ///
 /// Some conditions cannot be decided. Examples are a missing argument, an argument of another type, a path with `..`,
-/// or a tool without the annotation that the rule requires. A rule that allows does then not match, and a rule that
-/// denies or asks does match. There is one exception. If the tool's schema lists all arguments, a rule about an
+/// or a tool without the annotation that the rule requires. In this case an allow rule does not match, and a deny rule
+/// or an ask rule does match. There is one exception. If the tool's schema lists all arguments, a rule about an
 /// argument that is not listed never matches.
 ///
 /// # Limits of patterns
@@ -146,8 +146,8 @@ impl PermissionRules {
     }
 
     /// Sets the directory to which relative paths of tools refer. It is needed to compare a relative path with an
-    /// absolute pattern, and an absolute path with a relative pattern. Without it, such a comparison is undecidable if
-    /// the path would match with some directory.
+    /// absolute pattern, and an absolute path with a relative pattern. Without a directory, such a comparison is
+    /// undecidable if there is a directory with which the path would match.
     ///
     /// # Errors
     ///

@@ -36,10 +36,12 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`RunsError::Ended`] if the run would never receive the signal, because the run ended or its wait for decisions
-    /// passed its deadline. Runs of some engines, such as SQLite's, stop while no process drives them. Such an engine
-    /// also returns this error if the deadline of any other wait has passed and no process has driven the run since.
-    /// [`RunsError::NotFound`] if no run has this id. [`RunsError::Engine`] if the engine failed.
+    /// - [`RunsError::Ended`] if the run would never receive the signal. The run has ended, or its wait for decisions
+    ///   has passed its deadline. Runs of some engines, such as SQLite's, stop while no process drives them. Such an
+    ///   engine also returns this error if the deadline of any other wait has passed and no process has driven the run
+    ///   since.
+    /// - [`RunsError::NotFound`] if no run has this id.
+    /// - [`RunsError::Engine`] if the engine failed.
     fn signal(
         &self,
         id: &str,
@@ -51,18 +53,20 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// [`RunsError::Ended`] if the run has already ended. [`RunsError::NotFound`] if no run has this id.
-    /// [`RunsError::Engine`] if the engine failed.
+    /// - [`RunsError::Ended`] if the run has already ended.
+    /// - [`RunsError::NotFound`] if no run has this id.
+    /// - [`RunsError::Engine`] if the engine failed.
     fn cancel(&self, id: &str) -> impl Future<Output = Result<(), RunsError>> + WasmCompatSend;
 
     /// Continues a run that ended because nobody decided on its pending tool calls before the deadline. Returns the id
-    /// of the continued run, which may be a new id.
+    /// of the continued run. Some engines give it a new id.
     ///
     /// # Errors
     ///
-    /// [`RunsError::NotRevivable`] if the run did not end for this reason. [`RunsError::Approval`] if the decisions do
-    /// not match the run's pending calls. [`RunsError::NotFound`] if no run has this id. [`RunsError::Engine`] if the
-    /// engine failed.
+    /// - [`RunsError::NotRevivable`] if the run did not end because the deadline for its decisions passed.
+    /// - [`RunsError::Approval`] if the decisions do not match the run's pending calls.
+    /// - [`RunsError::NotFound`] if no run has this id.
+    /// - [`RunsError::Engine`] if the engine failed.
     fn revive(
         &self,
         id: &str,
@@ -75,8 +79,8 @@ pub trait DurableRuns: WasmCompatSend + WasmCompatSync {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunStatus {
-    /// The run has not ended. Either a process drives it, or it was interrupted and continues when a process drives it
-    /// again.
+    /// The run has not ended. Either a process drives it, or it was interrupted. An interrupted run continues when a
+    /// process drives it again.
     Running,
     /// The run waits for a signal, a time or an approval. [`RunSummary::waits_for`] describes the wait.
     Waiting,
@@ -86,7 +90,7 @@ pub enum RunStatus {
     Failed,
     /// The run was cancelled.
     Cancelled,
-    /// The run cannot continue with its current agent or journal, for example because the agent changed.
+    /// The run cannot continue, for example because the agent changed so that it does not fit the journal.
     /// [`RunSummary::reason`] contains the cause. The run continues once the cause is removed.
     Stalled,
     /// The stored data of the run was edited or damaged. [`RunSummary::reason`] contains the details.
@@ -122,10 +126,11 @@ pub struct RunSummary {
     pub agent_version: Option<String>,
     /// Number of steps, such as model calls, in all executions of the run. `None` if the engine does not count them.
     pub steps: Option<usize>,
-    /// Number of times that the run continued as a new execution with a new journal. `None` if the engine does not
-    /// count them.
+    /// Number of times that the run has continued as a new execution with a new journal. `None` if the engine does not
+    /// count executions.
     pub execution: Option<usize>,
-    /// Tokens used by the run. `None` if the run did not end with a result, or the engine does not store them.
+    /// Tokens used by the run. `None` if the run did not end with a result, or if the engine does not store token
+    /// counts.
     pub usage: Option<TokenUsage>,
 }
 
@@ -178,12 +183,12 @@ pub enum WaitEvent {
     },
     /// Decisions on the run's pending calls, which run only after an approval.
     Approval {
-        /// Name of the signal that carries the [`ApprovalDecisions`]. `None` if the run ended with
-        /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired) and its program must resume it
+        /// Name of the signal with which to send the [`ApprovalDecisions`]. `None` if the run ended with
+        /// [`LoopError::ApprovalRequired`](neuron_types::LoopError::ApprovalRequired). Its program must then resume it
         /// with the decisions.
         signal: Option<String>,
-        /// The pending calls with their arguments, without the conversation. `None` in the result of
-        /// [`DurableRuns::list`] if the engine would need a request for each run to load them.
+        /// The pending calls with their arguments, without the conversation. [`DurableRuns::list`] returns `None` if
+        /// the engine would need a separate request for each run.
         pending: Option<Box<PendingApproval>>,
     },
     /// Only the [deadline](WaitsFor::deadline) ends the wait, as in a sleep.

@@ -18,11 +18,11 @@ use crate::Asked;
 /// Default maximum length of a journal record in bytes (1 MiB).
 pub const DEFAULT_RECORD_LIMIT: usize = 1 << 20;
 
-/// A journal entry with the result of one step. The result is a value or an error, and a replay returns it to the agent
-/// loop.
+/// A journal entry with the result of one step. The result is a value or an error. A replay returns it instead of
+/// running the step again.
 ///
-/// Unknown fields are ignored when a record is read. A record with a newer [`version`](StepRecord::version) is an
-/// error.
+/// Unknown fields are ignored when a record is read. Reading a record with a newer [`version`](StepRecord::version)
+/// returns an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepRecord<T> {
@@ -115,8 +115,8 @@ impl<T: Serialize + DeserializeOwned> StepRecord<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> StepRecord<T> {
-    /// Creates the record of a step that cannot fail, such as a wait. Do not use a `value` that serialises to `null`:
-    /// it would be read as a missing value.
+    /// Creates the record of a step that cannot fail, such as a wait. `at` is the time at which the step ended. `value`
+    /// must not serialise to `null`, because `null` is read as a missing value.
     #[must_use]
     pub fn of_value(value: T, at: DateTime<Utc>) -> Self {
         Self::new(Ok(value), TokenUsage::default(), at)
@@ -151,20 +151,23 @@ impl StepRecord<CompletionResponse> {
     ///
     /// # Errors
     ///
-    /// [`DurableError::Provider`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has
-    /// a newer version.
+    /// - [`DurableError::Provider`] if the call itself failed.
+    /// - [`DurableError::Other`] if the record is not valid or has a newer version.
     pub fn into_llm(self) -> Result<CompletionResponse, DurableError> {
         let result = self.into_result()?;
         result.map_err(|error| DurableError::Provider(error.into_provider_error()))
     }
 
-    /// Serialises the record as JSON of at most `limit` bytes. If the JSON is too long, the [fields](Asked::fields) of
-    /// the request are removed. If it is still too long, or nested too deeply, the response is replaced by an error
-    /// that says so. The journal entry then still exists, so the call is not made and paid for again.
+    /// Serialises the record as JSON of at most `limit` bytes.
+    ///
+    /// - If the JSON is too long, the [fields](Asked::fields) of the request are removed.
+    /// - If it is still too long, or nested too deeply, an error that says so replaces the response.
+    ///
+    /// In each case the journal entry exists. A replay therefore does not make and pay for the call again.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] if the record of the replacement error cannot be serialised.
+    /// [`DurableError::Other`] if the record with the error cannot be serialised either.
     pub fn to_json_within(&self, limit: usize) -> Result<Vec<u8>, DurableError> {
         let text = match self.to_json() {
             Ok(json) if json.len() <= limit => return Ok(json),
@@ -192,8 +195,8 @@ impl StepRecord<CompletionResponse> {
 }
 
 impl StepRecord<ToolOutput> {
-    /// Creates the record of a tool call that ended at `at`. `usage` contains the tokens of model calls that the tool
-    /// made itself.
+    /// Creates the record of a tool call that ended at `at`. `usage` contains the tokens of the model calls that the
+    /// tool made.
     #[must_use]
     pub fn of_tool(
         result: Result<ToolOutput, ToolError>,
@@ -203,14 +206,15 @@ impl StepRecord<ToolOutput> {
         Self::new(result.map_err(|error| (&error).into()), usage, at)
     }
 
-    /// Returns the result of the tool call, and adds its tokens to the meter of the call's context. If the tool has
-    /// just run with this context, the meter has already counted them. Use
-    /// [`into_tool_uncounted`](Self::into_tool_uncounted) for such a call.
+    /// Returns the result of the tool call, and adds the call's tokens to `meter`, the meter of the call's context.
+    ///
+    /// If the tool has just run with this context, the meter has already counted the tokens. In this case use
+    /// [`into_tool_uncounted`](Self::into_tool_uncounted) instead.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Tool`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has a
-    /// newer version.
+    /// - [`DurableError::Tool`] if the call itself failed.
+    /// - [`DurableError::Other`] if the record is not valid or has a newer version.
     pub fn into_tool(self, meter: &UsageMeter) -> Result<ToolOutput, DurableError> {
         // Tokens of a failed call were charged too.
         meter.add(&self.usage);
@@ -221,20 +225,20 @@ impl StepRecord<ToolOutput> {
     ///
     /// # Errors
     ///
-    /// [`DurableError::Tool`] if the call itself failed. [`DurableError::Other`] if the record is not valid or has a
-    /// newer version.
+    /// - [`DurableError::Tool`] if the call itself failed.
+    /// - [`DurableError::Other`] if the record is not valid or has a newer version.
     pub fn into_tool_uncounted(self) -> Result<ToolOutput, DurableError> {
         let result = self.into_result()?;
         result.map_err(|error| DurableError::Tool(error.into_tool_error()))
     }
 
-    /// Serialises the record as JSON of at most `limit` bytes. If the JSON is too long, or nested too deeply, the
-    /// result is replaced by an error that names the tool. The tool has already run, so the record must exist to
-    /// prevent a second run.
+    /// Serialises the record as JSON of at most `limit` bytes. If the JSON is too long or nested too deeply, an error
+    /// that names the tool replaces the result. In each case the journal entry exists, so a replay does not run the
+    /// tool again.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] if the record of the replacement error cannot be serialised.
+    /// [`DurableError::Other`] if the record with the error cannot be serialised either.
     pub fn to_json_within(&self, tool_name: &str, limit: usize) -> Result<Vec<u8>, DurableError> {
         let what = || format!("the result of `{tool_name}`");
         let text = match self.to_json() {
@@ -256,8 +260,8 @@ fn not_json(what: &str, error: &DurableError) -> String {
     format!("{what} cannot be stored in the journal: {error}")
 }
 
-/// Returns a tool result for the model, which reports that the effect of an interrupted call is unknown. Use it if the
-/// call must not run twice.
+/// Returns a tool result which tells the model that the effect of an interrupted call is unknown. Use it for calls that
+/// must not run twice.
 #[must_use]
 pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
     let text = format!(
@@ -298,9 +302,9 @@ impl UnknownOutcome {
 
 /// A tool call that another process runs, with the data that may leave this process.
 ///
-/// Only allowed environment variables are included, because the engine's journal stores the request. Of
-/// [`ToolContext::extensions`] only the [`ResumedApproval`] and the [`AgentPath`] are included. `Debug` prints the
-/// names of the variables without their values.
+/// The engine's journal stores the request. Therefore the request contains only the allowed environment variables of
+/// the call. From [`ToolContext::extensions`] it contains only the [`ResumedApproval`] and the [`AgentPath`]. `Debug`
+/// prints the names of the variables without their values.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ToolRequest {
@@ -326,7 +330,7 @@ pub struct ToolRequest {
     /// on replay.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// The approval with which an agent inside this tool call resumes. `None` if no agent inside the call waited for an
+    /// The approval with which an agent inside this tool call resumes. `None` if no agent in the call waited for an
     /// approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed: Option<Box<ResumedApproval>>,

@@ -32,29 +32,38 @@ use clocks::Clocks;
 /// | [`ToolError`](HookEvent::ToolError) | WARN; DEBUG if it waits for an approval | `neuron.tool.error` |
 /// | [`ContextCompaction`](HookEvent::ContextCompaction) | INFO | `neuron.context.compaction` |
 ///
-/// Each event of the run is recorded as one tracing event, whose name and message are the name in the table. Beside it,
-/// the hook records a span with the same name and fields, and closes it immediately. This span is for collectors that
-/// keep only spans. The target of all events and spans is `neuron_runtime`.
+/// Each event of the run is recorded as one tracing event. Its name and its message are the name in the table. The hook
+/// also records a span with the same name and fields, and closes it immediately. This span is for collectors that keep
+/// only spans. The target of all events and spans is `neuron_runtime`.
 ///
-/// The fields identify the call (`run_id`, `agent`, `turn`, `call_id`, `provider`, `model`), count (`input_tokens`,
-/// `output_tokens` and their parts, `messages`, `tools`, `duration_ms`) and give the outcome (`stop_reason`,
-/// `is_error`, `error_kind`, `error`). The field `replaying` is `true` while a durable run repeats work from its
-/// journal. Unknown values are left out.
+/// The fields have these purposes:
+///
+/// - They identify the call: `run_id`, `agent`, `turn`, `call_id`, `provider`, `model`.
+/// - They contain counts: `input_tokens`, `output_tokens` and their parts, `messages`, `tools`, `duration_ms`.
+/// - They contain the outcome: `stop_reason`, `is_error`, `error_kind`, `error`.
+/// - `replaying` is `true` while a durable run repeats work from its journal.
+///
+/// Unknown values are left out.
 ///
 /// # Spans
 ///
-/// The run and its operations run inside spans, so the log lines of a tool or an HTTP client belong to the right call,
-/// even if calls are parallel. The span `neuron.run` has the level INFO. The spans `neuron.llm.call`,
-/// `neuron.tool.call` and `neuron.context.compact` have the level DEBUG. At its end each span records the `outcome`,
-/// which is `ok`, `waiting`, `error` or `dropped`. If an agent runs inside a tool call, its run has the fields
-/// `within_run` and `within_call`, and its span is a child of the span of the tool call.
+/// The run and its operations run inside spans. The log lines of a tool or an HTTP client therefore belong to the right
+/// call, even if calls are parallel.
+///
+/// - The span `neuron.run` has the level INFO.
+/// - The spans `neuron.llm.call`, `neuron.tool.call` and `neuron.context.compact` have the level DEBUG.
+/// - At its end each span records the `outcome`, which is `ok`, `waiting`, `error` or `dropped`.
+/// - If an agent runs inside a tool call, its run has the fields `within_run` and `within_call`. Its span is a child of
+///   the span of the tool call.
 ///
 /// # Privacy
 ///
-/// Texts of prompts, responses, arguments and results are not recorded unless [`with_texts`](Self::with_texts) is set.
-/// Some errors may quote such a text: errors of tools, invalid typed output, failed activities and unreadable
-/// responses. Only the kind of such an error is recorded. The texts of all other errors are recorded, including a
-/// vendor's message and the reason of a hook that ended the run. So are the names of tools.
+/// Texts of prompts, responses, arguments and results are recorded only with [`with_texts`](Self::with_texts). Some
+/// errors may quote such a text. These are errors of tools, invalid typed output, failed activities and unreadable
+/// responses. Without `with_texts`, only the kind of such an error is recorded.
+///
+/// The texts of all other errors are always recorded, including a vendor's message and the reason of a hook that ended
+/// the run. The names of tools are always recorded too.
 ///
 /// # Example
 ///
@@ -92,17 +101,17 @@ impl TracingHook {
         Self::default()
     }
 
-    /// Records texts too, each cut to `max_chars` characters. The texts are `prompt` (the last message), `answer`,
-    /// `arguments`, `result`, and every `error`. They may be personal or secret. Enable this only if all readers of the
-    /// logs may read the conversations.
+    /// Records texts too, each cut to `max_chars` characters. The texts are the fields `prompt` (the last message),
+    /// `answer`, `arguments`, `result`, and every `error`. They may be personal or secret. Enable this only if all
+    /// readers of the logs may read the conversations.
     #[must_use]
     pub fn with_texts(mut self, max_chars: usize) -> Self {
         self.text_limit = Some(max_chars);
         self
     }
 
-    /// Does not record the span that accompanies each event. The events remain, and so do the spans around the run and
-    /// its calls. A log and most traces need no more.
+    /// Stops recording a span for each event. The events remain, and so do the spans around the run and its calls. Logs
+    /// and most traces need only these.
     #[must_use]
     pub fn without_event_spans(mut self) -> Self {
         self.events_only = true;

@@ -54,8 +54,8 @@ impl PostgresSessionStorageBuilder {
         Self { schema: "neuron".into(), max_connections: 8, timeout: Duration::from_secs(30) }
     }
 
-    /// Sets the schema of the database that contains the tables. Default: `neuron`. The schema is created if it does
-    /// not exist. Storages with different schemas have separate sessions.
+    /// Sets the database schema that contains the tables. The schema is created if it does not exist. Storages with
+    /// different schemas have separate sessions. Default: `neuron`.
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
         self
@@ -73,7 +73,7 @@ impl PostgresSessionStorageBuilder {
         self
     }
 
-    /// Connects to the server at the address `url` without TLS, and creates or migrates the tables. For example, the
+    /// Connects to the server at the address `url` without TLS, and creates or migrates the tables. An example of an
     /// address is `postgres://user:password@host:5432/database`.
     ///
     /// The address is a connection URL as defined by libpq. It supports several hosts and options such as
@@ -82,10 +82,12 @@ impl PostgresSessionStorageBuilder {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Io`] if the server cannot be reached. [`StorageError::UnsupportedVersion`] if a newer version of
-    /// this crate created the tables. [`StorageError::Other`] if the address is invalid or the server rejects the
-    /// connection, for example because of a wrong password, a missing database or missing rights. No error contains the
-    /// password.
+    /// - [`StorageError::Io`] if the server cannot be reached.
+    /// - [`StorageError::UnsupportedVersion`] if a newer version of this crate created the tables.
+    /// - [`StorageError::Other`] if the address is invalid or the server rejects the connection. Possible causes are a
+    ///   wrong password, a missing database or missing rights.
+    ///
+    /// No error contains the password.
     pub async fn connect(self, url: &str) -> Result<PostgresSessionStorage, StorageError> {
         self.connect_tls(url, NoTls).await
     }
@@ -123,11 +125,11 @@ impl PostgresSessionStorageBuilder {
         PostgresSessionStorage::open(Connections::new(pool, place), Schema::new(&self.schema)).await
     }
 
-    /// Uses an existing pool with its own TLS, timeouts and hooks, and creates or migrates the tables. The settings
-    /// [`max_connections`](Self::max_connections) and [`timeout`](Self::timeout) have no effect.
+    /// Uses an existing pool with its own TLS, timeouts and hooks, and creates or migrates the tables. The builder's
+    /// settings [`max_connections`](Self::max_connections) and [`timeout`](Self::timeout) have no effect.
     ///
-    /// A connection in an unknown state, because a future was dropped or the server failed, is removed from the pool
-    /// and closed.
+    /// If a future is dropped or the server fails, the state of the connection is unknown. Such a connection is removed
+    /// from the pool and closed.
     ///
     /// # Errors
     ///
@@ -161,8 +163,8 @@ fn parse(url: &str) -> Result<Config, StorageError> {
     Ok(config)
 }
 
-/// The location of the server for error texts. Its `Display` form contains the database, hosts and ports, but neither
-/// the user, the password nor the options.
+/// The location of the server for error texts. Displays the database, hosts and ports. Does not display the user, the
+/// password or the options.
 struct Place<'a>(&'a Config);
 
 impl fmt::Display for Place<'_> {

@@ -1,5 +1,5 @@
-//! Leases connections from the connection pool ([`Connections`]). A connection returns to the pool only if no
-//! transaction is open and the server responds.
+//! Leases connections from the connection pool ([`Connections`]). A connection returns to the pool only if it has no
+//! open transaction and the server responds.
 
 use deadpool_postgres::{Object, Pool};
 use tokio_postgres::Client;
@@ -7,11 +7,11 @@ use tokio_postgres::types::Type;
 
 use crate::error::{self, Error};
 
-/// Begins a transaction. The server aborts the transaction after 60 idle seconds, so that a client that hangs cannot
-/// hold the locks of a session for ever.
+/// Begins a transaction. The server aborts it if the client sends nothing for 60 seconds. Otherwise a hanging client
+/// could hold the locks of a session for ever.
 ///
-/// The isolation level is set explicitly, because each statement must see changes that other transactions have
-/// committed before it.
+/// The isolation level does not depend on the server's default. Each statement must see all changes that were committed
+/// before it.
 const BEGIN: &str = "START TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE; \
                      SET LOCAL idle_in_transaction_session_timeout = '60s'";
 
@@ -38,8 +38,8 @@ impl Connections {
         (status.size, status.max_size)
     }
 
-    /// Waits for a free connection of the pool, or opens a new one. Returns an error if no connection is available
-    /// within the pool's timeout.
+    /// Waits for a free connection of the pool, or opens a new one. Returns an error if this takes longer than the
+    /// pool's timeout.
     pub(crate) async fn lease(&self) -> Result<Lease, Error> {
         match self.pool.get().await {
             Ok(connection) => Ok(Lease(Some(connection))),
@@ -50,9 +50,9 @@ impl Connections {
 
 /// A connection of the pool, leased for one call of the storage.
 ///
-/// After a successful call the connection is [returned to the pool](Self::give_back). If the call fails or its future
-/// is dropped, the lease is dropped, which closes the connection. Such a connection may have an open transaction or a
-/// server that does not respond, so later calls must not use it.
+/// After a successful call, [`give_back`](Self::give_back) returns the connection to the pool. If the call fails or its
+/// future is dropped, the lease is dropped, which closes the connection. Later calls must not use such a connection,
+/// because it may have an open transaction or an unresponsive server.
 pub(crate) struct Lease(Option<Object>);
 
 impl Lease {

@@ -75,8 +75,8 @@ pub(crate) fn of_pool(place: &str, error: PoolError) -> StorageError {
     }
 }
 
-/// Converts an error of the server or the connection. `what` names the failed operation. A lost connection becomes a
-/// [`StorageError::Io`], and any other error a [`StorageError::Other`].
+/// Converts an error of the server or the connection. `what` names the failed operation. Returns [`StorageError::Io`]
+/// for a lost connection, and [`StorageError::Other`] for any other error.
 fn of_server(what: &str, error: tokio_postgres::Error) -> StorageError {
     let kind = lost_connection(&error);
     // The server's own message names the cause, and the SQLSTATE can be looked up.

@@ -1,14 +1,14 @@
-//! Encodes messages as rows ([`History`]). Each row has a digest of its message and all earlier messages. Equal digests
-//! show that the beginning of a stored session is unchanged, without reading its messages.
+//! Encodes messages as rows ([`History`]). The digest in each row covers its message and all earlier messages. If a
+//! digest is equal, all messages up to this row are unchanged. This is checked without reading the messages.
 
 use neuron_types::{Message, StorageError, stored_json};
 use sha2::{Digest as _, Sha256};
 
-/// Digest of a message and all messages before it. It is the first half of the SHA-256 of the previous digest and the
-/// message's JSON.
+/// Digest of a message and all messages before it. It is the first half of the SHA-256 of two inputs, the previous
+/// digest and the message's JSON.
 ///
-/// The hash is cryptographic, because users write the messages. With a weak hash a user could construct a message that
-/// is mistaken for a stored one.
+/// Users write the messages, so the hash must be cryptographic. With a weak hash, a user could construct a message that
+/// has the digest of another message.
 pub(crate) type Digest = [u8; DIGEST_BYTES];
 
 /// Length of a digest in bytes.

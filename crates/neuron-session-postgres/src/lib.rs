@@ -1,7 +1,7 @@
 //! Stores agent sessions in PostgreSQL ([`PostgresSessionStorage`]).
 //!
-//! The storage is for services whose instances share one database. It appends the new messages of a turn instead of
-//! rewriting the conversation. It detects if two instances write the same session at the same time.
+//! The storage is for services whose instances share one database. It writes only the new messages of a turn. It
+//! returns an error if two instances write the same session at the same time.
 //!
 //! ```
 //! use neuron_session_postgres::PostgresSessionStorage;
@@ -41,8 +41,8 @@
 //!
 //! # TLS
 //!
-//! No TLS implementation is built in, so that you choose the implementation and the certificates. Pass a connector to
-//! [`PostgresSessionStorageBuilder::connect_tls`], for example of `tokio-postgres-rustls` or `postgres-native-tls`.
+//! No TLS implementation is built in, so you can choose one. Pass a connector to
+//! [`PostgresSessionStorageBuilder::connect_tls`], for example from `tokio-postgres-rustls` or `postgres-native-tls`.
 //! Without a connector the connection is not encrypted, and an address with `sslmode=require` is an error.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

@@ -6,8 +6,8 @@ use crate::history::{DIGEST_BYTES, Digest};
 
 /// A revision of a stored session. The number alone identifies the revision.
 ///
-/// [`append`](neuron_types::VersionedSessionStorage::append) takes the count and the digest from the revision that the
-/// caller passes, so it need not read them from the database.
+/// The count and the digest are for [`append`](neuron_types::VersionedSessionStorage::append). It takes them from the
+/// caller's revision instead of reading them from the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Revision {
     /// Number from a sequence of the database. Each write gets a new number.

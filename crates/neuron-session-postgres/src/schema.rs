@@ -11,8 +11,8 @@ use crate::error::Error;
 /// applied to databases.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];
 
-/// A placeholder instead of a session id, from which the key of the migration's advisory lock is computed. No session
-/// has this id, because an empty id is not valid.
+/// Text from which the key of the migration's advisory lock is computed. The keys of other advisory locks are computed
+/// from session ids. An empty text is not a valid session id.
 const MIGRATION: &str = "";
 
 /// Creates the table of the applied migrations.
@@ -65,8 +65,8 @@ impl Schema {
         lease.commit().await
     }
 
-    /// Returns the migrations that are not applied yet, with their versions. Returns an error if the tables have a
-    /// newer version than this crate supports.
+    /// Returns the migrations that are not applied yet, with their versions. Returns an error if a newer version of
+    /// this crate created the tables.
     async fn pending(&self, lease: &Lease, place: &str) -> Result<Vec<(i64, &'static str)>, Error> {
         let found = self.version(lease).await?;
         let supported = MIGRATIONS.len();
@@ -109,8 +109,8 @@ impl Schema {
         Ok(client.batch_execute(&self.fill(HISTORY)).await?)
     }
 
-    /// Returns the key of an advisory lock. For a session `id` the lock is held while the session is written. For
-    /// [`MIGRATION`] the lock is held while the tables are migrated.
+    /// Returns the key of an advisory lock. The lock of a session `id` is held while the session is written. The lock
+    /// of [`MIGRATION`] is held while the tables are migrated.
     pub(crate) fn lock_key(&self, id: &str) -> i64 {
         let hash = Sha256::new()
             .chain_update("neuron sessions\0")

@@ -62,11 +62,11 @@ const DIGESTS: &str = "
 /// Deletes the messages of a session from the position `$2` on.
 const CUT: &str = "DELETE FROM {schema}.session_messages WHERE session = $1 AND position >= $2";
 
-/// Inserts messages and sets fields of a session if the session has the expected revision. A NULL parameter keeps the
-/// stored value. Returns the new revision, or no row if the session has another revision.
+/// Inserts messages and sets fields of a session, if the session has the expected revision. Returns the new revision,
+/// or no row if the session has another revision. If the parameter of a field is NULL, the stored value is kept.
 ///
-/// The comparison and the write are one atomic step. A concurrent writer waits until this write is committed. The
-/// server then compares the writer's expected revision with the new revision.
+/// The comparison and the write are one atomic step. A concurrent writer waits until this write is committed. Its
+/// expected revision is then compared with the new revision.
 const WRITE: &str = "
     WITH written AS (
         UPDATE {schema}.sessions SET

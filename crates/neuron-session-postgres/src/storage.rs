@@ -20,8 +20,8 @@ use crate::revision::Revision;
 use crate::schema::Schema;
 use crate::statements::Statements;
 
-/// Maximum number of attempts of a call if the server aborts its transaction because of concurrent transactions. With
-/// PostgreSQL's default isolation level, the server aborts no transaction for this reason.
+/// Maximum number of attempts of a call. A call is repeated if the server aborts its transaction because of concurrent
+/// transactions. This does not happen with PostgreSQL's default isolation level.
 const ATTEMPTS: usize = 10;
 
 /// Stores sessions in PostgreSQL, for any number of concurrent processes. Clones share the connections.
@@ -29,17 +29,21 @@ const ATTEMPTS: usize = 10;
 /// # Guarantees
 ///
 /// - Every write is one transaction. After a crash of this process, the server or the machine, the session has either
-///   its old or its new version. When a call returns, its write is on the server's disk, unless the server's setting
+///   its old or its new version.
+/// - When a call returns, its write is on the server's disk. The only exception is a server whose setting
 ///   `synchronous_commit` confirms writes earlier.
 /// - [`append`](VersionedSessionStorage::append) needs one statement and one round trip, and writes only the new
-///   messages. [`save`](SessionStorage::save) and [`update`](VersionedSessionStorage::update) write only the messages
-///   from the first one that differs from the stored session.
+///   messages.
+/// - [`save`](SessionStorage::save) and [`update`](VersionedSessionStorage::update) find the first message that differs
+///   from the stored session. They write only the messages from there on.
 /// - [`list`](SessionStorage::list) does not read messages.
 /// - A loaded session equals the saved session, including the order of JSON keys, NUL characters and nanoseconds.
 ///
-/// PostgreSQL limits a value to one gigabyte, so a session may have at most one gigabyte of JSON. Its JSON may be
-/// nested at most 256 levels deep, and its times must be in the years −4713 to 294276. Any other session is rejected
-/// when it is written.
+/// A session with one of these properties is rejected when it is written:
+///
+/// - more than one gigabyte of JSON, which is PostgreSQL's limit for a value,
+/// - JSON that is nested more than 256 levels deep,
+/// - a time outside of the years −4713 to 294276.
 ///
 /// # Errors of the connection
 ///
@@ -93,7 +97,7 @@ pub struct PostgresSessionStorage {
 }
 
 impl PostgresSessionStorage {
-    /// Connects to the server at the address `url` without TLS, with the default settings. For example, the address is
+    /// Connects to the server at the address `url` without TLS, with the default settings. An example of an address is
     /// `postgres://user:password@host:5432/database`.
     ///
     /// # Errors
@@ -275,19 +279,19 @@ impl PostgresSessionStorage {
         lease.commit().await
     }
 
-    /// Begins a transaction that holds the advisory lock of a session. Another transaction that wants this lock waits
-    /// until the first transaction has ended.
+    /// Begins a transaction that holds the advisory lock of a session. Other transactions that request this lock wait
+    /// until this transaction has ended.
     ///
-    /// If a call is dropped during its commit, this lock makes the next call wait until the commit has ended. An append
-    /// needs no lock, because any earlier write changes the revision, which the append compares.
+    /// A call may be dropped while its commit still runs on the server. Because of the lock, the next call waits for
+    /// the end of that commit. Appends need no lock, because they compare the revision, which every write changes.
     async fn begin(&self, id: &str) -> Result<Lease, Error> {
         let lease = self.connections.lease().await?;
         lease.begin(self.schema.lock_key(id)).await?;
         Ok(lease)
     }
 
-    /// Reads the key and the revision of a session, and locks its row until the transaction ends. The lock makes
-    /// concurrent appends wait. Returns `None` if the session does not exist.
+    /// Returns the key and the revision of a session, and locks its row until the transaction ends. Concurrent appends
+    /// wait for this lock. Returns `None` if the session does not exist.
     async fn lock(&self, lease: &Lease, id: &str) -> Result<Option<(i64, Revision)>, Error> {
         let params: [(&(dyn ToSql + Sync), Type); 1] = [(&id, Type::TEXT)];
         match lease.client()?.query_typed_opt(&self.statements.lock, &params).await? {
@@ -327,8 +331,8 @@ impl PostgresSessionStorage {
         Ok(Some(Revision { number: row.try_get(0)?, count, digest: *draft.history.digest() }))
     }
 
-    /// Replaces the stored session with the key `key` by `draft`. The session's row must be locked and have the
-    /// revision `stored`. Returns `None` if it has another revision.
+    /// Replaces a stored session by `draft`. `key` is the key of the session's row, which the transaction must have
+    /// locked. Returns `None` if the session does not have the revision `stored`.
     async fn replace(
         &self,
         lease: &Lease,
@@ -350,7 +354,7 @@ impl PostgresSessionStorage {
         self.write(lease, &write).await
     }
 
-    /// Compares the stored messages with `draft`, which is the session to write. Deletes the stored messages from the
+    /// Deletes the stored messages that differ from `draft`, the session to write. These are all messages from the
     /// first difference on. Returns the number of remaining messages.
     async fn keep(
         &self,
@@ -430,9 +434,9 @@ impl PostgresSessionStorage {
         .await
     }
 
-    /// Returns the error for a write that found no session with the expected revision. This is
-    /// [`StorageError::Conflict`] if the session exists, and [`StorageError::NotFound`] if it does not. If the session
-    /// cannot be read, the read error is returned.
+    /// Returns the error for a write that found no session with the expected revision. It is [`StorageError::Conflict`]
+    /// if the session exists, and [`StorageError::NotFound`] if it does not. If the session cannot be read, it is the
+    /// read error.
     async fn no_match(&self, id: &str) -> StorageError {
         match self.revision(id).await {
             Ok(_) => StorageError::Conflict { id: id.to_owned() },

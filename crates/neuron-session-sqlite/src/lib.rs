@@ -24,7 +24,7 @@
 //! # Stored data
 //!
 //! Each message is one row. [`append`](neuron_types::VersionedSessionStorage::append) inserts only the new messages, so
-//! its cost does not depend on the length of the session. `save` and `update` receive the whole session. They compare
+//! its cost does not depend on the length of the session. `save` and `update` receive the whole session. They use
 //! digests to find the first message that differs from the stored session, and write only the messages from there on.
 //!
 //! Everything that is read is verified by a digest. Damaged data is reported as
@@ -34,19 +34,19 @@
 //! # Lost commits and backups
 //!
 //! The database counts its commits. A small file beside it, the witness (`-witness`), contains the number of the last
-//! synced commit. Opening, loading and writing return an error if the write-ahead log or the database was deleted, cut,
-//! damaged or replaced by an older copy. [`accept_older`] accepts the older state. If the database file or its log is
-//! deleted or replaced while it is open, the next read or write returns an error.
+//! synced commit. If the write-ahead log or the database was deleted, cut, damaged or replaced by an older copy,
+//! opening, loading and writing return an error. [`accept_older`] accepts the older state. If the database file or its
+//! log is deleted or replaced while it is open, the next read or write returns an error.
 //!
-//! For each write the witness costs one additional page in the log, and no sync. A power failure does not make it
-//! wrong. With [`Synchronous::Normal`] commits are not synced, and their loss is not detected.
+//! The witness costs one additional page in the log for each write, and no sync. It stays correct after a power
+//! failure. With [`Synchronous::Normal`] commits are not synced, and their loss is not detected.
 //!
 //! [`SqliteSessionStorage::backup`] copies the database while it is in use. A copy of the database file alone lacks the
 //! commits in the log (`-wal`). To restore a backup, stop all processes, delete the database with its `-wal` and `-shm`
 //! files, copy the backup to its place, and call [`accept_older`].
 //!
-//! When a session is not found for the first time, the index of ids is compared with the table once. This reads the
-//! rows of all sessions, but no messages.
+//! When a session is not found for the first time, the index of ids is checked for missing sessions. This reads the
+//! rows of all sessions once, but no messages.
 //!
 //! # Where to look
 //!

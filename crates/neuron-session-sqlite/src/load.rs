@@ -53,8 +53,8 @@ pub(crate) fn list(connection: &Connection) -> Result<Vec<SessionSummary>> {
     Ok(summaries)
 }
 
-/// Returns the summary of a session in the index of ids. If its row is damaged or missing, the summary contains the
-/// damage.
+/// Returns the summary of a session that is in the index of ids. If the session's row is damaged or missing, the
+/// summary contains this damage.
 fn summary(connection: &Connection, id: &str) -> SessionSummary {
     let found = SessionRow::look_up(connection, id);
     let missing = || session_row::corrupt(connection, id, "its row cannot be found");

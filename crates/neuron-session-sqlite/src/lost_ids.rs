@@ -5,11 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use neuron_sqlite::rusqlite::{self, Connection};
 
-/// The ids of sessions that are missing in a damaged index. Without these ids, such a session would look as if it had
-/// never existed.
+/// The ids of sessions that are missing in a damaged index. Without this set, such a session would be reported as not
+/// found.
 ///
-/// The ids are determined once, when a session is not found for the first time. Damage is assumed to happen before the
-/// database was opened.
+/// The set is computed once, when a session is not found for the first time. Damage that happens later is not detected.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LostIds(Arc<OnceLock<BTreeSet<String>>>);
 
@@ -27,7 +26,8 @@ impl LostIds {
     }
 }
 
-/// Returns the ids of sessions that are in the table but not in its damaged index of ids. Reads all rows of the table.
+/// Returns the ids of sessions that are in the table, but not in its index of ids because the index is damaged. Reads
+/// all rows of the table.
 pub(crate) fn find(connection: &Connection) -> rusqlite::Result<BTreeSet<String>> {
     let mut select = connection.prepare(
         "SELECT CAST(id AS BLOB) FROM sessions AS row NOT INDEXED WHERE NOT EXISTS (

@@ -39,7 +39,7 @@ impl Bodies {
 
     /// Returns one digest for each message, which covers that message and all messages before it.
     ///
-    /// `start` is the digest of the messages before the first message of this value.
+    /// `start` is the digest of the messages that precede these messages in the session.
     pub(crate) fn digests(&self, start: Digest) -> Vec<Digest> {
         let chain = self.iter().scan(start, |digest, body| {
             *digest = digest.then(body);
@@ -48,8 +48,8 @@ impl Bodies {
         chain.collect()
     }
 
-    /// Inserts the rows of all messages except the first `skipped` ones. `start` is the position of the first message
-    /// in the session, including skipped messages. `digests` contains a digest for each message.
+    /// Inserts the rows of the messages, without the first `skipped` messages. `start` is the position of the first
+    /// message in the session, even if that message is skipped. `digests` contains a digest for each message.
     pub(crate) fn insert(
         &self,
         connection: &Connection,
@@ -71,8 +71,8 @@ impl Bodies {
     }
 }
 
-/// Reads the messages from the position `from` on, and decodes each with `take`. Returns an error if a message is
-/// damaged or missing.
+/// Reads the messages from the position `from` to the end of the session. `take` decodes each message. Returns an error
+/// if a message is damaged or missing.
 pub(crate) fn read<T>(
     connection: &Connection,
     head: &SessionRow,

@@ -42,8 +42,8 @@ impl Replacement {
         })
     }
 
-    /// Writes the session inside a transaction. Returns an error if the stored state is not as `before` requires.
-    /// Returns the new revision.
+    /// Writes the session in the current transaction, and returns its new revision. Returns an error if the stored
+    /// session does not meet the condition `before`.
     pub(crate) fn write(
         self,
         connection: &Connection,
@@ -84,9 +84,8 @@ impl Replacement {
     }
 }
 
-/// Returns the number of messages at the start of the session that are already stored unchanged.
-///
-/// A binary search needs few reads, because an equal digest means that all messages up to that position are equal.
+/// Returns the number of messages at the start of the session that are already stored unchanged. Finds it by binary
+/// search, because an equal digest means that all messages up to its position are equal.
 fn common(connection: &Connection, head: &SessionRow, digests: &[Digest]) -> Result<usize> {
     let stored = head.content.message_count;
     if messages::digest_before(connection, head, stored)? != head.content.messages_digest {

@@ -10,10 +10,10 @@ pub(crate) const SESSIONS: Schema = Schema {
     migrations: &[VERSION_1],
 };
 
-/// Tables of version 1. States and bodies are JSON, and times are RFC 3339 with nanoseconds.
+/// Tables of version 1. States and bodies are JSON. Times are RFC 3339 with nanoseconds.
 ///
-/// `sessions.digest` covers the other columns, including the digest of the last message. `messages.digest` covers the
-/// body and all messages before it.
+/// `sessions.digest` covers the other columns of the row, including the digest of the last message. `messages.digest`
+/// covers the body of the message and all messages before it.
 const VERSION_1: &str = "
     CREATE TABLE sessions (
         key INTEGER PRIMARY KEY,

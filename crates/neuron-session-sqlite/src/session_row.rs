@@ -38,8 +38,8 @@ pub(crate) struct Content {
 }
 
 impl SessionRow {
-    /// Reads a session's row. Returns `None` if there is no such session, and an error if the row or the index of ids
-    /// is damaged.
+    /// Reads a session's row. Returns `None` if the session does not exist. Returns an error if the row or the index of
+    /// ids is damaged.
     pub(crate) fn find(connection: &Connection, lost: &LostIds, id: &str) -> Result<Option<Self>> {
         let head = Self::look_up(connection, id)?;
         match head.is_none() && lost.contains(connection, id)? {
@@ -48,8 +48,8 @@ impl SessionRow {
         }
     }
 
-    /// Reads a session's row through the index of ids. Returns `None` if the index does not contain the id, and an
-    /// error if the row is damaged.
+    /// Finds a session's row by the index of ids. Returns `None` if the index does not contain the id. Returns an error
+    /// if the row is damaged.
     pub(crate) fn look_up(connection: &Connection, id: &str) -> Result<Option<Self>> {
         let mut select = connection.prepare_cached("SELECT * FROM sessions WHERE id = ?1")?;
         let found = select.query_row([id], |row| Self::read(row, location(connection, id)));
@@ -150,8 +150,8 @@ impl SessionRow {
 }
 
 impl Content {
-    /// Writes the row with a new revision. If `key` is `None`, a new row is inserted. Otherwise the row with this key
-    /// is replaced.
+    /// Writes the row with a new revision. Replaces the row with the key `key`, or inserts a new row if `key` is
+    /// `None`.
     pub(crate) fn write(self, connection: &Connection, key: Option<i64>) -> Result<SessionRow> {
         // The revision is random, so that it never occurs again, neither after a deletion nor after a backup was
         // restored.
@@ -183,8 +183,8 @@ impl Content {
         Ok(SessionRow { key, content: self, revision, location })
     }
 
-    /// Returns the digest of the row. Only the last text can contain a line feed, so different rows never have the same
-    /// joined text.
+    /// Returns the digest of the row. The fields are joined with line feeds. Only the last field can contain a line
+    /// feed, so different rows always give different texts.
     fn digest(&self, revision: &str) -> Digest {
         let Self { id, created_at, updated_at, message_count, messages_digest, state } = self;
         let row = format!("{id}\n{revision}\n{created_at}\n{updated_at}\n{message_count}\n{state}");

@@ -15,16 +15,16 @@ use crate::replace::{Before, Replacement};
 use crate::schema::SESSIONS;
 use crate::session_row::{self, SessionRow};
 
-/// Minimum number of free pages that a deletion returns to the file system (1 MiB). Fewer pages are kept for later
-/// messages.
+/// Minimum number of free pages (1 MiB) for which a deletion returns the pages to the file system. Fewer free pages
+/// stay in the file for later messages.
 const MANY_PAGES: i64 = 256;
 
 /// Stores sessions in a SQLite database. Clones share its connections.
 ///
 /// # Cancel safety
 ///
-/// A write whose future is dropped happens completely or not at all. It never happens after a write that was started
-/// later through the same storage or a clone.
+/// If the future of a write is dropped, the write happens completely or not at all. It never happens after a write that
+/// was started later through this storage or a clone.
 #[derive(Debug, Clone)]
 pub struct SqliteSessionStorage {
     database: Database,
@@ -40,10 +40,12 @@ impl SqliteSessionStorage {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Corrupt`] if the file is not a database of sessions, is damaged, or has lost commits. For lost
-    /// commits, [`accept_older`](crate::accept_older) accepts the older state. [`StorageError::UnsupportedVersion`] if
-    /// a newer version wrote the database. [`StorageError::Io`] if the file cannot be read or written. The file is not
-    /// changed.
+    /// - [`StorageError::Corrupt`] if the file is not a database of sessions, is damaged, or has lost commits. For lost
+    ///   commits, [`accept_older`](crate::accept_older) accepts the older state.
+    /// - [`StorageError::UnsupportedVersion`] if a newer version wrote the database.
+    /// - [`StorageError::Io`] if the file cannot be read or written.
+    ///
+    /// After an error the file is unchanged.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StorageError> {
         Self::open_with(path, SqliteOptions::new()).await
     }
@@ -68,13 +70,15 @@ impl SqliteSessionStorage {
     ///
     /// # Errors
     ///
-    /// [`StorageError::Io`] if there is already a file at the path, or its folder does not exist.
-    /// [`StorageError::Corrupt`] if the database is damaged. After an error there is no new file at the path. A damaged
-    /// session that does not damage the database itself is copied unchanged.
+    /// - [`StorageError::Io`] if there is already a file at the path, or its folder does not exist.
+    /// - [`StorageError::Corrupt`] if the database is damaged. A damaged session is not an error if the database itself
+    ///   is intact. Such a session is copied unchanged.
+    ///
+    /// After an error there is no new file at the path.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the copy is still written completely, or not at all.
+    /// If the future is dropped, the copy is written completely or not at all.
     pub async fn backup(&self, path: impl AsRef<Path>) -> Result<(), StorageError> {
         Ok(self.database.backup(path).await?)
     }

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 
 use crate::{SqliteError, open_files};
 
-/// Copies a database into a new file. The file gets its name `to` only after it is complete and synced. `path` is the
-/// path of the database, for errors.
+/// Copies the database of `source` into a new file. The file gets its name `to` once it is complete and synced. `path`
+/// is the path of the database, for errors.
 pub(crate) fn write(source: &Connection, path: &Path, to: &Path) -> Result<(), SqliteError> {
     let fail = |source| SqliteError::Io { path: to.into(), source };
     let unfinished = open_files::beside(to, "-unfinished");

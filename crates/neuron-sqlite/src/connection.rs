@@ -17,9 +17,9 @@ const KEPT_LOG: i64 = 16 << 20;
 /// Delay before a retry in cases where SQLite itself does not wait.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Opens the connection that writes, checks the schema of the database and migrates the database.
+/// Opens the connection for writing. Checks the schema of the database and migrates the database.
 ///
-/// File descriptors that must stay open are added to `kept`, which must be dropped after all connections.
+/// Adds file descriptors that must stay open to `kept`. The caller must drop `kept` after all connections.
 pub(crate) fn open(
     path: &Path,
     schema: &Schema,

@@ -22,8 +22,8 @@ use crate::{Abort, Schema, SqliteError, SqliteOptions, Synchronous, backup, conn
 /// An open database. Clones share its connections.
 ///
 /// One connection writes, and up to [`SqliteOptions::readers`] connections read concurrently. Callers get a connection
-/// in the order of their calls, and wait for it without blocking a thread. Writes that wait at the same time share one
-/// transaction and its sync.
+/// in the order of their calls. They wait without blocking a thread. All writes that wait at the same time share one
+/// transaction and one sync.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
@@ -41,8 +41,8 @@ struct Shared {
     /// Connection for [`Database::read_apart`]. `None` until its first use.
     apart: Mutex<Option<Connection>>,
     files: Files,
-    /// Guards that keep the file descriptors of the database open. They are dropped after all connections, because
-    /// fields are dropped in the order of their declaration.
+    /// Guards that keep the file descriptors of the database open. They must be dropped after all connections, so this
+    /// field is declared last.
     _kept: Vec<Kept>,
 }
 
@@ -86,7 +86,7 @@ impl Files {
 
     /// Returns an error if the open files were replaced, or if the database has fewer commits than `seen`.
     ///
-    /// `seen` is the number of commits that the witness file has counted. `None` skips this comparison.
+    /// `seen` is the number of commits in the witness file, which counts commits. `None` skips this comparison.
     fn check(&self, transaction: &Connection, seen: Option<u64>) -> Result<(), SqliteError> {
         self.check_open()?;
         match (&self.witness, seen) {
@@ -117,13 +117,13 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`SqliteError::NotADatabase`], [`SqliteError::OtherApplication`], [`SqliteError::UnsupportedVersion`],
-    /// [`SqliteError::Corrupt`] or [`SqliteError::ReadOnly`] if the file cannot be used. The file is not changed.
-    /// [`SqliteError::Io`] if its folder does not exist.
+    /// - [`SqliteError::NotADatabase`], [`SqliteError::OtherApplication`], [`SqliteError::UnsupportedVersion`],
+    ///   [`SqliteError::Corrupt`] or [`SqliteError::ReadOnly`] if the file cannot be used. The file is not changed.
+    /// - [`SqliteError::Io`] if its folder does not exist.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the database may still be opened, and is then closed again.
+    /// If the future is dropped, the database may still be opened. It is then closed again.
     pub async fn open(
         path: impl AsRef<Path>,
         schema: Schema,
@@ -134,15 +134,17 @@ impl Database {
 
     /// Opens a database as [`open`](Self::open) does, and detects lost commits.
     ///
-    /// If the write-ahead log is missing, cut or damaged, SQLite silently continues with an earlier state. A database
-    /// that is opened by this method counts its commits. Each writer also notes the count in a small file beside the
-    /// database, the witness, with the ending `-witness`. Opening, reading and writing return an error if the witness
-    /// has counted more commits than the database. The database may have counted more commits than the witness, for
-    /// example after a crash.
+    /// If the write-ahead log is missing, cut or damaged, SQLite silently continues with an earlier state. To detect
+    /// this, a database that is opened by this method counts its commits. Each writer also writes the count to the
+    /// witness, a small file beside the database with the ending `-witness`.
     ///
-    /// With [`Synchronous::Normal`](crate::Synchronous::Normal) a power failure may undo commits, so the witness does
-    /// not count them, and their loss is not detected. Writes through [`open`](Self::open) or by another program are
-    /// not counted either.
+    /// Opening, reading and writing return an error if the witness has counted more commits than the database. The
+    /// reverse is not an error. It happens, for example, after a crash.
+    ///
+    /// The loss of these commits is not detected, because the witness does not count them:
+    ///
+    /// - Commits with [`Synchronous::Normal`](crate::Synchronous::Normal), which a power failure may undo.
+    /// - Commits through [`open`](Self::open) or by another program.
     ///
     /// # Errors
     ///
@@ -151,7 +153,7 @@ impl Database {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the database may still be opened, and is then closed again.
+    /// If the future is dropped, the database may still be opened. It is then closed again.
     pub async fn open_witnessed(
         path: impl AsRef<Path>,
         schema: Schema,
@@ -216,14 +218,16 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// Returns the error of `work`, or a [`SqliteError`] of the transaction. On Unix it is [`SqliteError::Replaced`] if
-    /// the database file or its write-ahead log was deleted or replaced since the database was opened. The error is
-    /// also returned if the database file has another hard link. Other systems do not check this.
+    /// Returns the error of `work`, or a [`SqliteError`] of the transaction. On Unix the error is
+    /// [`SqliteError::Replaced`] in these cases, which other systems do not check:
+    ///
+    /// - The database file or its write-ahead log was deleted or replaced since the database was opened.
+    /// - The database file has another hard link.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the write is not committed, unless its commit has already begun. In that case it is
-    /// committed completely or not at all. Later writes wait until this is decided.
+    /// If the future is dropped before the commit has begun, the write is not committed. If it is dropped later, the
+    /// write is committed completely or not at all. Later writes wait until this is decided.
     pub async fn write<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
@@ -235,16 +239,17 @@ impl Database {
         self.enqueue(true, work).await
     }
 
-    /// Runs a transaction as [`write`](Self::write) does, but does not sync its commit. A power failure may undo the
-    /// write, until a later write is synced.
+    /// Runs a transaction like [`write`](Self::write), but does not sync its commit. A power failure may undo the write
+    /// until a later write is synced.
     ///
     /// # Errors
     ///
-    /// Returns the error of `work`, or a [`SqliteError`] of the transaction, as [`write`](Self::write) does.
+    /// The same errors as [`write`](Self::write).
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the write is not committed, unless its commit has already begun.
+    /// If the future is dropped before the commit has begun, the write is not committed. If it is dropped later, the
+    /// write is committed completely or not at all.
     pub async fn write_unsynced<T, E>(
         &self,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, Abort<E>> + Send + 'static,
@@ -256,8 +261,8 @@ impl Database {
         self.enqueue(false, work).await
     }
 
-    /// Adds a write to the queue, and waits until it was run. The caller that gets the connection runs all writes in
-    /// the queue.
+    /// Adds a write to the queue, and waits until it has run. If this caller gets the connection first, it runs all
+    /// writes in the queue.
     async fn enqueue<T, E>(
         &self,
         is_synced: bool,
@@ -322,9 +327,9 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Syncs the [witness](Self::open_witnessed), the file that counts commits, to the disk. The loss of an earlier
-    /// commit is then detected even after a power failure. Does nothing without a witness, and with
-    /// [`Synchronous::Normal`](crate::Synchronous::Normal).
+    /// Syncs the witness to the disk. The [witness](Self::open_witnessed) is the file that counts commits. After the
+    /// sync, the loss of an earlier commit is detected even after a power failure. Does nothing without a witness, and
+    /// with [`Synchronous::Normal`](crate::Synchronous::Normal).
     ///
     /// # Errors
     ///
@@ -332,7 +337,7 @@ impl Database {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the witness may not be synced.
+    /// If the future is dropped, the witness may or may not be synced.
     pub async fn sync_witness(&self) -> Result<(), SqliteError> {
         if self.shared.files.witness.is_none() {
             return Ok(());
@@ -342,9 +347,9 @@ impl Database {
         off_executor(sync).await.ok_or_else(|| self.stopped())?
     }
 
-    /// Runs a transaction that only reads, without waiting for pending futures of [`read`](Self::read) or
-    /// [`write`](Self::write). Call it where such a future cannot be polled until this call has returned, to avoid a
-    /// deadlock.
+    /// Runs a transaction that only reads. It does not wait for pending futures of [`read`](Self::read) or
+    /// [`write`](Self::write). Use it where such a future cannot be polled during this call, because
+    /// [`read`](Self::read) could then wait for that future for ever.
     ///
     /// Returns `None` if the database is in memory and its only connection is in use.
     ///
@@ -366,7 +371,7 @@ impl Database {
         self.apart(TransactionBehavior::Deferred, work).await
     }
 
-    /// Runs a transaction as [`read_apart`](Self::read_apart) does, while no other transaction writes. The transaction
+    /// Runs a transaction like [`read_apart`](Self::read_apart), while no other transaction writes. The transaction
     /// sees the result of every write transaction that began earlier.
     ///
     /// Returns `None` if the database is in memory and its only connection is in use.
@@ -389,8 +394,8 @@ impl Database {
         self.apart(TransactionBehavior::Immediate, work).await
     }
 
-    /// Runs a transaction with the separate connection of [`read_apart`](Self::read_apart), or with the only connection
-    /// of a database in memory. Returns `None` if that only connection is in use.
+    /// Runs a transaction with a separate connection, for [`read_apart`](Self::read_apart). A database in memory has
+    /// only one connection, which is then used. Returns `None` if this connection is in use.
     async fn apart<T, E>(
         &self,
         behavior: TransactionBehavior,
@@ -434,7 +439,7 @@ impl Database {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, all space or none is returned. No data is lost.
+    /// If the future is dropped, either all of the space or none of it is returned. No data is lost.
     pub async fn reclaim(&self) -> Result<(), SqliteError> {
         self.with_writer(|connection, shared| {
             run_to_end(connection, "PRAGMA incremental_vacuum")
@@ -447,18 +452,19 @@ impl Database {
 
     /// Writes a consistent copy of the database to a new file. The database can be read and written during the copy.
     ///
-    /// The copy is one file without a write-ahead log and a witness. It gets its name only after it was checked and
-    /// synced. Do not copy the database file itself, because this loses the commits in its write-ahead log.
+    /// The copy is one file, without a write-ahead log and a witness. It gets its name once it was checked and synced.
+    /// Do not copy the database file itself, because this loses the commits in its write-ahead log.
     ///
     /// # Errors
     ///
-    /// [`SqliteError::Io`] if there is already a file at the path, or its folder does not exist.
-    /// [`SqliteError::Corrupt`] or [`SqliteError::Lost`] if the database is damaged. After an error there is no new
-    /// file at the path.
+    /// - [`SqliteError::Io`] if there is already a file at the path, or its folder does not exist.
+    /// - [`SqliteError::Corrupt`] or [`SqliteError::Lost`] if the database is damaged.
+    ///
+    /// After an error there is no new file at the path.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the copy is still written completely, or not at all.
+    /// If the future is dropped, the copy is written completely or not at all.
     pub async fn backup(&self, to: impl AsRef<Path>) -> Result<(), SqliteError> {
         let to = to.as_ref();
         let absolute = path::absolute(to);
@@ -480,7 +486,7 @@ impl Database {
         result.await.ok_or_else(|| self.stopped())?
     }
 
-    /// Moves the content of the write-ahead log into the database file and empties the log, so that both files use as
+    /// Moves the content of the write-ahead log into the database file and empties the log. Both files then use as
     /// little space as possible. Data that other connections currently read or write stays in the log. The call does
     /// not wait for these connections.
     ///
@@ -490,7 +496,7 @@ impl Database {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the log is moved completely or not at all. No data is lost.
+    /// If the future is dropped, the content is moved completely or not at all. No data is lost.
     pub async fn checkpoint(&self) -> Result<(), SqliteError> {
         let patience = self.shared.options.busy_timeout;
         self.with_writer(move |connection, shared| {
@@ -590,8 +596,8 @@ impl Shared {
     }
 }
 
-/// Runs a statement and reads all of its rows, because SQLite does the work of some statements only while their rows
-/// are read.
+/// Runs a statement and reads all of its rows. SQLite completes the work of some statements only when their rows are
+/// read.
 fn run_to_end(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query([])?;

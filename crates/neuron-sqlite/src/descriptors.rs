@@ -1,16 +1,16 @@
-//! Keeps file descriptors of databases open that this crate reads without SQLite.
+//! Keeps the file descriptors of databases open. The crate opens them itself, to read database files without SQLite.
 //!
-//! On POSIX systems, closing any descriptor of a file drops all locks of the process on this file
+//! On POSIX systems, closing any descriptor of a file releases all locks of the process on this file
 //! (<https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_>). SQLite
-//! does not notice this. Another process may then think that the database is unused and delete its write-ahead log.
-//! Therefore a descriptor stays open as long as this process has a connection to the database.
+//! does not notice this. Another process may then treat the database as unused and delete its write-ahead log.
+//! Therefore each descriptor stays open as long as this process has a connection to the database.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads at most `length` bytes from the start of a file. The descriptor stays open until the last [`Kept`] of the file
-/// is dropped.
+/// Reads at most `length` bytes from the start of a file. The file's descriptor stays open until all [`Kept`] values of
+/// the file are dropped.
 pub(crate) fn read(path: &Path, length: usize) -> io::Result<(Vec<u8>, Kept)> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::with_capacity(length);

@@ -56,7 +56,7 @@ pub enum SqliteError {
     /// The database lacks commits that it had before. The write-ahead log or the database file was deleted, cut,
     /// damaged or replaced by an older copy. The database is not changed.
     ///
-    /// Only a database that was opened with [`Database::open_witnessed`](crate::Database::open_witnessed) returns this
+    /// Only databases that were opened with [`Database::open_witnessed`](crate::Database::open_witnessed) return this
     /// error.
     #[error("{}: {}", path.display(), lost(witness, *found, *expected))]
     Lost {
@@ -69,7 +69,8 @@ pub enum SqliteError {
         /// Number of the last commit that the witness file has counted.
         expected: u64,
     },
-    /// The path does not name the open file any more, or another path names the same file. Nothing was read or written.
+    /// The path does not name the file that was opened any more, or the file also has another path. Nothing was read or
+    /// written.
     #[error("{} cannot be used: {reason}", path.display())]
     Replaced {
         /// Path of the database.
@@ -182,8 +183,8 @@ impl SqliteError {
     }
 }
 
-/// Returns the error text for lost commits, and how to fix the loss. `found` is the number of commits in the database,
-/// and `expected` is the number in the witness file, which counts commits.
+/// Returns the error text for lost commits, including how to accept the loss. `found` is the number of commits in the
+/// database. `expected` is the number in the witness file, which counts commits.
 fn lost(witness: &Path, found: u64, expected: u64) -> String {
     format!(
         "it has {found} commits, and {} has seen {expected}: its log (-wal) or the database itself was deleted, cut, \
@@ -221,7 +222,7 @@ impl From<SqliteError> for StorageError {
     }
 }
 
-/// The reason for aborting a transaction, which is an error of SQLite or of the caller's code.
+/// The reason for aborting a transaction. It is an error of SQLite or of the caller's code.
 ///
 /// The operator `?` converts errors of SQLite and of storages into this type.
 #[derive(Debug)]

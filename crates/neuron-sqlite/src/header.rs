@@ -1,5 +1,5 @@
-//! Checks the header of a database file before SQLite opens the file. SQLite itself might repair or complete a file of
-//! another application.
+//! Checks the header of a database file before SQLite opens the file. SQLite itself might change a file of another
+//! application, because it repairs and completes files.
 
 use std::fs;
 use std::io;
@@ -13,9 +13,8 @@ const LENGTH: usize = 100;
 /// First bytes of every database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Returns an error if a path leads to a file that is not a database of this schema or of an older version. A missing
-/// file is accepted. Nothing is changed. The opened descriptor is added to `kept`, which must be dropped after SQLite's
-/// connections.
+/// Returns an error if the file at `path` is not a database of this schema, or has a newer version. Accepts a missing
+/// file. Changes nothing. Adds the opened descriptor to `kept`, which the caller must drop after SQLite's connections.
 pub(crate) fn inspect(
     path: &Path,
     schema: &Schema,
@@ -88,7 +87,7 @@ fn check_folder(path: &Path) -> Result<(), SqliteError> {
 }
 
 /// Returns an error if there is a write-ahead log although the database file is missing or empty. `state` is `missing`
-/// or `empty`, for the error. Without a write-ahead log such a database was never written.
+/// or `empty`, for the error's text.
 fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     match has_content(path, "-wal") {
         true => Err(SqliteError::Corrupt {
@@ -100,8 +99,8 @@ fn check_log(path: &Path, state: &str) -> Result<(), SqliteError> {
     }
 }
 
-/// Returns `true` if the rollback journal or the write-ahead log beside the database is not empty. The database file
-/// may then lack a part of the last write.
+/// Returns `true` if the database file may lack a part of the last write. This is the case if the rollback journal or
+/// the write-ahead log beside it is not empty.
 fn is_unsettled(path: &Path) -> bool {
     ["-journal", "-wal"].iter().any(|ending| has_content(path, ending))
 }

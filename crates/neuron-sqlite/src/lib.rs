@@ -1,5 +1,5 @@
-//! The SQLite layer of neuron's storages. It opens, checks and migrates databases, and runs their calls outside of the
-//! executor.
+//! The SQLite layer of neuron's storages. It opens, checks and migrates databases. It runs their blocking calls outside
+//! of the async executor.
 //!
 //! The crate is for authors of storages. Users of a storage need only [`SqliteOptions`] and [`SqliteError`].
 //!
@@ -51,8 +51,8 @@
 //!
 //! # Lost commits and backups
 //!
-//! If the write-ahead log is missing or damaged, SQLite silently continues with an earlier state.
-//! [`Database::open_witnessed`] opens a database so that such a loss is detected. [`accept_older`] accepts the loss.
+//! If the write-ahead log is missing or damaged, SQLite silently continues with an earlier state. A database that was
+//! opened with [`Database::open_witnessed`] detects such a loss. [`accept_older`] accepts the loss.
 //! [`Database::backup`] writes a copy while the database is in use.
 //!
 //! On Unix each transaction checks that the paths of the database and its log still name the open files, and that the

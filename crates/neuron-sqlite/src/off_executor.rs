@@ -4,8 +4,9 @@ use std::panic;
 
 use tokio::runtime::Handle;
 
-/// Runs blocking work on a blocking thread of the tokio runtime, or on the calling thread if there is no runtime. The
-/// work runs to its end even if the future is dropped. Returns `None` if the runtime shut down before the work began.
+/// Runs blocking work on a blocking thread of the tokio runtime, or on the calling thread if there is no runtime.
+/// Returns `None` if the runtime shut down before the work began. If the future is dropped, the work still runs to its
+/// end.
 pub(crate) async fn off_executor<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Option<T> {

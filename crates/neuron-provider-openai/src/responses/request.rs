@@ -2,8 +2,8 @@
 //!
 //! <https://platform.openai.com/docs/api-reference/responses/create>
 //!
-//! `input` is the last field. The body of each turn therefore begins with the same bytes as the body of the previous
-//! turn. Prompt caches need this.
+//! The field `input` is written last, so that each body starts with the same bytes as the body of the previous turn.
+//! Prompt caches need this common prefix.
 
 use std::borrow::Cow;
 
@@ -20,8 +20,8 @@ use super::echo::{JsonText, RepairedCall};
 use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
 use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools, vendor_fields};
 
-/// Serialises a request of the Responses API. `model` is the model to which the request is sent, and `stream` requests
-/// a streamed response.
+/// Serialises a request of the Responses API for the model `model`. If `stream` is set, the body asks for a streamed
+/// response.
 ///
 /// # Errors
 ///
@@ -82,8 +82,8 @@ struct Reasoning {
     summary: Option<&'static str>,
 }
 
-/// Returns the field `reasoning`, with the effort and, if thinking is enabled, a request for a summary. Returns `None`
-/// if both are absent.
+/// Returns the field `reasoning`, which contains the effort. If thinking is enabled, the field also asks for a summary.
+/// Returns `None` if the request sets neither.
 fn reasoning(request: RequestRef<'_>) -> Option<Reasoning> {
     let is_on =
         matches!(request.thinking, Some(ThinkingConfig::Enabled { .. } | ThinkingConfig::Adaptive));
@@ -138,9 +138,8 @@ impl Serialize for Tools<'_> {
             name: &'a str,
             description: &'a str,
             parameters: Parameters<'a>,
-            /// Value of the field `strict`. `None` if the dialect does not accept the field. If the dialect accepts the
-            /// field, it is sent even if the value is `false`, because the API's default is `true` and rejects most
-            /// schemas.
+            /// Value of the field `strict`. `None` if the dialect does not accept the field. Otherwise the field is
+            /// always sent, even if it is `false`. The API's default is `true`, and rejects most schemas.
             #[serde(skip_serializing_if = "Option::is_none")]
             strict: Option<bool>,
             #[serde(flatten)]
@@ -252,9 +251,11 @@ impl Item<'_> {
     }
 }
 
-/// Converts an assistant message to items. Reasoning at the end of the message is omitted, because the API rejects
-/// reasoning without a following item. A response ends with reasoning if it was truncated while the model was thinking.
-/// Reasoning without its content is omitted too, unless `extra` tells the API to store responses.
+/// Converts an assistant message to items. Two kinds of reasoning items are omitted:
+///
+/// - Reasoning at the end of the message, for example of a truncated response. The API rejects reasoning without a
+///   following item.
+/// - Reasoning that is not [self-contained](is_self_contained), unless the request's `extra` contains `"store": true`.
 fn assistant_items<'a>(
     message: &'a Message,
     request: RequestRef<'a>,
@@ -276,15 +277,15 @@ fn assistant_items<'a>(
     items().take(needed)
 }
 
-/// Returns `true` if a reasoning item contains its content, which is encrypted or, on compatible servers, plain text.
-/// Any other reasoning item only refers to reasoning that OpenAI stores.
+/// Returns `true` if a reasoning item contains its content, either encrypted or as plain text. Other reasoning items
+/// only refer to content that OpenAI stores.
 fn is_self_contained(reasoning: &Value) -> bool {
     let text = |key: &str| reasoning.get(key).and_then(Value::as_str);
     let parts = reasoning.get("content").and_then(Value::as_array);
     text("encrypted_content").is_some() || parts.is_some_and(|parts| !parts.is_empty())
 }
 
-/// Converts a block of an assistant message to an item. Returns `None` for a block that is not sent, such as reasoning
+/// Converts a block of an assistant message to an item. Returns `None` for blocks that are not sent, such as reasoning
 /// of another provider.
 fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> Option<Item<'a>> {
     if let ContentBlock::Raw { provider, json, .. } = block
@@ -308,16 +309,16 @@ fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> 
     }
 }
 
-/// Returns `true` if the JSON of a raw block is an item of the Responses API. Returns `false` for unknown fields and
-/// calls of Chat Completions, which raw blocks contain too.
+/// Returns `true` if the JSON of a raw block is an item of the Responses API. Raw blocks may also contain data of Chat
+/// Completions.
 fn is_item(json: &Value) -> bool {
     json.as_object().is_some_and(|fields| {
         fields.contains_key("type") && !is_own_fields(fields) && !fields.contains_key("custom")
     })
 }
 
-/// Serialises a user message. Each tool result becomes a separate item, and raw items of the caller are written
-/// unchanged. `before` is the assistant message whose calls the tool results answer.
+/// Serialises a user message. Each tool result becomes a separate item. Raw items of the caller are written unchanged.
+/// `before` is the previous assistant message, which contains the calls that the tool results answer.
 fn write_user<S: SerializeSeq>(
     items: &mut S,
     message: &Message,
@@ -374,8 +375,8 @@ impl Serialize for UserContent<'_> {
     }
 }
 
-/// Returns `true` if `message` contains a call of a custom tool with this id. The result of such a call has a different
-/// item type.
+/// Returns `true` if `message` contains a call of a custom tool with the id `id`. The results of custom tools have
+/// their own item type.
 fn is_custom(message: &Message, id: &str, vendor: &str) -> bool {
     message.content.iter().any(|block| {
         let custom = message::own_part(block, vendor, &["custom_tool_call"]);
@@ -393,8 +394,7 @@ struct CallOutput<'a> {
     output: Output<'a>,
 }
 
-/// The output of a tool, serialised as one text. If it contains images or documents, it is serialised as a list of
-/// parts.
+/// The output of a tool. Serialised as a string if it contains only text, and otherwise as a list of parts.
 struct Output<'a> {
     content: &'a [ContentItem],
     is_error: bool,
@@ -476,8 +476,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Converts a block of a user message to a content part. Returns `None` for a block that is not a part of the content,
-/// such as a tool result, and for an empty text.
+/// Converts a block of a user message to a content part. Returns `None` for an empty text, and for blocks that are not
+/// content parts, such as tool results.
 fn part(block: &ContentBlock) -> Option<Part<'_>> {
     if let Some(own) = message::own_part(block, PROVIDER, &PARTS) {
         return Some(Part::Own(own));

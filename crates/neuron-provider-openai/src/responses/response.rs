@@ -21,7 +21,8 @@ use crate::response::{CompletionDetails, PromptDetails};
 ///
 /// # Errors
 ///
-/// [`ProviderError::Other`] if the body is not a response of the API, or the server's error if the response has failed.
+/// - [`ProviderError::Other`] if the body is not a response of the API.
+/// - The server's error if the status of the response is a failure.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let mut wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
         let shown = secret.excerpt(body);
@@ -46,8 +47,8 @@ pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, P
     Ok(wire.into_response(items))
 }
 
-/// The JSON of a response. It is the body of a response that is not streamed, and a field of the first and the last
-/// event of a stream.
+/// The JSON of a response. It is the whole body if the response is not streamed. In a stream, the first and the last
+/// event contain it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct WireResponse {
@@ -137,11 +138,10 @@ fn has_refused(item: &Value) -> bool {
     parts.into_iter().flatten().any(|part| part.get("type").is_some_and(|kind| kind == "refusal"))
 }
 
-/// Returns the type of the first item that the client must answer although it is not a call of the request's tools.
-/// Such an item is a call of an OpenAI tool that runs on the client, or a request for approval. Returns `None` if there
-/// is no such item.
+/// Returns the type of the first item that the client must answer and that is not a call of the request's tools. Such
+/// items are calls of OpenAI's tools that run on the client, and requests for approval.
 ///
-/// The type becomes the stop reason, because [`StopReason::ToolUse`] would promise calls that an agent can run.
+/// The type becomes the stop reason. [`StopReason::ToolUse`] would be wrong, because an agent cannot run such a call.
 fn pending_item_type(items: &[Value]) -> Option<&str> {
     let is_answered = |item: &Value| {
         let is_output = |other: &Value| {
@@ -168,8 +168,8 @@ fn pending_item_type(items: &[Value]) -> Option<&str> {
     })
 }
 
-/// Adds an empty `content` to a message item without `content`. Without this field, the stored item would look like
-/// unknown fields of Chat Completions, see [`is_own_fields`](crate::message_fields::is_own_fields).
+/// Adds an empty `content` to a message item without `content`. Otherwise the stored item would be mistaken for extra
+/// fields of a Chat Completions message by [`is_own_fields`](crate::message_fields::is_own_fields).
 fn set_content(item: &mut Value) {
     let Some(fields) = item.as_object_mut() else {
         return;
@@ -188,8 +188,8 @@ pub(crate) struct CallIds {
 }
 
 impl CallIds {
-    /// Returns the id for the next call. This is `id`, the server's id, with a number appended if an earlier call of
-    /// the response has the same id. If `id` is empty, an id is generated.
+    /// Returns a unique id for the next call of a response. `id` is the server's id. If an earlier call has this id, a
+    /// number is appended. If `id` is empty, an id is generated.
     pub(crate) fn give(&mut self, id: &str, response_id: &str) -> String {
         let mut id = match id {
             "" => generate_id(self.given.len(), response_id, |id| self.given.contains(id)),
@@ -222,8 +222,7 @@ pub(crate) fn set_call_id(item: &mut Value, id: &str) {
     }
 }
 
-/// Returns the `call_id` of an item. If the `call_id` is empty, returns the item's `id`, because some compatible
-/// servers send only the `id`.
+/// Returns the `call_id` of an item. Returns the item's `id` if the `call_id` is empty, as on some compatible servers.
 fn call_id(item: &Value) -> String {
     let id = Some(text_of(item, "call_id")).filter(|id| !id.is_empty());
     id.unwrap_or_else(|| text_of(item, "id")).to_owned()
@@ -234,15 +233,15 @@ pub(crate) fn text_of<'i>(item: &'i Value, key: &str) -> &'i str {
     item.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Converts an item to a raw block, which keeps the item's JSON unchanged. The raw block also contains a portable
-/// block, which other providers can read, if there is one for the type of the item.
+/// Converts an item to a raw block with the item's unchanged JSON. Some types of items also have a portable block,
+/// which other providers can read. It is stored in the raw block.
 pub(crate) fn item(json: Value) -> ContentBlock {
     let portable = portable_block(&json).map(Box::new);
     ContentBlock::Raw { provider: PROVIDER.to_owned(), json, portable }
 }
 
-/// Returns the portable block of an item, which other providers can read. Returns `None` for an empty item and for an
-/// item of a vendor's own tool.
+/// Converts an item to a block that other providers can read. Returns `None` for an empty item and for an item of a
+/// vendor's own tool.
 fn portable_block(item: &Value) -> Option<ContentBlock> {
     let text = |key: &str| text_of(item, key).to_owned();
     match item.get("type").and_then(Value::as_str)? {
@@ -281,8 +280,8 @@ fn portable_block(item: &Value) -> Option<ContentBlock> {
 /// Separator between the parts of a reasoning summary. Each part is a paragraph with a heading.
 pub(crate) const PARAGRAPH: &str = "\n\n";
 
-/// Returns the texts that are not empty in the list `list` of an item. Each element contributes the first of its fields
-/// `keys` that is a text.
+/// Returns the texts in the field `list` of an item, without empty texts. From each element of the list, it takes the
+/// first of the fields `keys` that is a string.
 fn texts<'i>(item: &'i Value, list: &str, keys: &[&str]) -> Vec<&'i str> {
     let parts = item.get(list).and_then(Value::as_array);
     let text = |part: &'i Value| keys.iter().find_map(|key| part.get(*key)?.as_str());

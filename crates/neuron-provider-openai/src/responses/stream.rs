@@ -144,8 +144,8 @@ impl ResponsesDecoder {
         Self { vendor, ..Self::default() }
     }
 
-    /// Appends a fragment to the open item of type `kind` that matches `key`. Begins a new item if none matches.
-    /// Returns the position of the item.
+    /// Appends the fragment `piece` to the open item that matches `kind` and `key`. Begins a new item if none matches.
+    /// Returns the item's position.
     fn extend_item(&mut self, kind: Kind, key: Key<'_>, piece: &str) -> usize {
         let index = self.items.find(kind, key).unwrap_or_else(|| self.items.begin(kind, key));
         if let Some(item) = self.items.get_mut(index) {
@@ -325,8 +325,7 @@ impl ResponsesDecoder {
     }
 }
 
-/// Returns the arguments of a tool call item, or the input of a custom tool, as a text. Returns `None` if they are
-/// empty.
+/// Returns the arguments of a tool call item, or the input of a custom tool call. Returns `None` if they are empty.
 fn arguments(call: &Value) -> Option<String> {
     let arguments = ["arguments", "input"].iter().find_map(|key| call.get(*key));
     match arguments? {
@@ -336,11 +335,10 @@ fn arguments(call: &Value) -> Option<String> {
     }
 }
 
-/// The most frequent kind of event, a delta of text.
+/// A text delta, which is the most frequent event.
 ///
-/// The decoder tries to deserialise each event as a `DeltaEvent` first. This is much faster than [`WireEvent`]
-/// (`benches/README.md`), because a `DeltaEvent` has few fields. If this fails, the event is deserialised as a
-/// `WireEvent`.
+/// The decoder first tries to deserialise each event as a `DeltaEvent`, and then as a [`WireEvent`]. A `DeltaEvent` is
+/// much faster to deserialise because it has few fields (`benches/README.md`).
 #[derive(Deserialize)]
 struct DeltaEvent<'a> {
     #[serde(rename = "type")]

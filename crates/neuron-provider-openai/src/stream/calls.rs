@@ -18,9 +18,11 @@ impl OpenCalls {
         self.0.is_empty()
     }
 
-    /// Adds a fragment of a call, and emits the events for it. `index` is the index that the server sent. `is_later` is
-    /// `true` if the same delta contains an earlier fragment of any call. `seed` identifies the response, and becomes a
-    /// part of the id that is generated for a call without an id.
+    /// Adds a fragment of a call, and emits its events.
+    ///
+    /// - `index` is the server's index of the call.
+    /// - `is_later` is `true` if the same delta contains an earlier fragment of any call.
+    /// - `seed` identifies the response. It becomes part of the generated id if the call has no id.
     pub(super) fn extend(
         &mut self,
         index: Option<usize>,
@@ -68,8 +70,8 @@ impl OpenCalls {
     /// Returns the position of the call to which a fragment with this index and id belongs. Returns `None` if the
     /// fragment begins a new call.
     ///
-    /// Some servers send no index, or the same index for several calls. On these servers a different id begins another
-    /// call.
+    /// The index alone is not sufficient, because some servers send no index or the same index for several calls. A
+    /// different id then begins another call.
     fn position_of(&self, index: Option<usize>, id: &str) -> Option<usize> {
         let last = self.0.len().checked_sub(1);
         let at_index = |call: &OpenCall| index.is_none() || call.index == index;
@@ -91,8 +93,8 @@ impl OpenCalls {
         })
     }
 
-    /// Ends all calls and adds them to the parts of the response. A call without a name becomes an unknown field of the
-    /// message.
+    /// Ends all calls and adds them to `parts`. A call without a name is not a tool call, and is kept as an unknown
+    /// field of the message.
     pub(super) fn finish(mut self, parts: &mut Parts, events: &mut VecDeque<StreamEvent>) {
         // The message contains the calls in the order in which their starts were emitted.
         self.0.sort_by_key(|call| call.begun.unwrap_or(usize::MAX));
@@ -129,8 +131,8 @@ enum Relation {
 }
 
 impl OpenCall {
-    /// Returns the relation of a fragment to this call. `may_repeat` is `true` if a fragment with the same name may
-    /// still continue the call.
+    /// Returns the relation of a fragment to this call. `may_repeat` is `true` if a fragment that repeats the call's
+    /// name may still continue the call.
     fn relation(&self, fragment: &CallFields, may_repeat: bool) -> Relation {
         let call = &self.fields;
         // A fragment without a name never begins a call.

@@ -12,16 +12,15 @@ use crate::metadata::WireMetadata;
 use crate::response::{ContentParts, REASONING};
 use crate::usage::{UsageHolder, WireUsage};
 
-/// The most frequent kind of chunk. Its only relevant content is one delta of text or of reasoning.
+/// A chunk that contains only a delta of text or of reasoning. Most chunks are of this kind.
 ///
-/// The decoder tries to deserialise each chunk as a `DeltaChunk` first. This is much faster than [`WireChunk`]
-/// (`benches/README.md`), because a `DeltaChunk` has few fields. If this fails, the chunk is deserialised as a
-/// `WireChunk`.
+/// The decoder first tries to deserialise each chunk as a `DeltaChunk`, and then as a [`WireChunk`]. A `DeltaChunk` is
+/// much faster to deserialise because it has few fields (`benches/README.md`).
 #[derive(Deserialize)]
 pub(super) struct DeltaChunk {
     pub(super) choices: [DeltaChoice; 1],
-    /// The type `()` accepts only a missing field or `null`. A chunk with any other `usage` is deserialised as a
-    /// [`WireChunk`] instead.
+    /// Accepts only a missing field or `null`. Deserialisation fails for other values, so that the chunk is
+    /// deserialised as a [`WireChunk`].
     #[serde(default, rename = "usage")]
     _usage: (),
     #[serde(default, rename = "error")]
@@ -97,8 +96,8 @@ pub(super) struct WireChoice {
     pub(super) error: Option<Value>,
 }
 
-/// The choice with index 0, or `None` if the list has none. All other choices are ignored, because requests ask for
-/// one.
+/// The choice with index 0. `None` if the chunk has no such choice. Other choices are ignored, because requests ask for
+/// one choice.
 pub(super) struct FirstChoice(pub(super) Option<WireChoice>);
 
 impl<'de> Deserialize<'de> for FirstChoice {

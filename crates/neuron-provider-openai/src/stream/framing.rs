@@ -5,9 +5,10 @@ use neuron_types::ProviderError;
 
 /// A decoder of server-sent events that rejects a stream with a truncated last event.
 ///
-/// Some servers end a stream without `[DONE]`. A truncated last event is then an error, because it may have contained
-/// the token counts. The blank line after the last event may be missing. The end of the event's line may be missing
-/// only after `[DONE]`.
+/// A truncated event may have contained the token counts, so it must not be ignored. Two deviations are accepted:
+///
+/// - The blank line after the last event may be missing.
+/// - After `[DONE]`, the end of the line may be missing too.
 #[derive(Debug, Default)]
 pub(crate) struct ChatFraming {
     events: SseDecoder,

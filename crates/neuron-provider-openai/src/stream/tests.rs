@@ -1,5 +1,5 @@
-//! Tests that decode streams without HTTP, with every field and every quirk of compatible servers. The streams are
-//! split and truncated at every byte.
+//! Tests that decode streams without HTTP. They cover every field and the known deviations of compatible servers. Each
+//! stream is also split and truncated at every byte.
 
 use neuron_testing::Wire;
 use neuron_testing::openai::{Dialect, chat_body, chat_bytes};
@@ -185,8 +185,8 @@ fn finish_reason_is_mapped_to_stop_reason() {
     }
 }
 
-/// An empty finish reason must be ignored. Regression test. If a server sent `""` before the end, a broken stream was
-/// reported as complete.
+/// A finish reason of `""` must be ignored. Regression test. A stream that broke after such a chunk was reported as
+/// complete.
 #[test]
 fn empty_finish_reason_is_ignored() {
     let mut chunks = vec![chunk(json!({"content": "half an"}), Some(""))];

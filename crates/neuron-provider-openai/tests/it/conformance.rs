@@ -1,5 +1,5 @@
-//! Tests that run the conformance suite, which every provider of neuron must pass. They run the suite for Chat
-//! Completions, for the Responses API, and for servers that are not fully compatible.
+//! Runs the conformance suite, which every provider of neuron must pass. It runs for Chat Completions, for the
+//! Responses API, and for servers that are not fully compatible.
 
 use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
 use neuron_conformance::provider_tests;

@@ -1,5 +1,5 @@
-//! Tests that run each predefined dialect against a test server. The test server differs from OpenAI in the same way as
-//! the real server of the dialect.
+//! Tests of the predefined dialects. Each dialect is tested with a server that deviates from OpenAI like the dialect's
+//! real server.
 
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use crate::conformance::chat_capabilities;
 use crate::support::*;
 
-/// The test setup for one dialect. It consists of the dialect, the path of the API on its server, and the other
-/// differences of the server from OpenAI.
+/// The test setup for one dialect. It describes the test server, which deviates from OpenAI like the dialect's real
+/// server.
 struct Server {
     dialect: fn() -> Dialect,
     path: &'static str,
-    /// Name of the request field with the token limit, `max_tokens` or `max_completion_tokens`. The server rejects a
-    /// request with the other of these fields.
+    /// Name of the request field for the token limit, either `max_tokens` or `max_completion_tokens`. The test server
+    /// rejects the other field.
     token_limit: &'static str,
     has_numeric_codes: bool,
     quirks: fn(Quirks) -> Quirks,
@@ -66,7 +66,7 @@ impl ProviderHarness for Server {
 }
 
 /// Runs the conformance suite, which every provider of neuron must pass. `own_stream` runs all tests. `plain_stream`
-/// omits the tests of streamed bytes, which take long, because the server's streams have the same bytes as OpenAI's.
+/// omits the slow tests of streamed bytes. Use it if the server's streams have the same bytes as OpenAI's.
 macro_rules! suite {
     (own_stream, $server:expr) => {
         provider_tests!($server);
@@ -80,9 +80,15 @@ macro_rules! suite {
 
 /// Defines the tests of dialects, with a module for each dialect.
 ///
-/// An entry begins with the name of the module, the keywords for streams and for error codes, and the dialect. Then
-/// come the path of the API on the test server, the name of the token limit field, and the server's other differences
-/// from OpenAI. [`suite`] explains the keyword for streams.
+/// An entry consists of:
+///
+/// - the name of the module,
+/// - a keyword for the stream tests, which [`suite`] explains,
+/// - `named_codes` or `numeric_codes`, the kind of error codes that the server sends,
+/// - the dialect,
+/// - the path of the API on the test server,
+/// - the name of the request field for the token limit,
+/// - the other deviations of the test server from OpenAI.
 macro_rules! dialects {
     ($($name:ident: $stream:ident $codes:ident, $dialect:expr, $path:literal, $limit:literal, $quirks:expr;)+) => {$(
         mod $name {
@@ -212,7 +218,7 @@ async fn base_url_of_compatible_client_is_not_extended() {
     assert_eq!(server.requests()[0].path, "/llm/chat/completions");
 }
 
-/// The signature in a call of a Gemini model must be sent back to Gemini, which requires it, but not to Groq, which
+/// The signature of a Gemini call must be sent back to Gemini, which requires it. It must not be sent to Groq, which
 /// rejects it.
 #[tokio::test]
 async fn vendor_fields_are_not_sent_to_another_vendor() {
@@ -337,8 +343,7 @@ async fn key_source_is_called_before_each_request() {
     assert_eq!(keys, ["token-0", "token-1"]);
 }
 
-/// A call must end with a timeout error if the key source never returns a key. Regression test. The call waited
-/// forever.
+/// A call must end with a timeout error if the key source never returns a key. Regression test. The call never ended.
 #[tokio::test]
 async fn timeout_includes_the_wait_for_the_key() {
     let limit = Duration::from_millis(50);
@@ -353,8 +358,8 @@ async fn timeout_includes_the_wait_for_the_key() {
     assert!(matches!(error, EmbeddingError::Timeout(_)), "{error}");
 }
 
-/// A stream without the requested token counts and without `[DONE]` must be an error. Regression test. If a proxy
-/// closed a stream before its last chunk, the response was reported as complete, with zero tokens.
+/// A stream that lacks both the requested token counts and `[DONE]` must be an error. Regression test. A stream that a
+/// proxy closed early was reported as complete, with zero tokens.
 #[tokio::test]
 async fn stream_without_done_requires_requested_usage() {
     const ANSWER: &str = r#"data: {"id": "1", "model": "m", "choices": [{"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}]}

@@ -124,8 +124,8 @@ async fn embedding_errors_are_classified() {
     assert!(!unpaid.is_retryable(), "{unpaid:?}");
 }
 
-/// Every error of a busy server must have the delay of the header `retry-after`. Regression test. Only the errors with
-/// status 429 had a delay.
+/// Every error of a busy server must contain the delay from the header `retry-after`. Regression test. Only errors with
+/// status 429 contained a delay.
 #[tokio::test]
 async fn busy_server_error_has_retry_after() {
     for status in [429, 500, 503] {

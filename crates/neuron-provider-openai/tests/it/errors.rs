@@ -18,8 +18,7 @@ fn error(error: ProviderError) -> ServerReply {
     Reply::error(error).into()
 }
 
-/// The same HTTP response must give the same error in Chat Completions and in the Responses API, whether the request is
-/// streamed or not.
+/// An error response must give the same error in Chat Completions and in the Responses API, with and without streaming.
 #[tokio::test]
 async fn error_response_has_class_and_text() {
     use ProviderError as E;

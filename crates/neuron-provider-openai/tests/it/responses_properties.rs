@@ -1,5 +1,4 @@
-//! Property tests for round trips in the Responses API. A response is parsed, sent back in the next request, and parsed
-//! again.
+//! Property tests that parse a response of the Responses API, send it back in the next request, and parse it again.
 
 use std::collections::BTreeMap;
 
@@ -106,9 +105,9 @@ fn written(answer: &CompletionResponse) -> Value {
     body["input"].take()
 }
 
-/// Returns the events of a streamed response. `more` are fields that every event also contains. If `has_places` is set,
-/// events contain output indices, and otherwise only the ids of items. If `has_output` is set, the last event repeats
-/// all items.
+/// Returns the events of a streamed response with the given items. The fields `more` are added to every event. Events
+/// contain output indices if `has_places` is set, and otherwise only item ids. If `has_output` is set, the last event
+/// repeats all items.
 fn events(
     items: &[Value],
     more: &BTreeMap<String, Value>,

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::support::*;
 
-/// A parsed response must have the content blocks of its API. Chat Completions gives blocks that every provider can
-/// read, and the Responses API gives raw blocks with its items.
+/// A parsed response must have the content blocks of its API. Chat Completions must give portable blocks. The Responses
+/// API must give raw blocks that contain its items.
 #[tokio::test]
 async fn response_has_the_blocks_of_its_api() {
     for api in APIS {
@@ -43,8 +43,12 @@ fn answer_calls(request: &mut CompletionRequest) {
     request.messages.push(Message { role: Role::User, content });
 }
 
-/// Runs a conversation until the model makes no more tool calls, and returns the last response. Panics if this takes
-/// more than `turns` responses. Every other response is streamed.
+/// Runs a conversation until the model makes no more tool calls, and returns the last response. The first response is
+/// streamed, the second is not, and so on.
+///
+/// # Panics
+///
+/// Panics if the model still makes calls after `turns` responses.
 async fn converse(
     provider: &impl Provider,
     request: &mut CompletionRequest,
@@ -67,8 +71,8 @@ async fn converse(
     panic!("more than {turns} turns");
 }
 
-/// A conversation with tool calls must be accepted in every turn. The test server is as strict as OpenAI, and receives
-/// every response again in the next request.
+/// A strict server must accept every turn of a conversation with tool calls. Each request contains all earlier
+/// responses.
 #[tokio::test]
 async fn conversation_with_tools_is_accepted_in_every_turn() {
     let call =
@@ -114,8 +118,8 @@ fn check_growth(api: Api, bodies: &[Value]) {
     }
 }
 
-/// The items of a response of the Responses API must be sent back unchanged. The tested response has ids, reasoning
-/// with encrypted content, and items of OpenAI's own tools.
+/// The items of a response of the Responses API must be sent back unchanged. They include ids, encrypted reasoning, and
+/// items of OpenAI's own tools.
 #[tokio::test]
 async fn items_are_sent_back_byte_for_byte() {
     let items = r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"gAAAAB+/=\u00e9","status":null},{"id":"ws_1","type":"web_search_call","status":"completed","action":{"type":"search","query":"x"}},{"type":"function_call","id":"fc_1","call_id":"call_1","status":"completed","name":"look","arguments":"{ \"z\": 1.0, \"a\": 2 }"}"#;
@@ -154,8 +158,8 @@ fn reply_is_streamed(reply: &ServerReply) -> bool {
     format!("{reply:?}").contains("text/event-stream")
 }
 
-/// A conversation must continue after a response that reached the token limit while the model was thinking. Regression
-/// test. The next request was rejected.
+/// A conversation must continue after a response that was truncated during thinking. Regression test. The next request
+/// was rejected.
 #[tokio::test]
 async fn conversation_continues_after_response_truncated_while_thinking() {
     let thinking = Reply::message(Vec::new())

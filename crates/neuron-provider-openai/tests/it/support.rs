@@ -61,8 +61,8 @@ impl Api {
         body.to_string()
     }
 
-    /// Returns the response as the provider must parse it. In the Responses API, the message then contains the items as
-    /// raw blocks.
+    /// Returns the response as the provider must parse it. For the Responses API, the items of the message are
+    /// converted to raw blocks.
     pub(crate) fn read(self, response: &CompletionResponse) -> CompletionResponse {
         use neuron_provider_openai::wire;
         let body = self.body(response);

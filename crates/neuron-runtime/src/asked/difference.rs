@@ -12,8 +12,8 @@ use crate::digest;
 /// Maximum length in bytes of a request's field in the journal. Longer fields are cut.
 const LONGEST_FIELD: usize = 4096;
 
-/// Maximum number of characters of a changed field that an error shows. At most `SHOWN_BEFORE` of these characters
-/// precede the first difference between the old and the new text.
+/// Maximum length in characters of an excerpt from a changed field. An excerpt starts at most `SHOWN_BEFORE` characters
+/// before the first difference between the old and the new text.
 const SHOWN: usize = 120;
 const SHOWN_BEFORE: usize = 30;
 
@@ -22,8 +22,8 @@ const FIELDS_SHOWN: usize = 8;
 
 type Fields = BTreeMap<String, String>;
 
-/// Returns the settings of a request as JSON texts, by field name. The messages are left out. Each field of a tool has
-/// its own entry, such as `tools.search.description`.
+/// Returns the settings of a request as JSON texts, by field name. The settings are all fields except the messages.
+/// Each field of a tool has its own entry, such as `tools.search.description`.
 pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     let json = |error: serde_json::Error| DurableError::Other(error.into());
     let Value::Object(values) = serde_json::to_value(settings).map_err(json)? else {
@@ -54,8 +54,8 @@ pub(super) fn fields(settings: RequestRef<'_>) -> Result<Fields, DurableError> {
     Ok(fields)
 }
 
-/// Returns the text of a request's field as the journal stores it. A text of more than [`LONGEST_FIELD`] bytes is cut,
-/// and the digest of the whole text is added.
+/// Returns the text of a request's field in the form that is stored in the journal. A text of more than
+/// [`LONGEST_FIELD`] bytes is cut, and the digest of the whole text is appended.
 fn kept(text: &str) -> Result<String, DurableError> {
     if text.len() <= LONGEST_FIELD {
         return Ok(text.to_owned());
@@ -64,10 +64,11 @@ fn kept(text: &str) -> Result<String, DurableError> {
     Ok(format!("{start}… (digest {})", digest::of(&text)?))
 }
 
-/// Describes the differences between a recorded model request (`old`) and a new one, as two texts for an error. The
-/// first text describes the old request, and the second text the new request. They become the fields `expected` and
-/// `got` of [`DurableError::NonDeterminism`]. Each argument is a request's summary with the fields of its settings. The
-/// fields are `None` if only the digest of the settings is known.
+/// Describes the differences between a recorded model request and a new one. Returns the texts for the fields
+/// `expected` and `got` of [`DurableError::NonDeterminism`].
+///
+/// `old` is the recorded request. Each request is given as its summary and the fields of its settings. The fields are
+/// `None` if only the digest of the settings is known.
 pub(super) fn texts(
     old: (&Asked, Option<&Fields>),
     new: (&Asked, Option<&Fields>),
@@ -108,8 +109,8 @@ pub(super) fn texts(
     (expected.join(", "), got.join(", "))
 }
 
-/// Returns an excerpt of the field `name` around its first difference from the same field of the other request. `value`
-/// or `other` is `None` if that request does not have the field.
+/// Returns an excerpt of a field's value for an error. The excerpt surrounds the first difference between `value` and
+/// `other`, the value of the field `name` in another request. A missing field is `None`.
 fn shown(name: &str, value: Option<&String>, other: Option<&String>) -> String {
     let Some(value) = value else {
         return format!("no {name}");

@@ -16,8 +16,7 @@ fn pay(id: &str, key: Option<&str>, effect: ToolEffect) -> ToolInvocation {
     invocation
 }
 
-/// Runs a batch of calls whose results depend on their ids. Returns the ids of the calls that ran, and the results of
-/// all calls.
+/// Runs a batch of calls. Returns the ids of the calls that ran, and the results of all calls.
 async fn run(keys: &EffectKeys, batch: Vec<ToolInvocation>) -> (Vec<String>, Vec<String>) {
     let mut ran = Vec::new();
     let results = keys.run(batch, async |calls: Vec<ToolInvocation>| {

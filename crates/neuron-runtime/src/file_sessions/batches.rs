@@ -1,19 +1,19 @@
 //! Encodes and decodes batches of messages, which are appended to the document of a session's file.
 //!
-//! A batch consists of two lines. The first contains the messages, and the second closes the batch:
+//! A batch consists of two lines. The first line contains the messages. The second line is the closing line:
 //!
 //! ```text
 //! {"messages":[{"role":"user",…}],"state":{…}}
 //! {"revision":"1f0e…","updated_at":"…","message_count":2,"state_bytes":120,"chain":"5d41…","checksum":"9f86…"}
 //! ```
 //!
-//! `chain` is a checksum of the first line, the fields before `chain`, and the previous chain. The chain before the
-//! first batch is the checksum of the document. `checksum` covers only its own line, so this line can be verified
-//! without the rest of the file.
+//! `chain` is a checksum of the first line, the fields before `chain`, and the `chain` of the previous batch. For the
+//! first batch, the checksum of the document is the previous `chain`. `checksum` covers only the closing line, so that
+//! this line can be verified without the rest of the file.
 //!
-//! The byte after a document or a closing line is [`LAST`]. It is changed to [`FOLLOWED`] after the next batch was
-//! synced. An incomplete batch after [`LAST`] was therefore never acknowledged, and is ignored. A missing batch after
-//! [`FOLLOWED`] is damage.
+//! The byte after a document or a closing line is [`LAST`]. Once the next batch was synced, it is changed to
+//! [`FOLLOWED`]. An incomplete batch after [`LAST`] was therefore never acknowledged, and is ignored. A missing batch
+//! after [`FOLLOWED`] is damage.
 
 use std::path::Path;
 
@@ -27,15 +27,14 @@ use super::document::{changed, check_count, corrupt};
 /// Byte after the last batch, or after a document without batches.
 pub(super) const LAST: u8 = b'\n';
 
-/// Byte after a document or a batch, once another batch was synced after it. JSON allows this byte and [`LAST`] between
-/// values.
+/// Byte after a document or a batch that another synced batch follows. Both this byte and [`LAST`] are white space in
+/// JSON.
 pub(super) const FOLLOWED: u8 = b'\r';
 
 /// First bytes of every batch.
 const OPENING: &[u8] = b"{\"messages\":[";
 
-/// Total size in bytes of outdated states up to which the file is never rewritten. A state is outdated if a later batch
-/// contains a newer state.
+/// Total size in bytes that the states in all batches may have without a rewrite of the file.
 const KEPT_STATE_BYTES: u64 = 64 << 10;
 
 /// Maximum length in bytes of the line that closes a batch.
@@ -72,8 +71,8 @@ pub(super) struct Tip {
 }
 
 impl Tip {
-    /// Encodes the next batch. Returns `None` if outdated states, which later batches replaced, would fill more than 64
-    /// KiB and more than half of the file. The caller must then rewrite the file.
+    /// Encodes the next batch. Returns `None` if the caller must rewrite the file instead. This is the case if the
+    /// states in all batches fill more than [`KEPT_STATE_BYTES`] and more than half of the file.
     pub(super) fn batch(
         self,
         messages: &[Message],
@@ -132,7 +131,7 @@ pub(super) fn split(file: &[u8]) -> (&[u8], &[u8]) {
     (file, &[])
 }
 
-/// Decodes the closing line at the end of a file from the file's last bytes. Returns `None` if the file does not end
+/// Decodes the closing line at the end of a file. `bytes` are the file's last bytes. Returns `None` if they do not end
 /// with a valid closing line.
 pub(super) fn last(bytes: &[u8]) -> Option<Closing> {
     let (&LAST, bytes) = bytes.split_last()? else {
@@ -143,8 +142,8 @@ pub(super) fn last(bytes: &[u8]) -> Option<Closing> {
     (LINE.matches(line) == Some(true)).then(|| serde_json::from_slice(line).ok())?
 }
 
-/// Decodes all batches and adds their messages and states to the session of the document. `chain` is the checksum of
-/// the document. `revision` is set to the revision of the last batch.
+/// Decodes all batches of a file. Adds their messages and states to the session from the document, and sets `revision`
+/// to the revision of the last batch. `chain` is the checksum of the document.
 pub(super) fn read(
     batches: &[u8],
     mut chain: String,
@@ -190,7 +189,7 @@ pub(super) fn read(
     }
 }
 
-/// The two lines of a batch. `content` ends with its line feed, and `closing` does not include the byte after its line.
+/// The two lines of a batch. `content` includes its line feed. `closing` does not include the byte after the line.
 struct Batch<'b> {
     content: &'b [u8],
     closing: &'b [u8],

@@ -11,8 +11,8 @@ use tokio::runtime::Handle;
 pub(super) struct Caller(Weak<()>);
 
 impl Caller {
-    /// Returns an error if the caller's future was dropped. The work must then change nothing, because the same caller
-    /// may already have started later work.
+    /// Returns an error if the caller's future was dropped. The work must then change nothing. Otherwise it could
+    /// happen after work that the same caller started later.
     pub(super) fn check(&self) -> Result<(), StorageError> {
         let text = "nobody waits for this write any more";
         match self.0.strong_count() {
@@ -27,11 +27,11 @@ impl Caller {
     }
 }
 
-/// Runs work on a blocking thread of the tokio runtime. Without a runtime it runs on the calling thread.
+/// Runs `work` on a blocking thread of the tokio runtime. Runs it on the calling thread if there is no runtime.
 ///
 /// # Cancel safety
 ///
-/// If the future is dropped, the work continues until its next [`Caller::check`].
+/// If the future is dropped, `work` continues until it calls [`Caller::check`], which returns an error.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Caller) -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, StorageError> {

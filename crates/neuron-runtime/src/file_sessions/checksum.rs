@@ -1,5 +1,4 @@
-//! Checksum lines in a session's file. A checksum covers bytes that precede its digits, in the whole document or only
-//! in its own line.
+//! Computes and verifies the checksums in a session's file. Each checksum covers bytes that precede its digits.
 
 use std::fmt::Write;
 
@@ -14,8 +13,8 @@ pub(super) struct ChecksumLine {
     after: &'static str,
 }
 
-/// Form of the line `head_checksum`, which covers the fields before a document's messages. With this checksum the
-/// fields can be verified without the messages.
+/// Form of the line `head_checksum`. Its checksum covers the fields before a document's messages. The fields can
+/// therefore be verified without the messages.
 pub(super) const HEAD: ChecksumLine =
     ChecksumLine { before: "  \"head_checksum\": \"", after: "\",\n" };
 
@@ -46,7 +45,7 @@ impl ChecksumLine {
         bytes.starts_with(self.before.as_bytes())
     }
 
-    /// Returns the checksum in the line at the end of the bytes. Returns `None` if the bytes do not end with a line of
+    /// Returns the checksum from the line at the end of `bytes`. Returns `None` if the bytes do not end with a line of
     /// this form.
     pub(super) fn digits<'b>(&self, bytes: &'b [u8]) -> Option<&'b str> {
         let line = bytes.get(self.split(bytes)?.len()..)?;
@@ -54,8 +53,8 @@ impl ChecksumLine {
         std::str::from_utf8(digits).ok()
     }
 
-    /// Returns the bytes without the checksum line at their end. Returns `None` if they do not end with a line of this
-    /// form. The checksum is not verified.
+    /// Returns `bytes` without the checksum line at their end, and does not verify the checksum. Returns `None` if the
+    /// bytes do not end with a line of this form.
     pub(super) fn split<'b>(&self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         let (covered, line) = bytes.split_at_checked(bytes.len().checked_sub(self.len())?)?;
         let has_form =
@@ -63,7 +62,7 @@ impl ChecksumLine {
         has_form.then_some(covered)
     }
 
-    /// Verifies the checksum line at the end of the bytes. Returns `None` if the bytes do not end with a line of this
+    /// Verifies the checksum line at the end of `bytes`. Returns `None` if the bytes do not end with a line of this
     /// form.
     pub(super) fn matches(&self, bytes: &[u8]) -> Option<bool> {
         let covered = self.split(bytes)?;

@@ -13,8 +13,8 @@ use super::locks::{Lock, Locks, Turn};
 use super::outline::{self, Outline};
 use super::path_error::naming;
 
-/// Folder for lock files and unfinished files. It cannot be mistaken for a session, because session ids do not start
-/// with a full stop.
+/// Folder for lock files and unfinished files. No session can have this name, because session ids do not start with a
+/// full stop.
 const HIDDEN: &str = ".neuron";
 
 /// A directory of session files. Clones share the queues in which writers wait.

@@ -1,6 +1,6 @@
 //! Encodes and decodes the JSON document of a session's file.
 //!
-//! The fields of the session come first, one per line. The messages follow, one per line:
+//! The fields of the session come first, one field per line. The messages follow, one message per line:
 //!
 //! ```text
 //! {
@@ -20,11 +20,13 @@
 //! }
 //! ```
 //!
-//! Each of the two checksums covers all bytes before its line. [`outline`](super::outline) reads only the beginning and
-//! checks `head_checksum`. All other readers check `checksum`. Appended [batches](super::batches) follow the document.
+//! Both checksums cover all bytes before their line. [`outline`](super::outline) reads only the beginning of the
+//! document and verifies `head_checksum`. All other readers verify `checksum`. Appended [batches](super::batches)
+//! follow the document.
 //!
-//! Version 2 is a document without batches. Version 1 is any JSON with these fields except the checksums. A checksum in
-//! a document must match whatever the version, so a changed bit cannot turn a later version into a valid version 1.
+//! Version 2 is a document without batches. Version 1 is any JSON object with these fields except the checksums. If a
+//! document contains a checksum, it must match in every version. Otherwise a changed bit in `version` could turn a
+//! newer document into a valid document of version 1.
 
 use std::io::Write;
 use std::path::Path;
@@ -45,8 +47,8 @@ pub(super) const VERSION: u64 = 3;
 /// Newest version of the file format that has no checksums.
 const WITHOUT_CHECKSUM: u64 = 1;
 
-/// Line that opens the list of messages in a document. No other line is equal to it, because the line of a message
-/// starts with at least four spaces.
+/// Line that opens the list of messages in a document. No other line is equal, because lines of messages start with at
+/// least four spaces.
 pub(super) const MESSAGES: &str = "  \"messages\": [\n";
 /// Line that closes the list of messages in a document.
 const MESSAGES_END: &str = "  ],\n";
@@ -117,8 +119,8 @@ fn write_lines(session: &Session, revision: &SessionRevision) -> std::io::Result
     Ok(out)
 }
 
-/// Returns `true` if `last`, which are the last bytes of a file, are the end of a document. A file that was cut has
-/// another end.
+/// Returns `true` if a file whose last bytes are `last` ends with the end of a document. Returns `false` if the file
+/// was cut.
 pub(super) fn is_end(last: &[u8]) -> bool {
     let covered = last.strip_suffix(&[batches::LAST]).and_then(|last| WHOLE.split(last));
     covered.is_some_and(|covered| covered.ends_with(MESSAGES_END.as_bytes()))
@@ -176,8 +178,12 @@ pub(super) struct Checksum {
 }
 
 impl Checksum {
-    /// Returns an error if the checksum does not match (`Some(false)`). `None` means that the document has no checksum.
-    /// Call it before any other test of the bytes.
+    /// Converts the result of a checksum's verification. `None` means that the document has no checksum. Call this
+    /// function before any other check of the document.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the checksum does not match (`Some(false)`).
     pub(super) fn of(matches: Option<bool>, path: &Path) -> Result<Self, StorageError> {
         match matches {
             Some(false) => Err(changed(path)),
@@ -216,8 +222,8 @@ pub(super) fn check_kind(format: &str, version: u64, path: &Path) -> Result<(), 
     }
 }
 
-/// Returns an error if the session's id differs from the id in the file's name. A file system that ignores case opens
-/// one file for two ids.
+/// Returns an error if the session in a file does not have the requested id. The ids can differ if the file system
+/// ignores case, because one file then has two names.
 pub(super) fn check_id(found: &str, id: &str, path: &Path) -> Result<(), StorageError> {
     match found == id {
         true => Ok(()),

@@ -18,8 +18,8 @@ pub(super) struct LockedFile {
     directory: Directory,
     path: PathBuf,
     lock: Lock,
-    /// The turn of this writer among the writers of this process. It is dropped after `lock`, so that the next writer
-    /// finds the lock free.
+    /// The turn of this writer in the queue of this process. It is dropped after `lock`, so that the next writer finds
+    /// the lock free.
     _turn: Turn,
 }
 
@@ -29,7 +29,7 @@ impl LockedFile {
         Self { id, directory, path, lock, _turn: turn }
     }
 
-    /// Reads the session. Returns `None` if there is no file, and an error if the file is damaged or has a newer
+    /// Reads the session. Returns `None` if there is no file. Returns an error if the file is damaged or has a newer
     /// version.
     pub(super) fn load(&self) -> Result<Option<(Session, SessionRevision)>, StorageError> {
         self.directory.load(&self.id)
@@ -49,8 +49,8 @@ impl LockedFile {
         }
     }
 
-    /// Appends a batch to the file. Returns an error if the file's revision is not `expected`. Returns `false` if the
-    /// file must be replaced instead.
+    /// Appends a batch to the file. Returns `false` without a change if the caller must rewrite the file instead.
+    /// Returns an error if the file's revision is not `expected`.
     pub(super) fn append(
         &self,
         messages: &[Message],
@@ -138,8 +138,8 @@ impl LockedFile {
     }
 }
 
-/// Returns `true` if a path is a regular file with one hard link. Appending to a file with several names would change
-/// it under its other names too.
+/// Returns `true` if a path is a regular file with only one hard link. An append to any other file would also change it
+/// under its other names.
 fn is_only_name(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return false;
@@ -154,8 +154,8 @@ fn is_only_name(path: &Path) -> bool {
 
 /// Opens a session's file for reading. Returns `None` if there is no file.
 ///
-/// Other kinds of files are rejected before they are opened. Opening a pipe can block for ever, and reading a device
-/// may never end.
+/// Returns an error, without opening the path, if it is not a regular file. Opening a pipe could block for ever, and
+/// reading a device might never end.
 pub(super) fn open(path: &Path) -> Result<Option<File>, StorageError> {
     let opened = fs::metadata(path).and_then(|metadata| match metadata.is_file() {
         true => File::open(path),

@@ -1,9 +1,11 @@
 //! Locks that allow one writer at a time for each session, in this process and in other processes.
 //!
-//! Writers of one process take turns in the order of their requests, and wait without a thread. The writer whose turn
-//! it is then waits for other processes. If the lock is free, it continues immediately. Otherwise a separate thread
-//! waits for the lock, and a runtime that shuts down does not wait for this thread. So a stopped process that holds a
-//! lock prevents writes of other processes. It does not prevent their reads or their exit.
+//! Writers of one process form a queue, and wait in it without a thread. The first writer of the queue takes the lock
+//! file. If another process holds the lock, a separate thread waits for it. A runtime that shuts down does not wait for
+//! this thread.
+//!
+//! A stopped process that holds a lock therefore blocks only writes of other processes. It does not block their reads
+//! or their exit.
 
 use std::array;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -29,12 +31,13 @@ impl Default for Locks {
     }
 }
 
-/// The place of a writer at the head of its process's queue, so that the writer may now take the lock file. Dropping it
-/// lets the next writer continue.
+/// The first place in the queue of this process's writers. Its owner may take the lock file. Dropping it lets the next
+/// writer continue. It is never `None`, because every lock file has a queue.
 pub(super) type Turn = Option<OwnedMutexGuard<()>>;
 
 impl Locks {
-    /// Waits until no other writer in this process writes a session with the same lock file.
+    /// Waits until this writer is the first in the queue of this process. Sessions with the same lock file share a
+    /// queue.
     ///
     /// # Cancel safety
     ///
@@ -82,14 +85,15 @@ impl Lock {
         self.is_held
     }
 
-    /// Waits until this process holds the lock. If the lock file was deleted during the wait, the lock is not held
-    /// afterwards, and the caller must open the new file. `turn` is the place of this writer in the queue of its
-    /// process.
+    /// Waits until this process holds the lock. `turn` is this writer's place in the queue of its process.
+    ///
+    /// If the lock file was deleted meanwhile, the lock is not held afterwards. The caller must then open the new lock
+    /// file.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, a thread continues to wait with the turn, and then releases the lock and the turn. So
-    /// at most one thread waits for each lock.
+    /// If the future is dropped, a thread continues to wait. It then releases the lock and `turn`. It keeps `turn`
+    /// until then, so that at most one thread waits for each lock.
     pub(super) async fn wait(self, turn: Turn) -> Result<(Self, Turn), StorageError> {
         if self.is_held {
             return Ok((self, turn));
@@ -107,14 +111,14 @@ impl Lock {
         receiver.await.unwrap_or_else(|error| Err(StorageError::Other(error.into())))
     }
 
-    /// Returns the path of the unfinished file, which is renamed once it is complete. Only the holder of the lock uses
-    /// it, so the next write removes the file that a killed process left.
+    /// Returns the path of the unfinished file. A write creates this file, and renames it once it is complete. Only the
+    /// holder of the lock uses the path, so the next write can remove a file that a killed process left.
     pub(super) fn unfinished(&self) -> PathBuf {
         self.path.with_extension("unfinished")
     }
 
-    /// Returns `true` if the path still names this lock file. If the directory was deleted and created again, other
-    /// processes use another file.
+    /// Returns `true` if the path of the lock file still names the opened file. It names another file if the directory
+    /// was deleted and created again.
     #[cfg(unix)]
     fn is_there(&self) -> bool {
         use std::os::unix::fs::MetadataExt;
@@ -132,8 +136,8 @@ impl Lock {
     }
 }
 
-/// Returns the number of a session's lock file. It is computed with FNV-1a, so every process gets the same number. Ids
-/// that differ only in case get the same number, because they may be one file.
+/// Returns the number of a session's lock file. It is an FNV-1a hash, which is the same in every process. Ids that
+/// differ only in case get the same number, because a file system may store them in one file.
 fn lock_of(id: &str) -> usize {
     let hash = id.to_lowercase().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)

@@ -27,8 +27,7 @@ const LONGEST_END: usize = if END_LENGTH > LONGEST_CLOSING { END_LENGTH } else {
 pub(super) struct Outline {
     pub(super) summary: SessionSummary,
     pub(super) revision: SessionRevision,
-    /// Data that is needed to append the next batch of messages. `None` if the file must be rewritten before a batch
-    /// can be appended.
+    /// Data for appending the next batch of messages. `None` if the file must be rewritten first.
     pub(super) tip: Option<Tip>,
 }
 
@@ -45,7 +44,7 @@ struct Fields {
 
 /// Reads the outline of a session's file. Returns `None` if there is no file.
 ///
-/// A file in the current format is read only at its beginning and its end. Any other file is read completely.
+/// Reads only the beginning and the end of a file in the current format. Reads any other file completely.
 pub(super) fn read(path: &Path, id: &str) -> Result<Option<Outline>, StorageError> {
     let Some(mut file) = open(path)? else {
         return Ok(None);
@@ -72,8 +71,8 @@ struct Ends {
 }
 
 impl Ends {
-    /// Reads the beginning and the end of a file. Returns `None` if the file does not begin with the lines that this
-    /// release writes.
+    /// Reads the beginning and the end of a file. Returns `None` if the beginning differs from the format of this
+    /// release.
     fn read(file: &mut File) -> io::Result<Option<Self>> {
         let length = file.metadata()?.len();
         let mut beginning = Vec::new();

@@ -1,5 +1,5 @@
-//! Counts the attempts of an activity, which is a model call or a tool call. Limits their time and computes the delays
-//! between them.
+//! Counts the attempts of a model call or a tool call. Limits the time of each attempt, and computes the delays between
+//! attempts.
 
 use std::future::Future;
 use std::time::Duration;
@@ -25,10 +25,12 @@ impl Attempts {
         Self { policy, begun: 1, interval }
     }
 
-    /// Returns the delay before the next attempt, and counts this attempt as started. Returns `None` if no attempt is
-    /// left or the retry policy does not repeat errors of this `kind`. `asked` is the delay that the provider
-    /// requested. The returned delay is at least this long. If `asked` exceeds the maximum interval of the policy,
-    /// there is no further attempt.
+    /// Counts the next attempt, and returns the delay before it. `asked` is the minimum delay that the provider
+    /// requested. Returns `None` in these cases:
+    ///
+    /// - No attempt is left.
+    /// - The retry policy does not repeat errors of this `kind`.
+    /// - `asked` exceeds the maximum interval of the policy.
     pub(super) fn next(&mut self, kind: &str, asked: Option<Duration>) -> Option<Duration> {
         let policy = self.policy.as_ref()?;
         let is_last = policy.maximum_attempts != 0 && self.begun >= policy.maximum_attempts;
@@ -49,8 +51,8 @@ impl Attempts {
     }
 }
 
-/// Returns the delay that follows the delay `interval`. It is the product of `interval` and `coefficient`, or `None` if
-/// the product does not fit a [`Duration`]. A coefficient that is below one or not a number counts as one.
+/// Multiplies a delay by the backoff coefficient. Returns `None` if the product does not fit a [`Duration`]. A
+/// coefficient that is below one or not a number counts as one.
 fn grown(interval: Duration, coefficient: f64) -> Option<Duration> {
     let seconds = interval.as_secs_f64() * coefficient.max(1.0);
     Duration::try_from_secs_f64(seconds).ok()
@@ -74,8 +76,8 @@ impl TimeLimit {
         self.whole
     }
 
-    /// Polls `work` within the time that is left. Returns `None` if the time ends first. Outside of a tokio runtime
-    /// there is no timeout.
+    /// Polls `work` for at most the time that is left. Returns `None` if this time ends first. Outside of a tokio
+    /// runtime there is no timeout.
     pub(super) async fn hold<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         if Handle::try_current().is_err() {
             return Some(work.await);

@@ -11,10 +11,11 @@ use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-/// Sends signals to a [`LocalDurableContext`](super::LocalDurableContext). The context's method
-/// [`signals`](super::LocalDurableContext::signals) returns it, and clones send to the same context.
+/// Sends signals to a [`LocalDurableContext`](super::LocalDurableContext). Get it with the context's method
+/// [`signals`](super::LocalDurableContext::signals). Clones send to the same context.
 ///
-/// Each signal is stored until it is received. Signals of one name are received in the order of sending.
+/// Each signal is stored until it is received. Signals with the same name are received in the order in which they were
+/// sent.
 #[derive(Clone, Default)]
 pub struct LocalSignals(Arc<Shared>);
 
@@ -45,8 +46,11 @@ impl LocalSignals {
         Ok(())
     }
 
-    /// Waits for the oldest signal of a name. Returns `None` at the timeout. Returns an error if no signal is stored
-    /// and there is no tokio runtime, whose clock ends the wait.
+    /// Waits for the oldest signal of a name. Returns `None` at the timeout.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if no signal is stored and there is no tokio runtime. The timeout requires tokio's clock.
     pub(super) async fn receive(
         &self,
         name: &str,

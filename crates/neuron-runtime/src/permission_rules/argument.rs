@@ -23,7 +23,7 @@ pub struct ArgumentCondition {
 /// A pattern for the value of an argument.
 ///
 /// [`Text`](Self::Text), [`Path`](Self::Path) and [`Command`](Self::Command) apply to strings and to lists of strings.
-/// In a list, a rule that allows requires all strings to match, and a rule that denies or asks requires one string to
+/// In a list, an allow rule requires all strings to match. A deny rule or an ask rule requires only one string to
 /// match. For a value of any other type the match is undecidable, as explained at
 /// [`PermissionRules`](super::PermissionRules).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,8 +33,10 @@ pub enum ArgumentPattern {
     /// A text in which `*` matches any characters. `\*` is a literal star. The comparison is case-sensitive.
     Text(String),
     /// A path. `*` matches any characters within a name, and `**` matches any number of names. For example, `/code/**`
-    /// matches the directory and everything in it. A pattern that starts with `**` matches anywhere. Any other pattern
-    /// that does not start with a slash is relative to [`with_directory`](super::PermissionRules::with_directory).
+    /// matches the directory `/code` and everything in it.
+    ///
+    /// A pattern that starts with `**` matches anywhere. Any other pattern that does not start with a slash is relative
+    /// to [`with_directory`](super::PermissionRules::with_directory).
     ///
     /// Only plain paths are compared. The match is undecidable if the path
     ///
@@ -46,17 +48,19 @@ pub enum ArgumentPattern {
     ///
     /// Names `.` and repeated slashes are ignored.
     Path(String),
-    /// A command line. `*` matches any characters within a word, and `**` at the end any further words, as in
+    /// A command line. `*` matches any characters within a word. `**` at the end matches any further words, as in
     /// `git status **`.
     ///
     /// Only commands of plain words are compared. The match is undecidable if the command contains quotes, separators,
-    /// redirections, substitutions, wildcards, or assignments of variables. Therefore a rule that denies any plain
-    /// command also denies every command that is not plain. A pattern cannot limit what the program itself does, so
-    /// allow a program only if none of its options runs another program.
+    /// redirections, substitutions, wildcards, or assignments of variables. A rule that denies any plain command
+    /// therefore also denies every command that is not plain.
+    ///
+    /// A pattern cannot limit the actions of the program itself. Allow a program only if none of its options runs
+    /// another program.
     Command(String),
-    /// A boolean, number, string, list or object that must be equal. A value of another type is undecidable, and so is
-    /// a number in another notation (`1` and `1.0`). A list or an object is undecidable if it differs only in such
-    /// values.
+    /// A boolean, number, string, list or object that the argument must equal. The match is undecidable if the argument
+    /// has another type, or is a number in another notation (`1` and `1.0`). It is also undecidable if a list or an
+    /// object differs only in such values.
     Equals(Value),
 }
 
@@ -82,8 +86,8 @@ impl ArgumentPattern {
     }
 }
 
-/// The JSON form of a pattern, with one of four fields. An enum would not report an object with two of these fields as
-/// an error.
+/// The JSON form of a pattern, which has exactly one of these fields. It is not an enum, because an enum would accept
+/// an object with two of the fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PatternForm {
@@ -162,8 +166,8 @@ impl CompiledCondition {
         Ok(Self { argument, pattern })
     }
 
-    /// Compares the arguments of a call with the condition. `effect` is the effect of the condition's rule, which
-    /// decides how lists are compared.
+    /// Compares the arguments of a call with the condition. `effect` is the effect of the condition's rule. It decides
+    /// whether all strings of a list must match, or only one.
     pub(super) fn check(
         &self,
         effect: PermissionEffect,

@@ -1,5 +1,5 @@
-//! Patterns for shell commands. A command is compared word by word, and a command that is not made of plain words is
-//! undecidable.
+//! Patterns for shell commands, which are compared word by word. The match is undecidable if a command contains
+//! anything except plain words.
 
 use super::finding::Finding;
 use super::glob::Glob;

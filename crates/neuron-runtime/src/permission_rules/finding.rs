@@ -1,6 +1,6 @@
 //! The result of checking a condition of a permission rule.
 
-/// Result of checking a condition of a rule. It is [`Unknown`](Self::Unknown) if the condition cannot be decided, for
+/// Result of checking a condition of a rule. [`Unknown`](Self::Unknown) means that the condition is undecidable, for
 /// example because the argument is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Finding {
@@ -19,8 +19,8 @@ impl Finding {
         Self::Unknown(why.into())
     }
 
-    /// Combines two conditions that must both hold. If one of them is [`No`](Self::No), the result is `No`, even if the
-    /// other one is undecidable.
+    /// Combines two conditions that must both hold. Returns [`No`](Self::No) if one of them is `No`, even if the other
+    /// is undecidable.
     pub(super) fn and(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::No => Self::No,
@@ -32,8 +32,8 @@ impl Finding {
         }
     }
 
-    /// Combines two conditions of which at least one must hold. If one of them is [`Yes`](Self::Yes), the result is
-    /// `Yes`, even if the other one is undecidable.
+    /// Combines two conditions of which at least one must hold. Returns [`Yes`](Self::Yes) if one of them is `Yes`,
+    /// even if the other is undecidable.
     pub(super) fn or(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Yes => Self::Yes,

@@ -1,7 +1,7 @@
 //! Text patterns with `*` as the wildcard.
 
-/// A text pattern in which `*` matches any number of characters, including none. `\*` is a literal star and `\\` a
-/// literal backslash.
+/// A text pattern in which `*` matches any number of characters, including none. `\*` matches a star, and `\\` matches
+/// a backslash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Glob {
     /// The literal texts between the stars. Never empty, because a pattern without a star is one literal text.

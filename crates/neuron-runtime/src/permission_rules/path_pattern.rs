@@ -1,5 +1,5 @@
-//! Patterns for paths. Paths are compared as text. A path that is not plain, such as a path with `..`, is undecidable.
-//! Otherwise another spelling of a denied path could pass a deny rule.
+//! Patterns for paths. Paths are compared as text. The match is undecidable for an unusual path, such as a path with
+//! `..`. Otherwise another spelling of a denied path could pass a deny rule.
 
 use neuron_types::PermissionRuleError;
 
@@ -99,8 +99,7 @@ impl PathPattern {
     }
 }
 
-/// Compares the parts of a pattern with all names of a path. The result is `Unknown` if they differ only in upper and
-/// lower case.
+/// Compares a pattern with a whole path. Returns `Unknown` if they differ only in upper and lower case.
 fn compare(parts: &[Part], names: &[&str]) -> Finding {
     if all_match(parts, names) {
         return Finding::Yes;
@@ -186,7 +185,7 @@ struct Path<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// Splits a path into its names.
+    /// Splits a path into its names. Rejects paths that are not plain, such as a path with `..`.
     ///
     /// # Errors
     ///

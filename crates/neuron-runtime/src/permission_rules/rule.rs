@@ -26,7 +26,7 @@ pub enum PermissionEffect {
 }
 
 /// A rule of [`PermissionRules`](super::PermissionRules), which applies an effect to matching calls. A call matches if
-/// its tool has one of the names and all conditions hold.
+/// its tool matches one of the rule's names and all conditions of the rule hold.
 ///
 /// # Example
 ///
@@ -69,9 +69,11 @@ pub struct PermissionRule {
 
 /// A condition on the [`ToolAnnotations`] of a tool. `None` accepts any value.
 ///
-/// A condition on an annotation that the tool does not have is undecidable. However, a tool with `read_only_hint`
-/// counts as not destructive and as idempotent if it does not say otherwise. Annotations are claims of the tool's
-/// author, and a tool of a foreign server may lie.
+/// If a tool does not have an annotation that the condition requires, the condition is undecidable. There is one
+/// exception. A tool with `read_only_hint` counts as idempotent and as not destructive, unless its other annotations
+/// say otherwise.
+///
+/// Annotations are claims of the tool's author. A tool of a foreign server may lie.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AnnotationCondition {
@@ -123,8 +125,8 @@ impl PermissionRule {
         self
     }
 
-    /// Adds the condition that an argument matches a pattern. `argument` is the name of an argument, or a JSON pointer
-    /// if it starts with a slash.
+    /// Adds the condition that an argument matches a pattern. `argument` is the argument's name. If it starts with a
+    /// slash, it is a JSON pointer.
     #[must_use]
     pub fn when(mut self, argument: impl Into<String>, matches: ArgumentPattern) -> Self {
         self.when.push(ArgumentCondition { argument: argument.into(), matches });
@@ -234,8 +236,8 @@ impl CompiledRule {
         })
     }
 
-    /// Returns the decision of the rule on a call of `tool`. `unsure` is the reason if it cannot be decided whether the
-    /// rule matches.
+    /// Returns the decision on a call of `tool` to which this rule applies. If the match was undecidable, `unsure` is
+    /// the reason, which the decision's text then contains.
     pub(super) fn decision(&self, tool: &str, unsure: Option<&str>) -> PermissionDecision {
         let title = self.rule.title();
         let reason = self.rule.reason.iter().map(|reason| format!(": {reason}"));

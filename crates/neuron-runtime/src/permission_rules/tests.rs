@@ -30,8 +30,8 @@ fn text(decision: PermissionDecision) -> String {
     }
 }
 
-/// Asserts that comparing a value with a pattern gives `expected`, which is `yes`, `no` or `unknown`. The result is
-/// derived from the decisions of an allow rule and a deny rule with this pattern.
+/// Asserts that comparing a value with a pattern gives `expected`, which is `yes`, `no` or `unknown`. The comparison is
+/// private, so its result is derived from the decisions of an allow rule and a deny rule.
 #[track_caller]
 fn check(pattern: &ArgumentPattern, value: Value, expected: &str) {
     let input = json!({ "it": value });
@@ -326,8 +326,8 @@ fn allow_needs_all_values_of_a_list_and_deny_needs_one() {
     }
 }
 
-/// Asserts that a call with the arguments `input` is denied if and only if `is_denied` is set. The only rule denies
-/// calls whose argument `argument` is `x`. `schema` is the tool's schema, if it is known.
+/// Checks a call with the arguments `input` against a rule that denies calls whose argument `argument` is `x`. Asserts
+/// that the call is denied if `is_denied` is set, and otherwise not. `schema` is the tool's schema, if it is known.
 #[track_caller]
 fn check_missing(argument: &str, input: Value, schema: Option<Value>, is_denied: bool) {
     let rule = PermissionRule::deny("*").when(argument, ArgumentPattern::text("x"));

@@ -15,8 +15,8 @@ use serde_json::Value;
 ///
 /// - [`command`](Self::command) runs in this process, with arguments that the model wrote. It must only describe the
 ///   program, and must not open or change anything.
-/// - Text of the model must be passed as arguments or standard input, never as part of a shell script. If the program
-///   has options, put `--` before such arguments.
+/// - Pass text of the model as arguments or standard input, never as part of a shell script. If the program has
+///   options, put `--` before arguments with such text.
 ///
 /// # Example
 ///
@@ -99,9 +99,9 @@ pub trait CommandTool: WasmCompatSend + WasmCompatSync {
 
 /// Wraps a [`CommandTool`] as a tool for a registry. Its programs run only in a sandbox.
 ///
-/// Every call returns an error and starts no program if there is no sandbox, or if the sandbox runs tools in this
-/// process. A missing sandbox therefore cannot give the model's programs all rights of this process. To run programs
-/// without a sandbox, write a tool that starts them itself.
+/// A call returns an error and starts no program if there is no sandbox, or if the sandbox runs tools in this process.
+/// A forgotten sandbox therefore does not give the model's programs all rights of this process. To run programs without
+/// a sandbox, write a tool that starts them itself.
 ///
 /// # Example
 ///

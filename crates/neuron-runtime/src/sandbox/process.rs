@@ -24,7 +24,7 @@ use linux::Ready;
 
 /// Runs the programs of tools as child processes that the Linux kernel confines.
 ///
-/// Only tools that just run a program are confined, such as [`Confined`](super::Confined). The code of other tools runs
+/// Tools that only run a program are confined, for example [`Confined`](super::Confined). The code of other tools runs
 /// in this process and cannot be confined. Examples are functions, tools of an MCP server, and other agents. By default
 /// such tools run without confinement. [`programs_only`](ProcessSandboxBuilder::programs_only) rejects them.
 ///
@@ -50,15 +50,17 @@ use linux::Ready;
 ///
 /// Every limit has a default. If a limit is exceeded, the call ends with [`SandboxError::LimitExceeded`].
 ///
-/// The time limit is exact. Processor time, memory and the number of processes are limited for all processes of a
-/// program together. The kernel limits the number of processes (see [`ProcessCounting`]). In a cgroup this limit is
-/// exact, and the kernel also limits the memory. All other values are checked every 10 milliseconds, or up to every 50
-/// milliseconds on a machine with many processes. Between two checks they may exceed the limit.
+/// - The time limit is exact.
+/// - Processor time, memory and the number of processes are limited for all processes of a program together. They are
+///   checked every 10 milliseconds, or up to every 50 milliseconds on a machine with many processes. Between two checks
+///   they may exceed the limit.
+/// - Usually the kernel also limits the number of processes, see [`ProcessCounting`]. In a cgroup this limit is exact,
+///   and the kernel also limits the memory.
 ///
-/// The processor time of shorter processes that no parent waits for is estimated. In addition, the kernel limits each
-/// single process to the processor time limit and to twice the memory limit. Programs run with a niceness of 10, so
-/// other processes get scarce processors first. A program may write more output than the limit. The excess is discarded
-/// and counted.
+/// - The processor time of short processes that no parent waits for is estimated.
+/// - The kernel limits each single process to the processor time limit and to twice the memory limit.
+/// - Programs run with a niceness of 10, so other processes get scarce processors first.
+/// - A program may write more output than the limit. The excess is discarded and counted.
 ///
 /// # What is not confined
 ///
@@ -91,8 +93,8 @@ use linux::Ready;
 ///
 /// # Cost
 ///
-/// Each call uses two threads while its program runs, a small second process that kills the program when this process
-/// dies, and some milliseconds.
+/// Each call takes some additional milliseconds. While its program runs, the call uses two threads and a small second
+/// process. The second process kills the program when this process dies.
 ///
 /// # Example
 ///
@@ -160,10 +162,12 @@ impl ProcessSandbox {
 pub enum Confinement {
     /// All restrictions in the documentation of [`ProcessSandbox`] are enforced.
     Full,
-    /// The kernel is older than Linux 6.12, so some restrictions are missing. Programs can send signals to all
-    /// processes of this user, including this process. Before Linux 6.10 they can control the devices that the builder
-    /// allows. Before Linux 5.19 they cannot move files between directories. Only possible with
+    /// The kernel is older than Linux 6.12, so some restrictions are missing. Only possible with
     /// [`accept_older_kernel`](ProcessSandboxBuilder::accept_older_kernel).
+    ///
+    /// - Programs can send signals to all processes of this user, including this process.
+    /// - Before Linux 6.10, programs can control the devices that the builder allows.
+    /// - Before Linux 5.19, programs cannot move files between directories.
     OlderKernel,
 }
 
@@ -172,14 +176,14 @@ pub enum Confinement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProcessCounting {
-    /// The kernel counts in a control group for each program. No process can start above the limit. The kernel also
-    /// limits the memory of the group, including files in memory and pipes.
+    /// The kernel counts the processes in a control group for each program. A program cannot exceed the limit. The
+    /// kernel also limits the memory of the group, including files in memory and pipes.
     Cgroup,
-    /// The kernel counts all processes of the user (`RLIMIT_NPROC`). No process can start above twice the limit, and
-    /// this process checks the exact number periodically.
+    /// The kernel counts all processes of the user (`RLIMIT_NPROC`). It prevents a program from exceeding twice the
+    /// limit. This process checks the exact number periodically.
     UserLimit,
-    /// This process counts every 10 to 50 milliseconds, and the kernel does not. A program that forks faster can use up
-    /// all processes of the machine for seconds. Only possible with
+    /// Only this process counts the processes of a program, every 10 to 50 milliseconds. A program that forks faster
+    /// can use up all processes of the machine for seconds. Only possible with
     /// [`watched_process_limit`](ProcessSandboxBuilder::watched_process_limit).
     Watched,
 }
@@ -189,8 +193,9 @@ impl Sandbox for ProcessSandbox {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future kills all processes of the program shortly afterwards. If the context's token is cancelled,
-    /// the future returns [`ToolError::Cancelled`](neuron_types::ToolError::Cancelled) after all of them have ended.
+    /// If the future is dropped, all processes of the program are killed shortly afterwards. If the context's token is
+    /// cancelled, the future returns [`ToolError::Cancelled`](neuron_types::ToolError::Cancelled) after all processes
+    /// have ended.
     async fn execute_tool(
         &self,
         tool: &dyn ToolDyn,
@@ -226,8 +231,8 @@ impl fmt::Debug for ProcessSandbox {
 
 /// Builder of a [`ProcessSandbox`].
 ///
-/// A path may be a file, or a directory with everything in it. [`build`](Self::build) opens all paths. A file that
-/// later replaces a path is not accessible.
+/// A path in the builder's methods may be a file, or a directory with everything in it. [`build`](Self::build) opens
+/// all paths. If another file later replaces a path, programs cannot access the new file.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is confined before `build`"]
 pub struct ProcessSandboxBuilder(Settings);
@@ -247,18 +252,18 @@ impl ProcessSandboxBuilder {
 
     /// Lets programs read and run files below a path.
     ///
-    /// If programs may also write below the path, they can run files that they wrote. These files run with the same
-    /// confinement.
+    /// If programs may also write below the path, they can run files that they wrote. Such files run with the same
+    /// confinement as the program.
     pub fn execute(mut self, path: impl Into<PathBuf>) -> Self {
         self.0.execute.push(path.into());
         self
     }
 
-    /// Removes the default access of programs. This is reading and running files below `/usr`, `/bin`, `/sbin`
-    /// and `/lib*`, and reading a few files below `/etc` for loading libraries, time zones, host names and
-    /// certificates.
+    /// Removes the default access of programs to the system's files. By default programs can read and run files below
+    /// `/usr`, `/bin`, `/sbin` and `/lib*`. They can also read a few files below `/etc` for loading libraries, time
+    /// zones, host names and certificates.
     ///
-    /// [`execute`](Self::execute) must then allow `/bin/sh` and the libraries that it loads.
+    /// The sandbox itself needs `/bin/sh` and the libraries that it loads. Allow them with [`execute`](Self::execute).
     pub fn without_system_paths(mut self) -> Self {
         self.0.has_system_paths = false;
         self
@@ -273,18 +278,17 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Lets programs change modes, owners, times and attributes of files, as git, tar and compilers
-    /// do.
+    /// Lets programs change modes, owners, times and attributes of files. Git, tar and compilers need this.
     ///
-    /// The kernel cannot limit this to writable paths. Programs can then change the attributes of **every** file that
-    /// belongs to this process's user and whose path they know.
+    /// The kernel cannot limit these changes to writable paths. Programs can change the attributes of **every** file
+    /// that belongs to this process's user and whose path they know.
     pub fn allow_attribute_changes(mut self) -> Self {
         self.0.may_change_attributes = true;
         self
     }
 
-    /// Rejects tools whose own code runs in this process, with [`SandboxError::SetupFailed`]. For an agent with such a
-    /// tool, `try_build` of the agent's builder returns an error.
+    /// Rejects tools whose own code runs in this process. Their calls return [`SandboxError::SetupFailed`]. For an
+    /// agent with such a tool, `try_build` of the agent's builder returns an error.
     pub fn programs_only(mut self) -> Self {
         self.0.is_strict = true;
         self
@@ -297,8 +301,8 @@ impl ProcessSandboxBuilder {
     }
 
     /// Passes an environment variable to programs. The value is taken from
-    /// [`ToolContext::environment`](neuron_types::ToolContext::environment) or, if it is not set there, from this
-    /// process. The variable is left out if neither has it.
+    /// [`ToolContext::environment`](neuron_types::ToolContext::environment). If it is not set there, it is taken from
+    /// the environment of this process. If it is not set there either, the variable is left out.
     pub fn inherit_env(mut self, name: impl Into<String>) -> Self {
         self.0.inherited_env.push(name.into());
         self
@@ -316,8 +320,8 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Limits the memory of all processes of a program together, in bytes. A page that processes share counts for each
-    /// of them, and pages of mapped files do not count. Default: 1 GiB.
+    /// Limits the memory of all processes of a program together, in bytes. A page that several processes share counts
+    /// once for each process. Pages of mapped files do not count. Default: 1 GiB.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.0.limits.memory = bytes;
         self
@@ -331,23 +335,24 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Accepts a process limit that is only [watched](ProcessCounting::Watched) if the kernel cannot enforce it. An
-    /// example is root without a cgroup. By default [`build`](Self::build) returns an error in this case.
+    /// Accepts a process limit that only this process [enforces](ProcessCounting::Watched), if the kernel cannot
+    /// enforce it. For example, the kernel cannot limit root without a cgroup. By default [`build`](Self::build)
+    /// returns an error in this case.
     pub fn watched_process_limit(mut self) -> Self {
         self.0.accepts_watching = true;
         self
     }
 
-    /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Landlock must be
-    /// enabled in such a kernel too. By default older kernels are rejected.
+    /// Accepts kernels from Linux 5.13 on, which [confine programs less](Confinement::OlderKernel). Such a kernel must
+    /// have Landlock enabled too. By default kernels before Linux 6.12 are rejected.
     pub fn accept_older_kernel(mut self) -> Self {
         self.0.accepts_older_kernel = true;
         self
     }
 
-    /// Sets the number of bytes that must stay free on each file system with a writable path. A program is killed if
-    /// less is free, even if another program wrote the data. Default: 5 % of the file system, and at most 256 MiB. 0
-    /// disables the reserve.
+    /// Sets the number of bytes that must stay free on each file system with a writable path. If less is free, a
+    /// program is killed, even if another program wrote the data. 0 disables the reserve. Default: 5 % of the file
+    /// system, and at most 256 MiB.
     pub fn disk_reserve(mut self, bytes: u64) -> Self {
         self.0.limits.disk_reserve = Some(bytes);
         self
@@ -359,19 +364,20 @@ impl ProcessSandboxBuilder {
         self
     }
 
-    /// Limits the captured standard output and the captured standard error, each in bytes. A program may write more,
-    /// which is discarded. Default: 1 MiB.
+    /// Limits the captured output in bytes, separately for standard output and standard error. A program may write
+    /// more. The excess is discarded. Default: 1 MiB.
     pub fn output_limit(mut self, bytes: usize) -> Self {
         self.0.limits.output = bytes;
         self
     }
 
-    /// Opens the paths, and confines a thread to test that the kernel supports the sandbox.
+    /// Opens the paths and creates the sandbox. Tests that the kernel supports it by confining a thread.
     ///
     /// # Errors
     ///
-    /// [`SandboxError::SetupFailed`] if a path cannot be opened, or if the system cannot enforce a restriction. The
-    /// system may not be Linux, may be too old, or may have Landlock or seccomp disabled.
+    /// [`SandboxError::SetupFailed`] if a path cannot be opened, or if the system cannot enforce a restriction.
+    /// Possible causes are a system other than Linux, an old kernel, or a kernel in which Landlock or seccomp is
+    /// disabled.
     pub fn build(self) -> Result<ProcessSandbox, SandboxError> {
         Ready::new(self.0).map(ProcessSandbox)
     }
@@ -424,8 +430,8 @@ struct Limits {
     memory: u64,
     processes: u64,
     file_size: u64,
-    /// Number of bytes that must stay free on each writable file system. `None` for the default, which depends on the
-    /// size of the file system.
+    /// Number of bytes that must stay free on each writable file system. `None` for the default, a share of the file
+    /// system's size.
     disk_reserve: Option<u64>,
     output: usize,
 }

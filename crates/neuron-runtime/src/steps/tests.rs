@@ -241,8 +241,8 @@ fn to_json_rejects_too_deeply_nested_values() {
     assert!(matches!(error, DurableError::Other(_)), "{error}");
 }
 
-/// A result that is nested too deeply to be stored is stored as an error. Otherwise each resumption would run the tool
-/// or call the model again.
+/// If a result is nested too deeply to be stored, an error must be stored instead. Without a journal entry, each
+/// resumption would run the tool or call the model again.
 #[test]
 fn too_deeply_nested_result_is_replaced_by_an_error() {
     let deep = || (0..300).fold(json!(1), |inner, _| json!([inner]));

@@ -1,4 +1,4 @@
-//! Measures the durations of runs and calls. The start time of a call is kept until the call or its run ends.
+//! Measures the durations of runs and calls. The start time of a call is stored until the call or its run ends.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use neuron_types::HookScope;
 
-/// Start times of runs and calls, by run id. The entry of a run exists while a span of the run is open, so a dropped
-/// run leaves no entry.
+/// Start times of runs and their calls, by run id. The entry of a run is removed when the last span of the run is
+/// closed, even if the run was dropped.
 #[derive(Debug, Default)]
 pub(super) struct Clocks(Mutex<HashMap<String, RunClock>>);
 
@@ -38,22 +38,23 @@ impl Clocks {
         }
     }
 
-    /// Stores the start time of the model call or tool call of this scope. Does nothing if no span of the run is open.
+    /// Stores the start time of the model call or tool call to which `scope` belongs. Does nothing if no span of the
+    /// run is open.
     pub(super) fn start(&self, scope: &HookScope<'_>) {
         if let Some(run) = self.lock().get_mut(scope.run_id) {
             run.calls.insert(scope.call_id.map(str::to_owned), Instant::now());
         }
     }
 
-    /// Returns the milliseconds since the model call or tool call of this scope began. Returns `None` if its start time
-    /// is unknown.
+    /// Returns the milliseconds since the start of the model call or tool call to which `scope` belongs. Returns `None`
+    /// if its start time is unknown.
     pub(super) fn since_start(&self, scope: &HookScope<'_>) -> Option<u64> {
         let call = scope.call_id.map(str::to_owned);
         millis(*self.lock().get(scope.run_id)?.calls.get(&call)?)
     }
 
-    /// Returns the milliseconds since the model call or tool call of this scope began, and removes its start time.
-    /// Returns `None` if the start time is unknown.
+    /// Returns the milliseconds since the start of the model call or tool call to which `scope` belongs, and removes
+    /// its start time. Returns `None` if the start time is unknown.
     pub(super) fn stop(&self, scope: &HookScope<'_>) -> Option<u64> {
         let call = scope.call_id.map(str::to_owned);
         millis(self.lock().get_mut(scope.run_id)?.calls.remove(&call)?)

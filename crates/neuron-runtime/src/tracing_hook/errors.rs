@@ -10,8 +10,8 @@ pub(super) fn kind(error: &LoopError) -> String {
     }
 }
 
-/// Returns the value of the field `outcome` for a run or call that ended with an error. It is `waiting` if the run or
-/// call needs an approval, and `error` otherwise.
+/// Returns the field `outcome` of a run or call that ended with an error. It is `waiting` if the run or call waits for
+/// an approval, and otherwise `error`.
 pub(super) fn outcome(error: &LoopError) -> &'static str {
     if error.is_waiting() { "waiting" } else { "error" }
 }

@@ -7,9 +7,8 @@ use neuron_types::{
 
 use super::{TracingHook, errors};
 
-/// Records an event of the run as a tracing event and, unless the hook is `events_only`, as a span that is closed
-/// immediately. Both have the given fields. They also have the run id, the agent and the replay flag of the
-/// `HookScope`.
+/// Records an event of the run as a tracing event and as a span that is closed immediately. The span is omitted if the
+/// hook is `events_only`. Both contain the given fields, and the run id, agent and replay flag from the `HookScope`.
 macro_rules! tell {
     ($hook:expr, $level:ident, $name:literal, $scope:expr, { $($fields:tt)* }) => {{
         let scope: &HookScope<'_> = $scope;
@@ -203,8 +202,8 @@ impl TracingHook {
         }
     }
 
-    /// Returns the text of an error. A text that may quote the conversation is cut to the hook's limit. Returns `None`
-    /// for such a text if texts are not recorded.
+    /// Returns the text of an error. If the text may quote the conversation, it is cut to the hook's limit, and is
+    /// `None` if texts are not recorded.
     pub(super) fn error_text(&self, error: &LoopError) -> Option<String> {
         match error.may_quote_conversation() {
             true => self.text(|| error.to_string()),

@@ -162,8 +162,8 @@ impl Drop for Spanned {
     }
 }
 
-/// The span of a run. Dropping it removes the run's start times, and records the event `neuron.run.dropped` if the run
-/// did not end.
+/// The span of a run. Dropping it removes the start times of the run. If the run did not end, dropping it also records
+/// the event `neuron.run.dropped`.
 struct RunScope {
     spanned: Spanned,
     run_id: String,

@@ -23,8 +23,11 @@ use tracing::Level;
 use crate::support::*;
 use crate::tracing_records::Records;
 
-/// A guardrail that logs each text and judges it by its words. A text with `bad` is rejected, and a text with `odd`
-/// causes a warning. `panic` makes the check panic, `slow` makes it take a minute, and `hang` makes it never end.
+/// A guardrail that logs each checked text. The words of the text determine the result:
+///
+/// - `bad` is a tripwire, and `odd` is a warning.
+/// - `panic` makes the check panic.
+/// - `slow` makes the check take a minute, and `hang` makes it never end.
 #[derive(Clone)]
 struct Words {
     name: &'static str,

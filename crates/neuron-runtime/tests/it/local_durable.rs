@@ -91,8 +91,8 @@ async fn run_case(replies: Vec<Reply>, durable: bool, streamed: bool, parallel: 
     Seen { outcome, history, usage, hooks, tools, events, requests }
 }
 
-/// Runs an agent with a scripted provider, with and without the durable context. Asserts that the outcomes are equal,
-/// for streamed and plain runs, and for parallel and sequential tools.
+/// Asserts that an agent behaves the same with and without a `LocalDurableContext`. `script` returns the model's
+/// replies. Checks streamed and plain runs, with parallel and sequential tools.
 async fn check_same(script: impl Fn() -> Vec<Reply>) {
     for (streamed, parallel) in [(false, false), (false, true), (true, false), (true, true)] {
         let without = run_case(script(), false, streamed, parallel).await;
@@ -131,8 +131,8 @@ impl neuron_types::ToolDyn for Transfer {
     }
 }
 
-/// The agent checks the arguments with its own tool before it requests an approval or calls the context. So a
-/// middleware of the context's tools cannot make invalid arguments valid.
+/// A call with invalid arguments must get no approval request, and must not reach the durable context. The registry of
+/// the context has a middleware that would make the arguments valid.
 #[tokio::test]
 async fn invalid_call_does_not_reach_the_context() {
     let replies = [Reply::tool_call("c", "ask", json!("seven")), Reply::text("done")];
@@ -392,7 +392,7 @@ async fn stream_error_marked_final_is_not_retried() {
 }
 
 /// Makes one call of the tool `act` through a `LocalDurableContext`. Returns the result, the number of attempts, and
-/// the seconds that passed.
+/// the elapsed seconds.
 async fn run_act(
     effect: ToolEffect,
     input: Value,

@@ -26,9 +26,13 @@ impl Log {
     }
 }
 
-/// A tool that logs each call and does what the call's arguments say. It waits `delay` milliseconds. Then it fails
-/// (`fail`, only in its first `fail_times` calls if set), asks the model to retry (`retry`), hangs (`hang`), panics
-/// (`panic`), or returns `text`.
+/// A tool that logs each call. It waits `delay` milliseconds, and then behaves as the call's arguments say:
+///
+/// - `fail`: returns an error. With `fail_times`, only the first `fail_times` calls fail.
+/// - `retry`: asks the model to retry.
+/// - `hang`: never returns.
+/// - `panic`: panics.
+/// - `text`: returns this text.
 #[derive(Clone)]
 pub(crate) struct Act {
     pub(crate) name: &'static str,

@@ -212,8 +212,8 @@ async fn log_lines_of_parallel_tools_are_inside_the_span_of_their_call() {
 
 const SECRETS: [&str; 5] = ["PROMPT-1", "ARGUMENT-2", "RESULT-3", "ANSWER-4", "FAILURE-5"];
 
-/// Runs an agent twice with a secret in every text, and reports errors with secrets to a hook. The first run succeeds,
-/// and a tool's error ends the second run. Returns all recorded events and spans as text.
+/// Returns everything that `hook` records about runs with secret texts. One run succeeds, one run ends with a tool's
+/// error, and then errors with secrets are passed to the hook. The result contains all events and spans as text.
 async fn secret_runs(hook: TracingHook) -> String {
     let (records, _guard) = Records::start();
     let input = |fail: bool| match fail {

@@ -27,11 +27,11 @@ pub(crate) struct Told {
     pub(crate) has_ended: bool,
 }
 
-/// Allows tests with a subscriber and tests without one to run concurrently.
+/// Allows tests with a subscriber to run concurrently with tests without a subscriber.
 ///
-/// With a single subscriber in the process, tracing caches for each log line whether the first thread wants it. A
-/// thread without a subscriber would then disable the line for the thread with one. A second subscriber prevents this
-/// cache.
+/// If the process has only one subscriber, tracing caches for each log line whether the first thread wanted it. A
+/// thread without a subscriber would then disable the line for all threads. A second subscriber in the process prevents
+/// this cache.
 pub(crate) fn share_the_process() {
     static ANOTHER: OnceLock<Dispatch> = OnceLock::new();
     ANOTHER.get_or_init(|| Dispatch::new(Registry::default()));

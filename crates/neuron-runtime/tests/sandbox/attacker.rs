@@ -12,8 +12,8 @@ use rustix::fs::{AtFlags, CWD, Gid, MemfdFlags, Mode, Timespec, Timestamps, Uid,
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
-/// Runs the attack that the environment variable `ATTACK` names, and prints its outcome. Other tests start it in a
-/// sandbox. Without the variable it does nothing.
+/// Runs the attack that the environment variable `ATTACK` names, and prints its outcome. Other tests start this test in
+/// a sandbox. Without the variable it does nothing.
 #[test]
 fn attacker() {
     let Ok(order) = env::var("ATTACK") else {

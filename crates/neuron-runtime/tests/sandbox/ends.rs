@@ -1,5 +1,5 @@
-//! Tests that no process remains after a call. Each process of the called program keeps a named pipe open. The test
-//! reads the pipe, whose end comes after the last of these processes has ended.
+//! Tests that no process of a program remains after a call. Each process keeps a named pipe open. The test reads the
+//! pipe until its end, which comes after all processes have ended.
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::{Folder, build, builder, run, run_in, shell, text};
 
-/// Shell script that starts several kinds of processes. Each process keeps the named pipe `pipe` open. Some run in the
-/// background or as orphans, some ignore signals, some are stopped, and some have redirected output.
+/// Shell script that starts several kinds of processes. They include background processes, orphans, stopped processes,
+/// and processes that ignore signals or redirect their output. Each process keeps the named pipe `pipe` open.
 const MANY: &str = "exec 5>pipe; echo held >&5
 sleep 1000 &
 (sleep 1000 & sleep 1000 &)
@@ -134,8 +134,8 @@ async fn call_can_be_dropped_during_its_start() {
     assert_eq!(text(run(&sandbox, shell("echo still")).await), "still\n");
 }
 
-/// Runs a program in a sandbox. Other tests start this test as a child process and kill it. If the environment variable
-/// `HOST` or `HOST_RUNS` is missing, it does nothing.
+/// Runs a program in a sandbox. Other tests start this test as a child process and kill it. Does nothing if the
+/// environment variable `HOST` or `HOST_RUNS` is missing.
 #[tokio::test]
 async fn host() {
     let (Some(folder), Ok(script)) = (std::env::var_os("HOST"), std::env::var("HOST_RUNS")) else {
@@ -173,8 +173,8 @@ async fn no_process_remains_after_this_process_dies() {
     assert_closed(pipe).await;
 }
 
-/// The kernel sends `HUP` to an orphaned process group with a stopped process. A process that ignores `HUP` must still
-/// be killed.
+/// A program that ignores `HUP` must be killed when this process dies. The program has a stopped child, because the
+/// kernel sends `HUP` to an orphaned group with a stopped process.
 #[tokio::test(flavor = "multi_thread")]
 async fn process_that_ignores_signals_ends_after_this_process_dies() {
     let folder = Folder::new();
@@ -198,8 +198,8 @@ async fn process_that_ignores_signals_ends_after_this_process_dies() {
     }
 }
 
-/// If this process is the first process of a container, it becomes the parent of all orphans. It must wait for them.
-/// Otherwise ended orphans would count against the process limit for ever.
+/// If this process becomes the parent of orphans, it must wait for them. The first process of a container becomes their
+/// parent. Ended orphans that are not waited for would count against the process limit for ever.
 #[tokio::test]
 async fn adopted_orphans_are_waited_for() {
     let folder = Folder::new();

@@ -118,8 +118,8 @@ async fn attributes_of_files_cannot_be_changed() {
     }
 }
 
-/// A path is opened when the sandbox is built. If it were opened at each call, a program could replace it with a link,
-/// and the next call would allow the target of the link.
+/// A path must be opened when the sandbox is built, and not at each call. Otherwise a program could replace it with a
+/// link, and the next call would allow the target of the link.
 #[tokio::test]
 async fn replacement_of_an_allowed_path_is_not_allowed() {
     let (inside, outside) = (Folder::new(), Folder::new());

@@ -1,5 +1,5 @@
-//! Tests that limit a program that only forks, with each mechanism that counts processes. Each test runs in a control
-//! group with a higher limit, so that a faulty sandbox cannot exhaust the machine.
+//! Tests that the sandbox limits a program that only forks, with each mechanism for the process limit. Each test runs
+//! in a control group with a higher limit, which protects the machine if the sandbox fails.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -17,8 +17,8 @@ const LIMIT: u64 = 100;
 /// Maximum number of processes in the control group around the test. It protects the machine if the sandbox fails.
 const SAFE: u64 = 3000;
 
-/// Number of processes and threads that exist beside the forking program. They belong to the test binary and to the
-/// shell that leads the program's process group.
+/// Maximum number of processes and threads in the control group beside the forking program. They belong to the test
+/// binary and to the shell that leads the program's process group.
 const AROUND: u64 = 40;
 
 /// Maximum time from the start to the end of the program.
@@ -28,7 +28,7 @@ const LONGEST: Duration = Duration::from_secs(20);
 const BOMB: &str = "#include <unistd.h>\nint main(void) { for (;;) fork(); }\n";
 
 /// Runs the forking program in a sandbox. Other tests start this test in a child process. The environment variable
-/// `FORK_BOMB_COUNTING` names the expected counting mechanism. Without this variable the test does nothing.
+/// `FORK_BOMB_COUNTING` names the expected [`ProcessCounting`]. Does nothing without this variable.
 #[tokio::test]
 async fn within() {
     let Ok(expected) = env::var("FORK_BOMB_COUNTING") else { return };
@@ -88,8 +88,8 @@ impl Fence {
         })
     }
 
-    /// Runs the test `within` in the control group, and checks that at most `most` processes existed at the same time.
-    /// `counting` is the expected counting mechanism. `wrapper` is a command that runs the test binary, for example as
+    /// Runs the test `within` in the control group. Checks that at most `most` processes exist at the same time, and
+    /// that the sandbox uses the mechanism `counting`. `wrapper` is a command that runs the test binary, for example as
     /// another user.
     fn run(&self, wrapper: &str, counting: ProcessCounting, most: u64) {
         let script = format!(

@@ -48,8 +48,8 @@ async fn processor_time_limit_stops_a_busy_program() {
     assert_eq!(stopped, SandboxLimit::CpuTime(limit));
 }
 
-/// Processor time counts even if a program spends it in many children that each end within 10 milliseconds. No process
-/// waits for these children, so the kernel discards their processor time.
+/// Processor time must count even if a program spends it in many children that each end within 10 milliseconds. No
+/// parent waits for these children, so the kernel discards their processor time.
 #[tokio::test]
 async fn processor_time_of_short_processes_is_counted() {
     let python = "/usr/bin/python3";
@@ -98,8 +98,8 @@ async fn memory_limit_stops_an_allocating_program() {
     assert_eq!(stopped, SandboxLimit::Memory(limit));
 }
 
-/// The memory of a process counts even if its first thread has ended. `/proc` then shows the process as dead and
-/// without memory. Page tables count too, even for memory that was only read.
+/// The memory of a process must count even if its first thread has ended. `/proc` then shows the process as dead and
+/// without memory. Page tables must count too, even for memory that was only read.
 #[tokio::test]
 async fn memory_of_dead_threads_and_page_tables_is_counted() {
     let python = "/usr/bin/python3";

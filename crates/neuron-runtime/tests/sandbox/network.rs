@@ -8,8 +8,8 @@ use neuron_runtime::ProcessSandbox;
 
 use crate::support::{Folder, assert_refused, attempt, build, builder};
 
-/// Asserts that a program in the sandbox cannot reach servers with Unix sockets, and cannot open sockets of other
-/// families than IP.
+/// Asserts that a program in the sandbox can open no sockets except IP sockets. It must not reach servers with Unix
+/// sockets.
 async fn assert_no_local_socket(sandbox: &ProcessSandbox, folder: &Folder) {
     let path = folder.path().join("stream");
     let _stream = UnixListener::bind(&path).unwrap();
@@ -48,8 +48,8 @@ async fn sockets_are_blocked_without_a_network() {
     assert_no_local_socket(&sandbox, &folder).await;
 }
 
-/// With `allow_network`, programs can open IP sockets but no Unix sockets. Unix sockets lead to powerful servers of the
-/// user, such as a container engine or an agent with keys.
+/// With `allow_network`, programs must be able to open IP sockets, but no Unix sockets. Servers with Unix sockets may
+/// have more rights, such as a container engine or an SSH agent.
 #[tokio::test]
 async fn allow_network_permits_only_ip_sockets() {
     let folder = Folder::new();

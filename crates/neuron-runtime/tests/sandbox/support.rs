@@ -60,8 +60,9 @@ pub(crate) fn build(builder: ProcessSandboxBuilder) -> Option<ProcessSandbox> {
     }
 }
 
-/// Creates the builder of a test's sandbox. Programs run in `folder`, and this test binary may run as the attacker.
-/// Older kernels are accepted, so a test of a restriction that they lack must check
+/// Creates the builder of a test's sandbox. Programs run in `folder`, and may run this test binary as the attacker.
+///
+/// Older kernels, which lack some restrictions, are accepted. A test of such a restriction must check
 /// [`confinement`](ProcessSandbox::confinement).
 pub(crate) fn builder(folder: &Folder) -> ProcessSandboxBuilder {
     let attacker = std::env::current_exe().unwrap();

@@ -194,8 +194,8 @@ async fn append_converts_files_of_earlier_versions() {
     }
 }
 
-/// Appended states that later states replaced are removed from the file from time to time. Otherwise the file of this
-/// test would grow to 20 MB.
+/// Outdated states, which later appends replaced, must be removed from the file from time to time. Otherwise the file
+/// of this test would grow to 20 MB.
 #[tokio::test]
 async fn outdated_states_do_not_accumulate() {
     let temporary = Temporary::new();

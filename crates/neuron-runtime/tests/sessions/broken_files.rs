@@ -17,8 +17,8 @@ fn session(id: &str) -> Session {
     session
 }
 
-/// Checks that every method of the storage except `list` returns an error that names the file and satisfies `is_right`.
-/// No method may change the file. `list` must report the same error as the session's damage.
+/// Checks that all methods of the storage reject a broken file without changing it. Each error must name the file and
+/// satisfy `is_right`. `list` must not fail, and must report the error as the session's damage.
 async fn refused(
     storage: &FileSessionStorage,
     file: &Path,
@@ -33,8 +33,8 @@ async fn refused(
     check(&before, file, errors, is_right);
 }
 
-/// Checks that methods return an error and do not change a file that is damaged in the middle. Methods that read only
-/// the beginning and the end of the file are not called.
+/// Checks that methods reject a file that is damaged in the middle, without changing it. Only methods that read the
+/// whole file are called.
 async fn refused_when_read(storage: &FileSessionStorage, file: &Path) {
     let before = std::fs::read(file).unwrap();
     let errors = written(storage).await;
@@ -96,8 +96,8 @@ async fn truncated_file_is_corrupt() {
     storage.save(&session("s")).await.unwrap();
 }
 
-/// A file with any changed bit is reported as corrupt. Before files had checksums, 15 of 20 changed bits were loaded
-/// without an error.
+/// A file with any changed bit must be reported as corrupt. Regression test. Before files had checksums, most changed
+/// bits were loaded without an error.
 #[tokio::test]
 async fn file_with_a_changed_bit_is_corrupt() {
     let temporary = Temporary::new();
@@ -329,8 +329,8 @@ async fn directory_instead_of_a_file_is_an_error() {
     assert!(listed[1].damage.as_ref().unwrap().contains("not a regular file"), "{listed:?}");
 }
 
-/// A pipe or a device in place of a session's file is an error and is never read. Reading a pipe would wait for ever
-/// for a writer, and reading some devices would never end.
+/// A pipe or a device in place of a session's file must be an error, and must not be read. Reading a pipe would wait
+/// for ever for a writer. Reading some devices would never end.
 #[cfg(unix)]
 #[tokio::test]
 async fn pipe_or_device_instead_of_a_file_is_an_error() {

@@ -43,8 +43,8 @@ async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(30), work).await.expect("it hangs")
 }
 
-/// A write that waits for a lock must not prevent its runtime from shutting down, so that the process can be ended with
-/// Ctrl-C.
+/// A write that waits for a lock must not prevent its runtime from shutting down. Otherwise Ctrl-C could not end the
+/// process.
 #[test]
 fn waiting_write_uses_no_thread_of_the_runtime() {
     let temporary = Temporary::new();
@@ -88,8 +88,8 @@ fn waiting_writes_run_in_the_order_of_their_calls() {
     });
 }
 
-/// Two writes must not happen at the same time, even if the lock file is deleted while one of them waits. In this test
-/// the directory is deleted and created again.
+/// Two writes must not happen at the same time, even if the lock file is deleted while one write waits. The test
+/// deletes the directory and creates it again.
 #[cfg(unix)]
 #[test]
 fn deleted_lock_file_does_not_permit_a_write() {

@@ -28,7 +28,7 @@ async fn load() {
     println!("{tally:?}");
 }
 
-/// Defines a test for each kind of write. Each test kills a child process during the write, and checks the stored
+/// Defines a test for each kind of write. Each test kills a child process during a write, and then checks the stored
 /// session.
 macro_rules! kills {
     ($($test:ident: $check:ident;)*) => {$(
@@ -56,10 +56,10 @@ kills! {
 }
 
 /// Opens the storage, either in the test process or in the child process that the test kills. `child` is the
-/// `application_name` of the child's connections.
+/// `application_name` of the child's database connections.
 ///
-/// A statement that the killed child has sent may still run on the server. The test process waits for its end, so that
-/// repeated reads return the same state.
+/// The server may still run a statement that the killed child sent. The test process waits for the statement's end,
+/// because it may still change the session.
 async fn open(url: &str, child: &str) -> PostgresSessionStorage {
     if child_process::task().is_some() {
         return in_schema("suite_killed").connect(url).await.unwrap();

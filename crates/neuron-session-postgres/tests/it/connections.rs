@@ -178,8 +178,8 @@ async fn password_is_not_printed() {
     assert!(!server.log().contains(&server.password()));
 }
 
-/// Repeats the query `question` until it returns `true`. Tests poll, because the server sends no notification when
-/// another connection begins to wait for a lock.
+/// Repeats the query `question` until it returns `true`. Tests use it to wait until another connection waits for a
+/// lock, because the server sends no notification of this.
 pub(crate) async fn wait_until(client: &tokio_postgres::Client, question: &str) {
     while !client.query_one(question, &[]).await.unwrap().get::<_, bool>(0) {
         tokio::task::yield_now().await;

@@ -101,8 +101,8 @@ async fn save_writes_only_changed_rows() {
     assert_eq!(storage.load("s").await.unwrap(), changed);
 }
 
-/// Returns the id of the transaction that wrote each message row, in order. A changed id shows that the row was written
-/// again.
+/// Returns the id of the transaction that wrote each message row, in the order of the messages. If an id changes, the
+/// row was written again.
 async fn writers(schema: &str) -> Vec<String> {
     let server = PostgresServer::shared().unwrap();
     let statement =

@@ -57,8 +57,8 @@ async fn killed_server_keeps_complete_sessions() {
     }
 }
 
-/// Saves new versions of a session until the server is killed. `saved` is the number of the last version whose save
-/// succeeded. Each message contains the text `large`.
+/// Saves new versions of a session until the server is killed. Sets `saved` to the number of the last version that was
+/// saved successfully. Each message contains the text `large`.
 async fn save(storage: PostgresSessionStorage, large: String, saved: Arc<AtomicUsize>) {
     for version in 1.. {
         let mut next = session("saved", 0);

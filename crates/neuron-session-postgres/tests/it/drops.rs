@@ -12,8 +12,8 @@ use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSess
 use crate::connections::wait_until;
 use crate::support::{in_schema, look, session};
 
-/// Number of polls after which every call is complete, even on a busy machine. The test drops calls after each smaller
-/// number of polls.
+/// Number of polls after which every call is complete, even on a busy machine. The test drops a call after each number
+/// of polls below it.
 const POLLS: usize = 40;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,8 +28,8 @@ async fn restored_backup_must_be_accepted() {
     assert_eq!(open(&path).await.load("s").await.unwrap().messages.len(), 4);
 }
 
-/// Regression test. If the write-ahead log was deleted after a process was killed, opening the database must return an
-/// error. An older state of the session was once loaded instead.
+/// Opening a database must return an error if its write-ahead log was deleted after a process was killed. Regression
+/// test. An older state of the session was loaded.
 #[tokio::test]
 async fn session_without_its_newest_messages_is_not_loaded() {
     let (folder, path) = place();

@@ -177,8 +177,8 @@ async fn damaged_session_is_listed_and_can_be_deleted() {
     }
 }
 
-/// Regression test. Loading a session whose entry in the index of ids is damaged must return an error. The session was
-/// once reported as not found.
+/// Loading a session must return an error if its entry in the index of ids is damaged. Regression test. The session was
+/// reported as not found.
 #[tokio::test]
 async fn session_missing_in_a_damaged_index_is_an_error() {
     let (_folder, path) = place();

@@ -33,8 +33,7 @@ pub(crate) fn message(index: usize) -> Message {
     }
 }
 
-/// Checks that the loaded session is equal to the expected one, or is reported as damaged. Returns `true` if it is
-/// equal.
+/// Asserts that a loaded session is either equal to `expected` or reported as damaged. Returns `true` if it is equal.
 #[track_caller]
 pub(crate) fn same_or_corrupt(loaded: Result<Session, StorageError>, expected: &Session) -> bool {
     match loaded {

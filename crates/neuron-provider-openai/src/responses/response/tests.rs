@@ -13,8 +13,8 @@ fn answer(output: Value, status: &str) -> Value {
     json!({"id": "resp_1", "model": "m", "status": status, "error": null, "incomplete_details": null, "output": output})
 }
 
-/// Checks that an item becomes a raw block with the unchanged JSON of the item. `portable` is the expected portable
-/// block in the raw block, which other providers can read.
+/// Checks that an item becomes a raw block with unchanged JSON. `portable` is the expected form of the block for other
+/// providers.
 #[track_caller]
 fn check(item: Value, portable: Option<ContentBlock>) {
     let response = read_json(&answer(json!([item]), "completed")).unwrap();
@@ -47,8 +47,8 @@ fn refused() -> Value {
     said(json!([{"type": "refusal", "refusal": "No."}]))
 }
 
-/// Calls of search tools that xAI runs itself must not become tool calls, although xAI sends them like calls of the
-/// caller's tools. Otherwise an agent would report that the tool does not exist, and the model would repeat the call.
+/// Calls of search tools that xAI runs itself must not become tool calls. An agent would try to run these tools, which
+/// it does not have.
 #[test]
 fn searches_run_by_xai_are_not_tool_calls() {
     let search = json!({
@@ -146,9 +146,8 @@ fn status_is_mapped_to_stop_reason() {
     }
 }
 
-/// An item that the client must answer must set the stop reason to the type of the item. The tested items are calls of
-/// OpenAI's tools that the client runs or approves. Sources: the types of OpenAI's Python SDK 3.54.0 and
-/// <https://platform.openai.com/docs/guides/tools-shell>.
+/// An item that the client must answer must set the stop reason to the type of the item. The test uses the types in
+/// OpenAI's Python SDK 3.54.0 and in <https://platform.openai.com/docs/guides/tools-shell>.
 #[test]
 fn pending_client_items_set_stop_reason() {
     let item = |kind: &str, more: Value| {
@@ -202,8 +201,8 @@ fn pending_client_items_set_stop_reason() {
     assert_eq!(reason(json!([message, custom])), StopReason::ToolUse);
 }
 
-/// A message item without `content` must be kept as an item. Regression test. The item was treated as unknown fields of
-/// Chat Completions.
+/// A message item without `content` must be kept as an item. Regression test. The item was mistaken for extra fields of
+/// a Chat Completions message.
 #[test]
 fn message_without_content_is_an_item() {
     let message = |content: Option<Value>| {

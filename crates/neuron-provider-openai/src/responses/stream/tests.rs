@@ -1,5 +1,5 @@
-//! Tests that decode streams without HTTP, with every event and every quirk of compatible servers. The streams are
-//! split and truncated at every byte.
+//! Tests that decode streams without HTTP. They cover every event and the known deviations of compatible servers. Each
+//! stream is also split and truncated at every byte.
 
 use neuron_testing::Wire;
 use neuron_testing::openai::{responses_body, responses_bytes};
@@ -49,8 +49,8 @@ fn reasoned(summary: &[&str]) -> Value {
     json!({"type": "reasoning", "id": "rs_1", "summary": parts})
 }
 
-/// Checks the deltas and the items of a response whose stream has the events `middle` between its first and its last
-/// event.
+/// Checks the deltas and items that a stream is decoded to. `middle` contains the stream's events except its first and
+/// last event.
 #[track_caller]
 fn check(middle: &[Value], deltas: &[&str], items: &[Value]) {
     // The last event may contain all items, an empty list or no list.
@@ -207,8 +207,8 @@ fn reasoning_parts_are_joined_as_paragraphs() {
     );
 }
 
-/// If reasoning has a summary and a text, only the summary must be emitted, as in the message. Regression test. The
-/// deltas contained both.
+/// Deltas must contain only the summary of reasoning that has both a summary and a text. The final message contains
+/// only the summary too. Regression test. The deltas contained both.
 #[test]
 fn reasoning_with_summary_and_text_is_emitted_once() {
     let both =
@@ -255,7 +255,7 @@ fn custom_call_has_free_text_input() {
     );
 }
 
-/// The content of an item must be emitted as a whole if no delta contained it, because some compatible servers send no
+/// The content of an item must be emitted at the item's end if no delta contained it. Some compatible servers send no
 /// deltas.
 #[test]
 fn content_without_deltas_is_emitted_whole() {
@@ -330,9 +330,9 @@ fn truncated_arguments_are_not_executed() {
     assert_eq!((response.id.as_str(), response.model.as_str()), ("resp_1", "m"));
 }
 
-/// Events without output indices must be assigned to their items by id. llama.cpp's server sends such events. Its calls
-/// have no item id, and their arguments are sent with the `call_id` (`to_json_oaicompat_resp` in
-/// `tools/server/server-task.cpp`). All of its items end at the end of the stream.
+/// Events without output indices must be assigned to their items by id. llama.cpp's server sends such streams
+/// (`to_json_oaicompat_resp` in `tools/server/server-task.cpp`). Its deltas of arguments contain only the `call_id`,
+/// and it ends all items at the end of the stream.
 #[test]
 fn items_without_output_index_are_matched_by_id() {
     let event = |kind: &str, mut fields: Value| {
@@ -384,8 +384,8 @@ fn items_without_output_index_are_matched_by_id() {
     check_every_byte::<ResponsesDecoder>(&bytes, bytes.trim_ascii_end().len() + 1);
 }
 
-/// Calls must not be mixed up if their ids or indices are unreliable. Copilot sends a different id for the same item in
-/// every event, and some proxies send the same index for all items.
+/// Calls must not be mixed up if their ids or indices are unreliable. Copilot changes the id of an item in every event.
+/// Some proxies send the same index for all items.
 #[test]
 fn unreliable_index_or_id_does_not_mix_calls() {
     let call = |item: &str, id: &str, arguments: &str| json!({"type": "function_call", "id": item, "call_id": id, "name": "look", "arguments": arguments});
@@ -445,8 +445,8 @@ fn unreliable_index_or_id_does_not_mix_calls() {
     );
 }
 
-/// A repeated first event of an item must not begin another item. Some proxies repeat the first event when they know
-/// more fields of the item, and some repeat its last event.
+/// A repeated first event of an item must not begin another item. Some proxies send the first event again with more
+/// fields. Some also repeat the item's last event.
 #[test]
 fn repeated_begin_of_item_is_ignored() {
     let call = called("c1", json!("{}"));
@@ -485,8 +485,8 @@ fn repeated_begin_of_item_is_ignored() {
     );
 }
 
-/// A call whose start was emitted must be in the message even if its end event is missing. Regression test. The call
-/// never ran.
+/// A call must be in the message if its start was emitted, even if its end event is missing. Regression test. The call
+/// was lost, so it never ran.
 #[test]
 fn call_without_end_event_is_in_the_message() {
     let begun = called("c1", json!(""));

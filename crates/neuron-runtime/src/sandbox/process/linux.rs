@@ -1,5 +1,5 @@
 //! Confines programs on Linux without `unsafe`. A thread confines itself and then starts the program. The program and
-//! all of its children inherit the confinement.
+//! its children inherit the confinement.
 
 use std::fmt;
 

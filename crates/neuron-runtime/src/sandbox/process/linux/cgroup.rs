@@ -15,16 +15,18 @@ use super::{Limits, setup_failed};
 /// First characters of the names of all control groups that this module creates.
 const PREFIX: &str = "neuron-sandbox-";
 
-/// Minimum age at which an empty control group is removed if the process that created it does not exist any more. A
-/// killed process leaves such groups. A process in another PID namespace also seems not to exist. Its new group
-/// contains a program before the group reaches this age, so the kernel keeps the group.
+/// Minimum age of an abandoned control group before it is removed. A group is abandoned if it is empty and its creator
+/// is not visible as a process. A killed process leaves such groups.
+///
+/// A creator in another PID namespace is never visible. Within the minimum age it starts a program in its group, and
+/// the kernel does not remove a group that is not empty.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
 /// Maximum wait for killed processes to leave a control group. A group that contains a process cannot be removed.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Directories in which control groups can be created, one for each controller. In cgroup version 2, both fields have
-/// the same path.
+/// Directories in which control groups can be created, one for each controller. With cgroup version 2, both controllers
+/// have the same directory.
 #[derive(Debug, Clone)]
 pub(super) struct Hierarchy {
     pids: PathBuf,
@@ -97,8 +99,8 @@ impl Cgroup {
         self.directories().try_for_each(|directory| write(&directory.join("cgroup.procs"), pid))
     }
 
-    /// Returns the limit for which the kernel refused to start a process of the group, or killed a process. Returns
-    /// `None` if there was no such event.
+    /// Returns the limit that a process of the group exceeded, so that the kernel killed it or refused to start it.
+    /// Returns `None` if no limit was exceeded.
     pub(super) fn exceeded(&self, limits: &Limits) -> Option<SandboxLimit> {
         let refused = count(&self.pids.join("pids.events"), "max");
         if refused > 0 {
@@ -112,8 +114,7 @@ impl Cgroup {
         killed.then_some(SandboxLimit::Memory(limits.memory))
     }
 
-    /// Returns the directories of the group, one for each of its controllers. If both controllers have the same
-    /// directory, it is returned once.
+    /// Returns the directories of the group, without duplicates. Both controllers may have the same directory.
     fn directories(&self) -> impl Iterator<Item = &PathBuf> {
         let other = self.memory.as_ref().filter(|memory| **memory != self.pids);
         [&self.pids].into_iter().chain(other)
@@ -139,8 +140,9 @@ impl Drop for Cgroup {
     }
 }
 
-/// Returns the directories whose child groups have the controller `controller`, such as `pids`. `mounts` and `own` are
-/// the contents of `/proc/self/mountinfo` and `/proc/self/cgroup`. The directory nearest to this process comes first.
+/// Returns the directories in which control groups with the controller `controller`, such as `pids`, may be created.
+/// The directory nearest to this process comes first. `mounts` and `own` are the contents of `/proc/self/mountinfo` and
+/// `/proc/self/cgroup`.
 fn candidates(mounts: &str, own: &str, controller: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for line in mounts.lines() {
@@ -184,7 +186,8 @@ fn is_version_2(directory: &Path) -> bool {
 }
 
 /// Returns the path of this process's control group in the hierarchy of a controller. `own` has lines such as
-/// `8:cpu,pids:/user.slice`. `name` is the controller, or empty for version 2. Returns `None` if no line fits.
+/// `8:cpu,pids:/user.slice`. `name` is the name of the controller, or empty for cgroup version 2. Returns `None` if no
+/// line contains the controller.
 fn own_place<'a>(own: &'a str, name: &str) -> Option<&'a str> {
     own.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -242,7 +245,7 @@ fn write(path: &Path, value: impl Display) -> Result<(), SandboxError> {
     fs::write(path, value.to_string()).map_err(|error| setup_failed(path.display(), error))
 }
 
-/// Reads the number after a name from a file with one name and number per line. Returns 0 if the name is missing.
+/// Reads the number of `name` from a file with one name and one number per line. Returns 0 if the name is missing.
 fn count(path: &Path, name: &str) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -23,13 +23,13 @@ pub(super) enum Counting {
 }
 
 impl Counting {
-    /// Returns the strictest mechanism that this machine supports.
+    /// Returns the strictest mechanism for the process limit that this machine supports. `accepts_watching` permits a
+    /// mechanism in which only this process enforces the limit, with periodic checks.
     ///
     /// # Errors
     ///
     /// [`SandboxError::SetupFailed`] if the kernel cannot limit the number of processes and `accepts_watching` is
-    /// `false`. `accepts_watching` is `true` if the user accepts a limit that only this process enforces, with periodic
-    /// checks.
+    /// `false`.
     pub(super) fn find(accepts_watching: bool) -> Result<Self, SandboxError> {
         // A control group is preferred, because its limit is exact.
         if let Some(hierarchy) = Hierarchy::find() {
@@ -63,8 +63,8 @@ impl Counting {
         }
     }
 
-    /// Applies the process limit to a program before it starts. At this time the launcher, a shell that later becomes
-    /// the program, waits for its input.
+    /// Applies the process limit to a program before it starts. At this time the launcher still waits for its input.
+    /// The launcher is a shell that later becomes the program.
     pub(super) fn hold(
         &self,
         launcher: &Launcher,
@@ -98,8 +98,9 @@ fn is_limited_user() -> bool {
     }
 }
 
-/// Returns a user's id outside of its user namespace. Returns `None` if the id is not mapped. `map` is the content of
-/// `/proc/self/uid_map`. Each line contains the first id inside, the first id outside, and the number of ids.
+/// Converts a user id of this process's user namespace to the id outside of the namespace. Returns `None` if the id is
+/// not mapped. `map` is the content of `/proc/self/uid_map`. Its lines contain the first id inside, the first id
+/// outside, and the number of ids.
 fn outside(map: &str, user: u32) -> Option<u32> {
     map.lines().find_map(|line| {
         let mut numbers = line.split_whitespace().map_while(|number| number.parse::<u32>().ok());

@@ -1,12 +1,12 @@
 //! Measures the processor time of all processes of a group ([`CpuTimes`]).
 //!
-//! When a parent waits for an ended process, the kernel adds the time of that process to the parent. If no parent
-//! waits, the time is visible only while the process lives, and only in steps of some milliseconds. Many short
-//! processes would then cost nothing.
+//! When a parent waits for an ended child, the kernel adds the child's time to the parent. If the parent does not wait,
+//! the time is visible only while the child lives, in steps of some milliseconds. Many short processes would then seem
+//! to use no time.
 //!
-//! Young processes are therefore also sampled. If a process is running at a check, the whole time since the last check
-//! counts as its time. A process that runs for half of the time is found running in half of the checks, so the sum over
-//! many processes is right.
+//! Young processes are therefore also sampled. If a young process is running at a check, the whole time since the
+//! previous check counts as its time. A process that runs for half of the time is running at half of the checks. So the
+//! sum over many processes is right.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,8 +28,8 @@ pub(super) struct CpuTimes {
     living: HashMap<(Pid, u64), Seen>,
     /// Total time of processes that have ended.
     gone: Duration,
-    /// Total time of orphans and their children. The parent of an orphan ended first, so the kernel made this process
-    /// the parent, and this process waited for the orphan.
+    /// Total time of orphans and their children. An orphan is a process whose parent ended first. The kernel then made
+    /// this process the parent, and this process waited for the orphan.
     adopted: Duration,
     /// Time of the last call of [`look`](Self::look).
     last_look: Instant,

@@ -24,8 +24,8 @@ impl Disks {
         settings.write.iter().map(open).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Finds a file system with less free space than its reserve, and returns this reserve in bytes. Returns `None` if
-    /// all file systems have enough free space. `reserve` is the configured reserve, or `None` for the default.
+    /// Returns the reserve in bytes of a file system that has less free space than its reserve. Returns `None` if there
+    /// is no such file system. `reserve` is the configured reserve, or `None` for the default.
     pub(super) fn short_of(&self, reserve: Option<u64>) -> Option<u64> {
         // A file system that returns an error, for example of a server that is gone, cannot be written either. It is
         // skipped.

@@ -1,8 +1,8 @@
 //! Seccomp filters, which block system calls of a confined program ([`Filters`]).
 //!
-//! The filters block what Landlock cannot restrict. These are sockets, leaving the process group, and calls that
-//! ordinary programs do not need. System calls that this file does not know are reported to the program as unknown, so
-//! a newer kernel adds no way out.
+//! The filters block system calls that Landlock cannot restrict. They block sockets, leaving the process group, and
+//! calls that ordinary programs do not need. System calls that are not known here fail with `ENOSYS`, so a newer kernel
+//! cannot add a way out of the sandbox.
 
 use std::collections::BTreeMap;
 
@@ -161,20 +161,21 @@ const ABSENT: &[c_long] = &[
     libc::SYS_memfd_secret,
 ];
 
-/// System calls that also fail with `ENOSYS` on kernels whose Landlock does not restrict truncation. The flags of
-/// `openat2` are behind a pointer, which a filter cannot read.
+/// Additional system calls that must fail with `ENOSYS` on older kernels, whose Landlock does not restrict truncation.
+/// `openat2` can truncate a file. A filter cannot read its flags, because they are behind a pointer.
 const ABSENT_ON_OLDER: &[c_long] = &[libc::SYS_openat2];
 
-/// A type of `ioctl` requests with the allowed requests of this type. Bits 8 to 15 of a request number are its type.
+/// A type of `ioctl` requests, and the requests of this type that are allowed. Bits 8 to 15 of a request number are its
+/// type.
 type Requests = (u64, &'static [u64]);
-/// The `ioctl` types of btrfs and bcachefs, each with its allowed `ioctl` numbers. All other numbers of these types are
-/// denied, because some of them create, move and remove directories, and Landlock does not restrict `ioctl`.
+/// The `ioctl` types of btrfs and bcachefs, each with its allowed request numbers. All other requests of these types
+/// are denied. Some of them create, move or remove directories, and Landlock does not restrict `ioctl`.
 ///
 /// The allowed numbers are `FICLONE`, `FICLONERANGE` and `FIDEDUPERANGE`, which all file systems have.
 const TREE_REQUESTS: [Requests; 2] =
     [(0x94, &[0x4004_9409, 0x4020_940d, 0xc018_9436]), (0xbc, &[])];
-/// The `ioctl` types of file attributes, each with its allowed `ioctl` numbers. All other numbers of these types are
-/// denied, because some of them change attributes, encrypt or seal a file that is open only for reading.
+/// The `ioctl` types of file attributes, each with its allowed request numbers. All other requests of these types are
+/// denied. Some of them change, encrypt or seal a file that is open only for reading.
 ///
 /// The allowed numbers are `FS_IOC_GETFLAGS` in 64 and 32 bits, `FS_IOC_FIEMAP`, `FS_IOC_GETVERSION` in 64 and 32 bits,
 /// and `FS_IOC_FSGETXATTR`.
@@ -249,8 +250,8 @@ impl Filters {
     }
 }
 
-/// System calls that are blocked depending on their arguments. A call is blocked if all conditions of one list hold, or
-/// if there is no list.
+/// System calls that are blocked for some arguments. Each inner list is a set of conditions. A call is blocked if all
+/// conditions of one inner list hold. It is always blocked if there is no inner list.
 type Conditional = Vec<(c_long, Vec<Vec<SeccompCondition>>)>;
 
 /// Returns the system calls that are blocked depending on their arguments, on every kernel.
@@ -343,8 +344,8 @@ fn masked(argument: u8, mask: u64, value: u64) -> Result<SeccompCondition, Backe
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(mask), value)
 }
 
-/// Compiles a filter that fails the given system calls with `errno`. A system call of another architecture, such as
-/// 32-bit x86, kills the program.
+/// Compiles a filter that makes the given system calls fail with `errno`. The filter kills a program that makes a
+/// system call of another architecture, such as 32-bit x86.
 fn compile(
     rules: BTreeMap<c_long, Vec<SeccompRule>>,
     errno: i32,
@@ -354,9 +355,8 @@ fn compile(
     SeccompFilter::new(rules, SeccompAction::Allow, refuse, arch)?.try_into()
 }
 
-/// Puts instructions before a filter that reject unknown system calls with `ENOSYS`. These are all numbers from
-/// [`FIRST_UNKNOWN`] on. They belong to newer system calls, and to x32 calls, which are x86-64 calls with larger
-/// numbers.
+/// Extends a filter so that unknown system calls fail with `ENOSYS`. All numbers from [`FIRST_UNKNOWN`] on are unknown.
+/// They belong to newer system calls and to x32, an ABI of x86-64 with larger numbers.
 fn without_unknown(filter: BpfProgram) -> BpfProgram {
     let statement =
         |code: u32, k: u32, jt: u8, jf: u8| sock_filter { code: code as u16, jt, jf, k };

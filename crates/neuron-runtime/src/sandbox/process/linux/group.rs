@@ -1,9 +1,11 @@
 //! Starts the process group of a program, through which all of its processes can be killed ([`Group`]).
 //!
-//! The leader of the group is a small shell outside of the confinement. The program's processes join the group. They
-//! cannot leave it and cannot signal the leader. The group's id stays reserved until this process waits for the leader,
-//! so a signal cannot reach another group. If this process dies, the leader reads the end of a pipe and kills the
+//! The leader of the group is a small shell that is not confined. The program's processes join the group. They cannot
+//! leave it, and cannot signal the leader. If this process dies, the leader reads the end of a pipe and kills the
 //! group.
+//!
+//! The group's id stays reserved until this process waits for the leader. A signal to the id therefore cannot reach
+//! another group.
 
 use std::io::{self, Read as _};
 use std::os::unix::process::CommandExt as _;
@@ -22,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Delay between two checks of whether the killed processes have ended.
 const BREATH: Duration = Duration::from_millis(1);
 
-/// Script of the leader, which waits for the end of its input and then kills the group. It ignores signals that the
-/// kernel sends to a group. For example, the kernel sends `HUP` to a group with a stopped process when its last parent
-/// outside of the group dies. Programs that ignore `HUP` would then outlive the leader.
+/// Script of the group's leader, which waits for the end of its input and then kills the group. The leader ignores
+/// signals that the kernel sends to a whole group. An example is `HUP`, which a group with a stopped process gets when
+/// its last parent outside of the group dies. If `HUP` killed the leader, programs that ignore `HUP` would survive.
 const SCRIPT: &str = "trap '' HUP INT QUIT TERM; echo; read -r line; kill -9 0";
 
 /// A process group. Dropping it kills all of its processes.
@@ -65,11 +67,10 @@ impl Group {
         &mut self.members
     }
 
-    /// Kills all processes and waits until they have ended. The process `kept` is killed but not waited for, so that
+    /// Kills all processes of the group and waits until they have ended. The process `kept` is not waited for, so that
     /// the caller can read its exit status.
     ///
-    /// A single signal reaches all processes, because the kernel does not let a process fork past a signal to its
-    /// group.
+    /// One signal reaches all processes, because a process cannot fork while a signal to its group is pending.
     pub(super) fn end(&mut self, kept: Option<Pid>) -> Result<(), SandboxError> {
         if self.has_ended {
             return Ok(());
@@ -81,8 +82,8 @@ impl Group {
         ended
     }
 
-    /// Sends `KILL` until no living process is left, at most for [`PATIENCE`]. The dead process `kept` is not waited
-    /// for, so that its exit status stays readable.
+    /// Sends `KILL` until no process is alive, for at most [`PATIENCE`]. The process `kept` is not waited for, so that
+    /// its exit status stays readable.
     fn kill_all(&mut self, kept: Option<Pid>) -> Result<(), SandboxError> {
         let start = Instant::now();
         loop {

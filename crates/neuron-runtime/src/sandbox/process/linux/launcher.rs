@@ -1,13 +1,13 @@
-//! Starts a program through a launcher ([`Launcher`]). The launcher is a confined shell that waits for a signal of this
-//! process and then becomes the program.
+//! Starts a program through a launcher ([`Launcher`]). The launcher is a confined shell that waits for its input and
+//! then becomes the program.
 //!
-//! Between the start of a process and the first instruction of its program, this crate's code can run only with
-//! `unsafe`. Therefore a confined thread starts a shell with an empty environment instead of the program. The shell
-//! reports that it runs and waits for its standard input.
+//! Without `unsafe`, this crate cannot run its own code in a new process before the program starts. Therefore a
+//! confined thread starts a shell with an empty environment instead of the program. The shell reports that it runs, and
+//! waits for its standard input.
 //!
 //! Meanwhile this process sets the limits of the shell and checks which files it inherited. The shell then reads the
-//! environment from its input, because all users can read the arguments of a process. Finally it becomes the program,
-//! which reads the rest of the input.
+//! program's environment from its input, because all users can read the arguments of a process. Finally it becomes the
+//! program, which reads the rest of the input.
 
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
@@ -25,10 +25,15 @@ use super::confine::ThreadRules;
 use super::program::Program;
 use super::{Limits, setup_failed};
 
-/// Script of the launcher's shell, which prepares itself and then becomes the program. The shell first writes an empty
-/// line to report that it runs. It executes the first line of its input, which closes inherited files, and writes a
-/// second empty line. The next line of the input is the end marker. All lines from there to the repeated end marker set
-/// the environment. Messages of the shell about a variable, such as an unknown language, are discarded.
+/// Script of the launcher's shell, which finally becomes the program. The shell
+///
+/// - writes an empty line to report that it runs,
+/// - executes the first line of its input, which closes inherited files,
+/// - writes another empty line,
+/// - reads the end marker from the next line of its input,
+/// - executes the lines up to the repeated end marker, which set the environment.
+///
+/// Messages of the shell about a variable, such as an unknown language, are discarded.
 const SCRIPT: &str = r#"
 echo
 IFS= read -r line || exit 125
@@ -86,7 +91,7 @@ impl Launcher {
         Ok(Self { child, pid })
     }
 
-    /// Waits until the shell runs, and makes it close inherited files. Such files were opened in this process without
+    /// Waits until the shell runs, and makes it close inherited files. These are files that this process opened without
     /// the close-on-exec flag. Returns an error if a file cannot be closed.
     pub(super) fn close_files(&mut self) -> Result<(), SandboxError> {
         self.wait()?;
@@ -190,7 +195,7 @@ fn descriptors(folder: &str) -> io::Result<Vec<u32>> {
     Ok(numbers)
 }
 
-/// Returns `true` if a child process would now inherit a descriptor of more than one digit from this process.
+/// Returns `true` if this process has a descriptor of more than one digit that a child process would inherit.
 /// [`Launcher::close_files`] detects descriptors that are opened later.
 fn has_large_descriptor() -> bool {
     let is_inherited = |number: &u32| {
@@ -225,8 +230,8 @@ fn on_a_thread<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SandboxErr
     })
 }
 
-/// Returns the standard input of the launcher, which consists of the environment as a shell script and the input of the
-/// program.
+/// Returns the standard input of the launcher. It consists of a shell script that sets the environment, and the input
+/// of the program.
 pub(super) fn input(program: &mut Program) -> Vec<u8> {
     let mut script = Vec::new();
     for (name, value) in &program.env {
@@ -260,7 +265,6 @@ fn quoted(value: &OsStr) -> Vec<u8> {
     word
 }
 
-/// Signal with which the kernel kills a process that exceeds the file size limit. `CPU_TIME_SIGNAL` is the signal for
-/// the processor time limit.
+/// Signal with which the kernel kills a process that exceeds the file size limit.
 pub(super) const FILE_SIZE_SIGNAL: i32 = Signal::XFSZ.as_raw();
 pub(super) const CPU_TIME_SIGNAL: i32 = Signal::XCPU.as_raw();

@@ -16,8 +16,8 @@ pub(super) struct Members {
     last_look: Instant,
 }
 
-/// Maximum time between two listings during which the set of known processes of other groups stays valid. After a
-/// longer pause, the kernel may have reused a process id.
+/// Maximum time between two listings for which the set of known processes of other groups is kept. After a longer time,
+/// the kernel may have reused a process id.
 const MEMORY: Duration = Duration::from_secs(1);
 
 impl Members {
@@ -157,8 +157,8 @@ fn threads(folder: &str) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Estimates how long a thread had a processor in an interval. The proportion is computed from the total times that the
-/// thread ran and waited for a processor.
+/// Estimates how long a thread ran on a processor within `interval`. The estimate uses the thread's total times of
+/// running and of waiting for a processor.
 fn busy(folder: &Path, interval: Duration) -> io::Result<Duration> {
     let times = read(folder.join("schedstat"))?.unwrap_or_default();
     // The first two numbers are the times of running and of waiting, in nanoseconds.
@@ -168,8 +168,8 @@ fn busy(folder: &Path, interval: Duration) -> io::Result<Duration> {
     Ok(Duration::from_nanos(busy.and_then(|busy| u64::try_from(busy).ok()).unwrap_or_default()))
 }
 
-/// Returns the memory of a process in bytes, including page tables and swap, from the folder of one thread. Returns
-/// `None` if the thread has ended.
+/// Returns the memory of a process in bytes, including page tables and swap. `folder` is the folder of one of its
+/// threads in `/proc`. Returns `None` if the thread has ended.
 fn memory_in(folder: &Path) -> io::Result<Option<u64>> {
     let Some(status) = read(folder.join("status"))? else {
         return Ok(None);
@@ -187,8 +187,8 @@ fn memory_in(folder: &Path) -> io::Result<Option<u64>> {
     Ok(sum.map(|kilobytes| kilobytes.saturating_mul(1024)))
 }
 
-/// Reads a file of a process. Returns `None` if the process has ended. Any other failure, such as a lack of file
-/// descriptors, is an error, because the process would be missed.
+/// Reads a file of a process in `/proc`. Returns `None` if the process has ended. Any other failure is an error,
+/// because the process would otherwise not be counted.
 fn read(path: impl AsRef<Path>) -> io::Result<Option<String>> {
     match std::fs::read(path) {
         Ok(text) => Ok(Some(String::from_utf8_lossy(&text).into_owned())),
@@ -202,8 +202,8 @@ fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Parses a line of `/proc/[pid]/stat`. Returns `None` if the line is incomplete. The second field is the program's
-/// name in parentheses, which may contain any characters, so parsing starts at the last parenthesis.
+/// Parses a line of `/proc/[pid]/stat`. Returns `None` if the line is incomplete. The program's name is in parentheses
+/// and may contain any characters. The fields after it are found by the last parenthesis.
 fn parse(pid: Pid, stat: &str) -> Option<Process> {
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_ascii_whitespace().collect();

@@ -1,5 +1,5 @@
-//! Captures the output of a program up to a limit. Output above the limit is read and counted, so that the program is
-//! not blocked.
+//! Captures the output of a program up to a limit. The rest is read and counted, because a program blocks if nobody
+//! reads its output.
 
 use std::io;
 

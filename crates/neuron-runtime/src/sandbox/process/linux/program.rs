@@ -13,8 +13,8 @@ use super::Settings;
 /// Default value of the variable `PATH`.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
-/// Variables that a shell sets or uses itself. They are rejected, because the launcher's shell would change their value
-/// or would not start the program.
+/// Names of variables that a shell sets or uses itself. A program's environment must not contain them. The launcher's
+/// shell would change them, or would not start the program.
 const OWN_NAMES: [&str; 19] = [
     "_",
     "BASHOPTS",
@@ -47,8 +47,8 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Resolves a command. `executable` are the paths from which programs may run. Returns an error if the program, the
-    /// directory or a variable is not allowed or does not exist.
+    /// Resolves a command. `executable` contains the paths from which programs may run. Returns an error if the
+    /// program, the directory or a variable of the command does not exist or is not allowed.
     pub(super) fn find(
         command: ToolCommand,
         settings: &Settings,
@@ -90,8 +90,8 @@ impl Program {
     }
 }
 
-/// Builds the environment of a program from three sources. Variables of the command override inherited variables, and
-/// inherited variables override variables that the sandbox sets.
+/// Builds the environment of a program. Variables of the command override inherited variables. Inherited variables
+/// override variables that the sandbox sets.
 fn environment(
     command: &ToolCommand,
     settings: &Settings,
@@ -118,8 +118,8 @@ fn is_name(name: &OsStr) -> bool {
     }
 }
 
-/// Returns the possible paths of a program, in the order of the search. A name with a slash is relative to `directory`,
-/// and any other name is searched in the folders of `path`.
+/// Returns the possible paths of a program, in the order of the search. A name with a slash is relative to `directory`.
+/// Any other name is searched in the folders of `path`.
 fn candidates(name: &Path, directory: &Path, path: Option<&OsString>) -> Vec<PathBuf> {
     if name.as_os_str().as_bytes().contains(&b'/') {
         return vec![directory.join(name)];

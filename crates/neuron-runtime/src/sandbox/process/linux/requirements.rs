@@ -9,7 +9,7 @@ use super::setup_failed;
 /// Bit of `SIGCHLD` in the signal masks of `/proc/self/status`.
 const CHILD_SIGNAL: u64 = 1 << (libc::SIGCHLD - 1);
 
-/// Returns an error if `/proc` hides processes from this process. Some systems hide processes that this process may not
+/// Returns an error if `/proc` may hide processes of a program. Some systems hide processes that this process may not
 /// trace, and a program can make itself untraceable.
 pub(super) fn check_processes_are_seen() -> Result<(), SandboxError> {
     let mounts = fs::read_to_string("/proc/self/mountinfo");
@@ -25,8 +25,8 @@ pub(super) fn check_processes_are_seen() -> Result<(), SandboxError> {
     }
 }
 
-/// Returns an error if the kernel discards ended children because this process ignores `SIGCHLD`. The kernel could then
-/// give a child's id to another process, and the sandbox would kill that process.
+/// Returns an error if this process ignores `SIGCHLD`. The kernel would then discard ended children, and could reuse
+/// their ids. The sandbox could kill the wrong process.
 pub(super) fn check_ends_are_kept() -> Result<(), SandboxError> {
     let status = fs::read_to_string("/proc/self/status");
     let status = status.map_err(|error| setup_failed("/proc/self/status", error))?;
@@ -40,8 +40,8 @@ pub(super) fn check_ends_are_kept() -> Result<(), SandboxError> {
     }
 }
 
-/// Returns `true` if the visible mount of `/proc` has the option `hidepid`. In `/proc/self/mountinfo` the last mount of
-/// a directory is the visible one.
+/// Returns `true` if the visible mount of `/proc` has the option `hidepid`. `mounts` is the content of
+/// `/proc/self/mountinfo`. If a directory has several mounts, the last one is visible.
 fn hides_processes(mounts: &str) -> bool {
     let option = mounts.lines().rev().find_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;

@@ -121,8 +121,8 @@ impl Ready {
     }
 }
 
-/// Runs a program until it ends, exceeds a limit, or is cancelled. `cancelled` becomes readable when the call is
-/// cancelled or dropped.
+/// Runs a program until it ends, exceeds a limit, or is cancelled. The descriptor `cancelled` becomes readable when the
+/// call is cancelled or dropped.
 fn run(
     inner: &Inner,
     limits: Limits,
@@ -165,9 +165,10 @@ fn run(
     Err(SandboxError::LimitExceeded { limit, output: Box::new(output) })
 }
 
-/// Runs a small test program that forks, and returns an error if the process limit prevents the fork. The limit of a
-/// program is the number of this user's processes in `/proc` plus a margin. If a container hides processes from
-/// `/proc`, the kernel counts more processes than this number, and rejects every fork.
+/// Runs a small test program that forks. Returns an error if the kernel rejects the fork.
+///
+/// The kernel's limit is computed from the number of the user's processes in `/proc`. In a container, `/proc` may hide
+/// some of these processes. The kernel counts them too, and would then reject every fork.
 fn try_to_fork(inner: &Inner) -> Result<(), SandboxError> {
     let program = Program {
         path: "/bin/sh".into(),
@@ -266,8 +267,8 @@ impl Pipes {
         }
     }
 
-    /// Waits until a pipe or a descriptor in `others` is ready, at most until `until`. Returns `true` for each
-    /// descriptor in `others` that is ready.
+    /// Waits until a pipe or a descriptor in `others` is ready, or until the time `until`. The result contains `true`
+    /// for each descriptor in `others` that is ready.
     fn wait(
         &self,
         others: [std::os::fd::BorrowedFd<'_>; 2],
@@ -315,8 +316,8 @@ impl Pipes {
         }
     }
 
-    /// Reads the bytes that are available without blocking, about `most` from each output. A read error counts as the
-    /// end of the output.
+    /// Reads the available bytes without blocking, up to about `most` bytes from each output. A read error counts as
+    /// the end of the output.
     fn read(&mut self, most: usize) {
         if let Some(stdout) = &mut self.stdout
             && !self.stdout_bytes.read(stdout, most).unwrap_or(false)

@@ -1,5 +1,5 @@
-//! Checks the limits of a process group periodically ([`Watch`]). The kernel's own limits are for one process or for
-//! all processes of a user.
+//! Checks the limits of a process group periodically ([`Watch`]). Outside of cgroups, the kernel limits only single
+//! processes or all processes of a user together.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ pub(super) struct Watch<'a> {
     /// Time of the next check of the limits.
     next: Instant,
     cpu_times: CpuTimes,
-    /// Id of the newest process on the machine at the last check. `None` before the first check, and if it cannot be
+    /// Id of the newest process on the machine at the last check. `None` before the first check, or if the id cannot be
     /// read.
     newest: Option<u64>,
     /// The program's first process. Only [`run`](super::run) may wait for its end, because it reads the exit status.
@@ -86,8 +86,8 @@ impl<'a> Watch<'a> {
         self.count(members)
     }
 
-    /// Returns `true` if so many processes were started on the machine since the last check that the group may exceed
-    /// its limit. Also returns `true` if this is not known.
+    /// Returns `true` if the group may have exceeded its process limit since the last check. This is the case if enough
+    /// new processes were started on the machine, or if their number is unknown.
     fn is_forking(&mut self) -> bool {
         // The last field of `/proc/loadavg` is the id of the newest process.
         let newest = std::fs::read_to_string("/proc/loadavg").ok();

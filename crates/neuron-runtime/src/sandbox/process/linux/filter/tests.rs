@@ -1,5 +1,5 @@
-//! Tests of the seccomp filters. An interpreter runs the filter instructions, so the tests also cover kernels and
-//! system calls that this machine does not have.
+//! Tests of the seccomp filters. The tests interpret the filter instructions themselves. They can therefore test
+//! kernels and system calls that this machine does not have.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const ALLOWED: u32 = libc::SECCOMP_RET_ALLOW;
 const NOT_PERMITTED: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 const NOT_THERE: u32 = libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32;
 
-/// Returns the result of a filter, as the kernel would compute it. It supports the instructions that the filters use.
+/// Returns the result of a filter as the kernel would compute it. Supports only the instructions that the filters use.
 /// `memory` is a `seccomp_data`.
 fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
     let (mut at, mut value) = (0_usize, 0_u32);
@@ -29,8 +29,8 @@ fn verdict(program: &[sock_filter], memory: &[u32; 16]) -> u32 {
     }
 }
 
-/// Asserts that the two filters together return `expected` for a system call of this architecture. Like the kernel, it
-/// applies the stricter of the two results.
+/// Asserts that `filters` return `expected` for a system call of this architecture. There are two filters, and the
+/// stricter result applies, as in the kernel.
 #[track_caller]
 fn check(filters: &Filters, number: c_long, args: &[u64], expected: u32) {
     let mut memory = [0; 16];
@@ -154,8 +154,7 @@ fn older_kernels_truncate_only_files_opened_for_writing() {
     }
 }
 
-/// Each system call in this test reads only the lower 32 bits of an argument. The upper bits must not change the
-/// filter's result.
+/// The upper 32 bits of an argument must not change a filter's result if the system call reads only the lower 32 bits.
 #[test]
 fn filters_ignore_the_upper_bits_of_arguments() {
     let high = 1 << 32;
