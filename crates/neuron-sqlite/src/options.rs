@@ -63,8 +63,8 @@ pub enum Synchronous {
     Full,
     /// Writes are not synced, and are many times faster. A power failure may undo the last writes.
     ///
-    /// The loss of such writes is not detected. [`Database::open_witnessed`](crate::Database::open_witnessed) explains
-    /// the reason.
+    /// This loss is not detected, even by a witness. [`Database::open_witnessed`](crate::Database::open_witnessed)
+    /// explains the reason.
     Normal,
 }
 

@@ -82,9 +82,9 @@ impl SubAgentManager {
     /// Converts every agent into a tool, in the order of registration. The tool has the agent's name and takes a
     /// `prompt`. Its result is the agent's response.
     ///
-    /// An agent may use the tools that its configuration names. They are tools of `parent_tools` with their present
-    /// middleware, or other agents. The registry is copied: agents do not see tools and middleware that are added to it
-    /// later. Add middleware and the sandbox first.
+    /// An agent may use the tools that its configuration names. Each name is a tool in `parent_tools` or another agent.
+    /// Tools from `parent_tools` keep their middleware. The registry is copied, so agents do not see tools and
+    /// middleware that are added to it later. Add middleware and the sandbox first.
     ///
     /// All agents share the provider. To keep using it yourself, pass a clone, an `Arc`, or a
     /// [`BoxedProvider`](neuron_types::BoxedProvider).
@@ -164,12 +164,12 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs an agent inside a tool call, or with another context. The agent runs as a child of the calling run. It uses
-    /// the budget of the context and is cancelled with the context. If the context has a [`ResumedApproval`], the
-    /// agent's paused run continues.
+    /// Runs an agent with the context `ctx`, usually the context of the tool call that starts the agent. The agent runs
+    /// as a child of the calling run. It uses the budget of the context and is cancelled with the context. If the
+    /// context has a [`ResumedApproval`], the agent's paused run continues.
     ///
     /// To run one agent several times inside one call, use [`spawn_parallel_in`](Self::spawn_parallel_in), or contexts
-    /// with different idempotency keys. Otherwise calls of different runs have the same idempotency keys.
+    /// with different idempotency keys. Otherwise the tool calls of these runs have the same idempotency keys.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl SubAgentManager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all of them.
+    /// Dropping the future stops all agents.
     pub fn spawn_parallel<P: Provider>(
         &self,
         tasks: Vec<(&str, &str)>,
@@ -217,8 +217,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs agents concurrently, as [`spawn_parallel`](Self::spawn_parallel) does, with a context. The agents share the
-    /// budget of the context and are cancelled with it.
+    /// Runs agents concurrently with the context `ctx`, as [`spawn_parallel`](Self::spawn_parallel) does without a
+    /// context. The agents share the budget of the context and are cancelled with it.
     ///
     /// An agent that needs an approval ends with [`LoopError::ApprovalRequired`]. Continue it with
     /// [`resume`](Self::resume). A tool call with several agents inside cannot pause for all of them. If a model should
@@ -247,8 +247,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Continues an agent that ended with [`LoopError::ApprovalRequired`]. `decisions` has the decisions on its pending
-    /// calls.
+    /// Continues an agent that ended with [`LoopError::ApprovalRequired`]. `decisions` contains the decisions on the
+    /// agent's pending calls.
     ///
     /// # Errors
     ///

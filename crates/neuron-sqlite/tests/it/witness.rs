@@ -24,8 +24,8 @@ fn put(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Returns the files that a killed process would leave. The first note is in the database file, and the other notes are
-/// only in the write-ahead log.
+/// Adds notes to a database and returns its files, as a killed process would leave them. The first note is in the
+/// database file, and the other notes are only in the write-ahead log.
 async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let notes = open(path).await.unwrap();
     add(&notes, "note 0").await.unwrap();
@@ -41,8 +41,8 @@ async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Checks that a database has all notes, or that it cannot be opened and is not changed. Returns `true` if the database
-/// has all notes.
+/// Returns `true` if the database was opened and has all notes. Returns `false` if opening failed without a change of
+/// the files. Panics in any other case.
 #[track_caller]
 fn is_there(
     path: &Path,

@@ -48,8 +48,8 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
 
 /// Returns the bytes of all lines that Ollama streams for this response.
 ///
-/// A line has `chunk_chars` characters of text or thinking. Only the line format of `wire` applies. Its splits and cuts
-/// have no effect, because a server applies them.
+/// A line has `chunk_chars` characters of text or thinking. The lines have the format of `wire`. Its splits and cuts
+/// are ignored, because only a server applies them.
 ///
 /// # Example
 ///

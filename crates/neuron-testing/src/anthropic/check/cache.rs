@@ -35,8 +35,8 @@ pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Adds the cache breakpoints in `value` to `found`, in their order. Searches lists, objects and the `content` of
-/// objects. Does not search arguments and schemas, whose own `cache_control` field would be no breakpoint.
+/// Adds the cache breakpoints in `value` to `found`, in their order. Of an object, only the field `content` is
+/// searched. Tool arguments and schemas are not searched, because a field `cache_control` in them is no breakpoint.
 fn collect<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
