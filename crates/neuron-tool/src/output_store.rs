@@ -123,8 +123,9 @@ pub struct OutputPiece {
 
 /// An [`OutputStore`] in memory, for a process that also keeps its conversations in memory.
 ///
-/// A text can be read only with its handle and with the same [`session_id`](ToolContext::session_id) with which it was
-/// stored. Handles cannot be guessed. Therefore conversations without a session cannot read each other's texts either.
+/// A text can be read only with its handle, and only in the same session ([`session_id`](ToolContext::session_id)) in
+/// which it was stored. Handles cannot be guessed, so conversations without a session cannot read each other's texts
+/// either.
 ///
 /// # Example
 ///

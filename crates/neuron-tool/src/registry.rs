@@ -18,8 +18,8 @@ use crate::middleware::{Nested, Next, ToolMiddleware};
 
 /// The tools that a model can call, in registration order, and the middleware around their calls.
 ///
-/// The order of the tools never changes, because prompt caches and replay depend on the order. A clone shares the tools
-/// and the middleware. Tools and middleware that are added later are not shared.
+/// Registered tools keep their order, because prompt caches and replay depend on it. A clone shares the tools and the
+/// middleware. Tools and middleware that are added later are not shared.
 ///
 /// # Example
 ///
@@ -69,11 +69,11 @@ pub struct ToolRegistry {
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn ToolDyn>,
-    /// The definition of the tool, which is read once. A schema is costly to generate, and it must not change between
+    /// The definition of the tool. It is read once, because a schema is costly to generate and must not change between
     /// two requests. The `Arc` allows middleware to compare definitions by address.
     pub(crate) definition: Arc<ToolDefinition>,
-    /// The same tool as `tool`, with its concrete type, if the tool was merged from another registry. `None` for any
-    /// other tool.
+    /// The tool in the field `tool` with its concrete type, if the tool was merged from another registry. `None` for
+    /// any other tool.
     merged: Option<Arc<Merged>>,
 }
 
@@ -120,8 +120,8 @@ impl Registered {
         }
     }
 
-    /// Runs the tool without middleware. An agent runs with the durable context in `nested`, and outside of the
-    /// sandbox. Any other tool runs like in [`call`](Self::call).
+    /// Runs the tool without middleware. If the tool is an agent, it runs with the durable context in `nested`, and
+    /// outside of the sandbox. Any other tool runs as in [`call`](Self::call).
     pub(crate) fn call_nested<'a>(
         &'a self,
         input: &'a Value,
@@ -219,7 +219,7 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Removes a tool and returns it. Returns `None` if no tool has this name. All other tools keep their order.
+    /// Removes and returns a tool. Returns `None` if no tool has this name. All other tools keep their order.
     ///
     /// Middleware that was added for the name is kept. It applies to a tool that is later registered with this name.
     pub fn remove(&mut self, name: &str) -> Option<Arc<dyn ToolDyn>> {
@@ -334,8 +334,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Adds middleware that wraps the calls of one tool. The global middleware, and earlier middleware of the tool, are
-    /// outside of the new middleware. The tool may be registered later.
+    /// Adds middleware that wraps the calls of one tool. The global middleware and the earlier middleware of this tool
+    /// are outside of the new middleware. The tool may be registered later.
     pub fn add_tool_middleware(
         &mut self,
         tool: &str,
@@ -345,9 +345,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Adds middleware that wraps the calls of several tools. The tools share the middleware, including its counters
-    /// and limits. Apart from this, the effect is the same as [`add_tool_middleware`](Self::add_tool_middleware) for
-    /// each tool.
+    /// Adds one middleware that wraps the calls of several tools. The tools share its counters and limits. Otherwise
+    /// the effect is the same as [`add_tool_middleware`](Self::add_tool_middleware) for each tool.
     ///
     /// # Example
     ///
@@ -541,7 +540,7 @@ impl ToolRegistry {
     }
 
     /// Returns a [`Next`] that runs the middleware around a tool and then the tool. Returns [`ToolError::NotFound`] if
-    /// no tool has this name.
+    /// no tool has the given name.
     fn chain<'a>(
         &'a self,
         name: &str,

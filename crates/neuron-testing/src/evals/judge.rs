@@ -63,7 +63,8 @@ impl<P: Provider + Clone + 'static> Judge<P> {
         self
     }
 
-    /// Returns a check of the response by criteria. Set [`Check::threshold`], because a judge seldom gives a full score.
+    /// Returns a check that scores the response by criteria. Set [`Check::threshold`], because a judge seldom gives a
+    /// full score.
     ///
     /// A request that fails with a temporary error is repeated up to twice. The score is 0 if all requests fail, or if
     /// the response is not the requested JSON with a score from 0 to 1. The reason then contains the error.
