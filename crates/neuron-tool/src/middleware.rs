@@ -241,8 +241,8 @@ impl<'a> Next<'a> {
         self.global.is_empty() && self.own.is_empty()
     }
 
-    /// Runs all middleware and then the tool for a borrowed call. A panic becomes an error result for the model. The
-    /// call is cloned only if there is middleware.
+    /// Runs all middleware and then the tool for a borrowed call. The call is cloned only if there is middleware. A
+    /// panic becomes an error result for the model.
     pub(crate) async fn run_ref(
         self,
         call: ToolUseRef<'_>,

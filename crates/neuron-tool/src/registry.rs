@@ -138,8 +138,8 @@ impl Registered {
         }
     }
 
-    /// Creates the entry of a tool. If the name in the definition differs from the tool's name, the tool's name is
-    /// used.
+    /// Creates the entry of a tool. If the tool's definition contains another name than [`ToolDyn::name`], the name in
+    /// the definition is replaced.
     pub(crate) fn new(tool: Arc<dyn ToolDyn>) -> Self {
         let mut definition = tool.definition();
         if definition.name != tool.name() {

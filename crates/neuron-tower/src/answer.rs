@@ -10,15 +10,15 @@ use neuron_types::{
 
 /// The response of a service to a [`ModelCall`](crate::ModelCall), either whole or as a stream.
 ///
-/// A service should respond in the [requested](crate::ModelCall::wants_stream) form. A service that cannot, such as a
-/// cache of whole responses, may respond in the other form. [`ServiceProvider`](crate::ServiceProvider) then converts
-/// the response.
+/// A service should respond in the [requested](crate::ModelCall::wants_stream) form. If it cannot, for example because
+/// it caches whole responses, it may respond in the other form. [`ServiceProvider`](crate::ServiceProvider) then
+/// converts the response.
 #[derive(Debug)]
 pub enum ModelResponseFuture {
     /// The complete response.
     Whole(Box<CompletionResponse>),
-    /// The response as a stream of events. An error after the start of the stream is an event of the stream. Layers see
-    /// it only if they read the stream.
+    /// The response as a stream of events. An error after the start of the stream is one of these events. Layers see
+    /// the error only if they read the stream.
     Stream(StreamHandle),
 }
 

@@ -19,7 +19,8 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// Each call receives its own cancellation token, which is cancelled after the timeout. A tool can use the token to
 /// stop work in other tasks.
 ///
-/// The timeout includes the time that inner middleware uses. The tool is identified by the name in the [`ToolCall`].
+/// The timeout includes the time that inner middleware uses. A [timeout for one tool](Self::with_tool_timeout) applies
+/// to each [`ToolCall`] with the name of the tool.
 ///
 /// The middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do not start.
 ///
