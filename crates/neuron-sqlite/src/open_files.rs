@@ -55,8 +55,8 @@ impl OpenFiles {
     }
 }
 
-/// Returns an error if a database file exists and has more than one hard link. SQLite would use a separate write-ahead
-/// log for each name.
+/// Returns an error if a database file has more than one hard link. SQLite would use a separate write-ahead log for
+/// each link. A missing file is not an error.
 pub(crate) fn check_links(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() && links(&metadata) > 1 => Err(replaced(

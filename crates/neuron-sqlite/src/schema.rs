@@ -8,7 +8,7 @@ use crate::SqliteError;
 
 /// The schema of a database, with a migration for each version.
 ///
-/// The version is stored in SQLite's `user_version`, and the application in its `application_id`.
+/// SQLite's `user_version` stores the version of the database, and its `application_id` identifies the application.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// Name of the application for errors, for example `neuron sessions`.

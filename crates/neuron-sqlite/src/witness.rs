@@ -37,7 +37,8 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS neuron_commits (
     number INTEGER NOT NULL
 ) STRICT";
 
-/// Accepts a database that has lost commits, by deleting its witness, the file that counts the commits.
+/// Accepts a database that has lost commits. Deletes the witness of the database, which is the file that counts the
+/// commits.
 ///
 /// Call this function after [`SqliteError::Lost`] if the older state is wanted, for example after a backup was
 /// restored. No process may have the database open.
@@ -149,7 +150,7 @@ impl Witness {
     }
 
     /// Writes the number of a commit to the witness file. A failure is only logged, because the commit has already
-    /// happened and a lower number in the witness file is not an error.
+    /// happened. A lower number in the witness file is not an error.
     pub(crate) fn note(&self, number: u64) {
         if self.synchronous == Synchronous::Full
             && let Err(error) = self.write(number)
@@ -206,8 +207,8 @@ fn number(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(select.query_row([], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// Formats a line of the witness file with a commit number and the complement of that number. The complement reveals a
-/// damaged digit.
+/// Formats a line of the witness file with a commit number and the complement of this number. A reader compares both to
+/// find a damaged digit.
 fn line(number: u64) -> String {
     format!("commit {number:020}, complement is {:020}\n", u64::MAX - number)
 }

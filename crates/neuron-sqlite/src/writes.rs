@@ -165,8 +165,8 @@ trait Job: Send {
     /// Returns an error if SQLite has undone the whole transaction, as it does when the disk is full.
     fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<bool>;
 
-    /// Sends the outcome to the caller. `failure` is the reason why the transaction was not committed, or `None` if it
-    /// was committed.
+    /// Sends the outcome to the caller. `failure` is the reason why the transaction was not committed. It is `None`
+    /// after a commit.
     fn end(self: Box<Self>, path: &Path, failure: Option<SqliteError>);
 }
 

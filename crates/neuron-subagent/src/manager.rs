@@ -61,8 +61,8 @@ impl SubAgentManager {
 
     /// Adds an agent. Replaces an agent with the same name, at its position.
     ///
-    /// The name is also the name of the agent's tool. It has 1 to 64 ASCII letters, digits, `_` or `-`.
-    /// [`into_tools`](Self::into_tools) checks it.
+    /// The name is also the name of the agent's tool. It must have 1 to 64 ASCII letters, digits, `_` or `-`, which
+    /// [`into_tools`](Self::into_tools) checks.
     pub fn register(&mut self, name: impl Into<String>, config: SubAgentConfig) -> &mut Self {
         self.configs.insert(name.into(), config);
         self
@@ -117,8 +117,8 @@ impl SubAgentManager {
         Ok(names.into_iter().map(|name| SubAgentTool::new(team.clone(), name)).collect())
     }
 
-    /// Converts the agents into tools, as [`into_tools`](Self::into_tools) does with the tools of `registry`, and adds
-    /// them to `registry`.
+    /// Converts the agents into tools and adds them to `registry`. The agents may use the tools of `registry`, as
+    /// described at [`into_tools`](Self::into_tools).
     ///
     /// # Errors
     ///
@@ -137,16 +137,16 @@ impl SubAgentManager {
         Ok(())
     }
 
-    /// Runs an agent with a prompt, and returns its answer. The run is independent: it shares no budget, hooks or usage
-    /// with another run.
+    /// Runs an agent with a prompt, and returns its answer. The run shares no budget, hooks or usage with another run.
     ///
     /// The agent can call other agents if they are in `parent_tools`, where [`add_to`](Self::add_to) puts them.
     ///
     /// # Errors
     ///
-    /// [`SubAgentError::UnknownAgent`], [`SubAgentError::UnknownTool`], [`SubAgentError::DepthExceeded`] if the agent's
-    /// `max_depth` is zero, and [`SubAgentError::Run`] if its run ends with an error, including
-    /// [`LoopError::ApprovalRequired`].
+    /// - [`SubAgentError::UnknownAgent`] if no agent has this name.
+    /// - [`SubAgentError::UnknownTool`] if the agent's configuration names a tool that is not in `parent_tools`.
+    /// - [`SubAgentError::DepthExceeded`] if the agent's `max_depth` is zero.
+    /// - [`SubAgentError::Run`] if the run ends with an error, including [`LoopError::ApprovalRequired`].
     ///
     /// # Cancel safety
     ///
@@ -325,8 +325,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Returns the tools of an agent without a limit of depth. Returns an empty registry if the agent or one of its
-    /// tools is unknown.
+    /// Returns the tools of an agent, without the check of the maximum depth. Returns an empty registry if the agent or
+    /// one of its tools is unknown.
     pub(crate) fn all_tools_of(
         &self,
         name: &str,

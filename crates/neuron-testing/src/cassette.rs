@@ -229,7 +229,7 @@ impl<P: Provider> Cassette<P> {
     }
 
     /// Returns the number of recordings that no request has used. Reads the file if no request was made before. Returns
-    /// 0 while recording, and if the file cannot be read.
+    /// 0 while recording or if the file cannot be read.
     #[must_use]
     pub fn unused(&self) -> usize {
         let mut tape = lock(&self.recordings.tape);
@@ -269,8 +269,8 @@ impl<P: Provider> Cassette<P> {
         loaded.map_err(ProviderError::InvalidRequest)
     }
 
-    /// Returns the recorded response for a request, or the index at which to record a new exchange. Returns an error if
-    /// there is no recording and the mode is [`CassetteMode::Replay`].
+    /// Returns the recorded response for a request. If there is none, returns the index at which to record a new
+    /// exchange, or an error in the mode [`CassetteMode::Replay`].
     fn find(&self, request: RequestRef<'_>) -> Result<Found, ProviderError> {
         let request = self.recorded_form(request)?;
         let mut tape = lock(&self.recordings.tape);

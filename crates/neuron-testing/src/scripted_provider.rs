@@ -100,7 +100,8 @@ impl ScriptedProvider {
         self.shared.script.remaining()
     }
 
-    /// Returns the number of calls and streams of this provider that are neither finished nor dropped.
+    /// Returns the number of calls and streams of this provider that are still open. A call or a stream is open until
+    /// it ends or is dropped.
     ///
     /// After a cancelled run, a number above 0 means that other code still holds a call or a stream.
     #[must_use]

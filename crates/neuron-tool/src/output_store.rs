@@ -96,8 +96,8 @@ pub trait OutputStore: WasmCompatSend + WasmCompatSync {
 
     /// Reads up to `characters` characters of a stored text, starting at `offset`.
     ///
-    /// At the end of the text, the returned piece is shorter. After the end, it is empty. Returns `None` if the handle
-    /// is unknown.
+    /// At the end of the text, the returned piece may be shorter. Beyond the end, it is empty. Returns `None` if the
+    /// handle is unknown.
     ///
     /// # Errors
     ///

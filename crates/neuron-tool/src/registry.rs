@@ -229,7 +229,8 @@ impl ToolRegistry {
 
     /// Adds all tools of another registry in their order, with the middleware of that registry.
     ///
-    /// The middleware of the other registry applies only to these tools. It is inside the middleware of this registry.
+    /// The middleware of the other registry applies only to its own tools, and runs inside the middleware of this
+    /// registry.
     ///
     /// # Errors
     ///
@@ -246,9 +247,11 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`] with the first name that is registered already. [`RegistryError::InvalidName`] with
-    /// the first name that, with the prefix, is too long or contains characters that vendors reject. After an error,
-    /// the registry is unchanged.
+    /// - [`RegistryError::NameTaken`] with the first name that is registered already.
+    /// - [`RegistryError::InvalidName`] with the first name that is too long with the prefix, or contains characters
+    ///   that vendors reject.
+    ///
+    /// After an error, the registry is unchanged.
     ///
     /// # Example
     ///
@@ -373,8 +376,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Sets the sandbox in which all tools run. The sandbox is inside all middleware. Existing clones of the registry
-    /// do not change.
+    /// Sets the sandbox in which all tools run. All middleware runs outside of the sandbox. Existing clones of the
+    /// registry do not change.
     ///
     /// A tool that was [merged](Self::merge) from a registry with a sandbox still runs in that sandbox. A tool from a
     /// registry without a sandbox runs in this sandbox, inside the middleware of its registry.
@@ -433,8 +436,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool that only starts a program cannot run
-    /// without a sandbox. No tool can run in a sandbox that refuses the tool.
+    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool cannot run in a sandbox that refuses
+    /// it. A tool that only starts a program also cannot run without a sandbox.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
@@ -476,8 +479,9 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`ToolError::NotFound`] if no tool has this name, [`ToolError::InvalidInput`] if the tool cannot deserialise its
-    /// arguments from `input`, and the errors of the middleware and the tool.
+    /// - [`ToolError::NotFound`] if no tool has this name.
+    /// - [`ToolError::InvalidInput`] if the tool cannot deserialise its arguments from `input`.
+    /// - The errors of the middleware and the tool.
     ///
     /// # Cancel safety
     ///

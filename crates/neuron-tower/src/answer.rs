@@ -23,7 +23,7 @@ pub enum ModelResponseFuture {
 }
 
 impl ModelResponseFuture {
-    /// Converts to the complete response. A stream is read to its end.
+    /// Returns the complete response. If the response is a stream, reads the stream to its end.
     ///
     /// # Errors
     ///

@@ -278,7 +278,8 @@ pub(crate) async fn run_from(
     }
 }
 
-/// Returns the tool results of the last message that has any, each as `ID: TEXT`. The text of an error starts with `!`.
+/// Returns the tool results of the last message with tool results, each as `ID: TEXT`. The text of an error starts with
+/// `!`.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     assert_eq!(transcript::validate(messages), Ok(()));

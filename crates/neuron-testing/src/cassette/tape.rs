@@ -111,8 +111,8 @@ impl Tape {
     ///
     /// # Errors
     ///
-    /// Returns the reason if another cassette records the file. Each cassette would overwrite the exchanges of the
-    /// other one.
+    /// Returns the reason if another cassette records the file. Two such cassettes would overwrite each other's
+    /// exchanges.
     fn claim(&mut self) -> Result<(), String> {
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         if !lock(&RECORDED).insert(path.clone()) {

@@ -194,7 +194,7 @@ impl Check {
         })
     }
 
-    /// Passes if the run costs at most `amount`. `price` returns the cost of the run's tokens, in the same currency as
+    /// Passes if the run costs at most `amount`. `price` returns the cost of the run's tokens, in the currency of
     /// `amount`.
     pub fn max_cost(
         amount: f64,

@@ -48,8 +48,8 @@ impl Plan {
 
     /// Creates the plan for a seed. `boundaries` is the number of places at which a run without faults can crash.
     ///
-    /// A seed from 1 to `boundaries` gives a single crash, at the place with this number. Any other seed gives random
-    /// model faults and up to [`MAX_CRASHES`] random crashes.
+    /// A seed from 1 to `boundaries` gives a single crash, at the place whose number is the seed. Any other seed gives
+    /// random model faults and up to [`MAX_CRASHES`] random crashes.
     pub(super) fn of_seed(seed: u64, boundaries: usize) -> Self {
         if let Ok(boundary) = usize::try_from(seed)
             && (1..=boundaries).contains(&boundary)

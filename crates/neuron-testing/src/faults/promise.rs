@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Maximum number of characters that the text of a broken promise shows of a value, such as an error.
 const SHOWN: usize = 160;
 
-/// A promise that a run did not keep. For example, each effect must happen as often as in the run without faults.
+/// A promise that a run did not keep. One promise is that each effect happens as often as in the run without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BrokenPromise {
@@ -31,9 +31,9 @@ pub enum BrokenPromise {
         /// Number of times that the effect happened in this run.
         found: usize,
     },
-    /// An effect happened while no tool of [`Trial::tool`](super::Trial::tool) was running. The journal of the durable
-    /// engine has no record of the effect, so a crash repeats or loses it. Examples are effects in hooks, and in tasks
-    /// that outlive the tool call.
+    /// An effect happened while no tool of [`Trial::tool`](super::Trial::tool) was running, for example in a hook or in
+    /// a task that outlives the tool call. The journal of the durable engine has no record of the effect, so a crash
+    /// repeats or loses it.
     EffectOutsideTool {
         /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,

@@ -6,7 +6,7 @@ use super::Step;
 
 /// The encoding and the chunk boundaries of a response.
 ///
-/// By default a streamed body has one chunk per event, and every other body is one chunk.
+/// By default a streamed body has one chunk for each event, and a body that is not streamed has one chunk.
 ///
 /// # Example: every way to split a stream in two
 ///

@@ -278,7 +278,7 @@ fn check_key(
 }
 
 /// Masks a key for an error text as OpenAI does. A key of 16 characters or more keeps its first and last four
-/// characters.
+/// characters, and a shorter key keeps none.
 fn masked(key: &str) -> String {
     let length = key.chars().count();
     let hidden = |index: usize| length < 16 || (4..length - 4).contains(&index);

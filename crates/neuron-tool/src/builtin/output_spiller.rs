@@ -50,8 +50,8 @@ impl OutputSpiller {
         Self { store: Arc::new(store), max_characters }
     }
 
-    /// Returns the tool with which the model reads stored outputs. One call of the tool returns at most
-    /// `max_characters` characters, as passed to [`new`](Self::new).
+    /// Returns the tool with which the model reads stored outputs. A call of the tool returns at most `max_characters`
+    /// characters, which is the argument of [`new`](Self::new).
     #[must_use]
     pub fn reader(&self) -> OutputReader {
         OutputReader::new(self.store.clone(), self.max_characters)

@@ -37,8 +37,9 @@ pub struct StructuredOutputValidator {
 }
 
 impl StructuredOutputValidator {
-    /// Creates a validator from a JSON Schema. The validator itself does not limit retries. `max_retries` is the limit
-    /// for a [`RetryLimitedValidator`](super::RetryLimitedValidator) around this validator.
+    /// Creates a validator from a JSON Schema. `max_retries` is only used by a
+    /// [`RetryLimitedValidator`](super::RetryLimitedValidator) around this validator. The validator itself does not
+    /// limit retries.
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "the constructor of the documentation")]
     pub fn new(schema: Value, max_retries: usize) -> Self {

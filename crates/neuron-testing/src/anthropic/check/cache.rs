@@ -8,8 +8,8 @@ use super::wording::{Object, invalid};
 /// Maximum number of cache breakpoints in a request.
 const MOST: usize = 4;
 
-/// Checks that a request has at most [`MOST`] cache breakpoints. Breakpoints with a lifetime of 1 hour must precede
-/// breakpoints with 5 minutes.
+/// Checks that a request has at most [`MOST`] cache breakpoints. Breakpoints with a lifetime of 1 hour must come before
+/// breakpoints with a lifetime of 5 minutes.
 pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     let mut found = Vec::new();
     for part in ["tools", "system", "messages"] {

@@ -62,7 +62,8 @@ pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
     cache::check_breakpoints(&body)
 }
 
-/// Checks that all fields of a body exist in the API version of the `anthropic-version` header.
+/// Checks that all fields of a body exist in the API version `version`, which is the value of the `anthropic-version`
+/// header.
 ///
 /// # Errors
 ///
