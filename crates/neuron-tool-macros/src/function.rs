@@ -178,7 +178,7 @@ fn expand_tool(
 
 /// Generates code that checks the type of each argument.
 ///
-/// The generated code would not compile without the checks either, but the error message of a check explains the fix.
+/// An unsuitable type would also break a bound of serde or schemars, but the error message of a check explains the fix.
 /// Arguments with attributes are not checked, because attributes may make a bound unnecessary.
 fn argument_checks(
     support: &TokenStream,

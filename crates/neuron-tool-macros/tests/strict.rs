@@ -48,8 +48,8 @@ impl RunTool for Repeat {
     }
 }
 
-/// Checks that the schemas contain only the author's doc comments. The macros generate further doc comments to satisfy
-/// the lint `missing_docs`, which must not appear in a schema.
+/// Checks that the schemas contain only the author's doc comments. For the lint `missing_docs`, the macros generate
+/// further doc comments, and these must not appear in a schema.
 #[test]
 fn schema_contains_only_doc_comments_of_the_author() {
     let mut registry = ToolRegistry::new();

@@ -8,8 +8,8 @@ use tower::BoxError;
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
 
-/// An error that states if a retry of the same call may succeed. [`RetryTransient`](crate::RetryTransient) uses this
-/// information.
+/// An error that states whether a retry of the same call may succeed. [`RetryTransient`](crate::RetryTransient) uses
+/// this information.
 ///
 /// [`ProviderError`], [`EmbeddingError`] and [`tower::BoxError`] implement this trait. Many layers box their errors as
 /// `BoxError`. Implement the trait for the error types of your own layers.

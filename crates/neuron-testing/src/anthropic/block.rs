@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::chunks::chunks;
 use crate::json::merge;
 
-/// Returns the blocks that Anthropic would send. A raw block, which holds another provider's own JSON, is replaced by a
-/// standard block with the same content. A raw block without a standard form is left out.
+/// Returns the blocks that Anthropic would send. A raw block with another provider's JSON is replaced by a standard
+/// block with the same content. If there is no such standard block, it is left out.
 pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlock> {
     content.iter().filter_map(|block| match block {
         ContentBlock::Raw { provider, .. } if provider == "anthropic" => Some(block),

@@ -50,8 +50,8 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
 
 /// Returns the bytes of all lines that Ollama streams for this response.
 ///
-/// A line has `chunk_chars` characters of text or thinking. The lines have the format of `wire`. Its splits and cuts
-/// are ignored, because only a server applies them.
+/// A line has `chunk_chars` characters of text or thinking. The lines have the format of `wire`. The splits and cuts of
+/// `wire` are ignored, because only a server applies them.
 ///
 /// # Example
 ///

@@ -42,8 +42,8 @@ pub fn responses_body(response: &CompletionResponse) -> Value {
 
 /// Returns the bytes of the whole event stream that the Responses API sends for this response.
 ///
-/// A delta has `chunk_chars` characters. The events have the line format of `wire`. Its splits and cuts are ignored,
-/// because only a server applies them.
+/// A delta has `chunk_chars` characters. The events have the line format of `wire`. The splits and cuts of `wire` are
+/// ignored, because only a server applies them.
 ///
 /// # Example
 ///
@@ -65,7 +65,7 @@ pub fn responses_bytes(response: &CompletionResponse, chunk_chars: usize, wire: 
         .concat()
 }
 
-/// Encodes a response. The request is needed too, because OpenAI repeats its settings in the response.
+/// Encodes a response. The request is needed too, because OpenAI repeats the settings of the request in the response.
 pub(super) struct Writer<'a> {
     pub(super) response: &'a CompletionResponse,
     /// The JSON body of the request.

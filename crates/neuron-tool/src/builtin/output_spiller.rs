@@ -17,7 +17,8 @@ use crate::text;
 /// the middleware and the reader to the agent's own registry, and not to a registry that is merged with a prefix. The
 /// notice in the output names the tool without a prefix.
 ///
-/// Middleware that truncates outputs must not be added before this middleware, because it may remove the handle.
+/// Middleware that truncates outputs must not be added before this middleware, because truncation may remove the
+/// handle.
 ///
 /// All texts of an output are stored as one text, separated by line breaks. They include text resources and links.
 /// Images, audio and other binary content stay in the output, and the structured content does not change. If the store

@@ -35,8 +35,9 @@ pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Adds the cache breakpoints in `value` to `found`, in their order. Of an object, only the field `content` is
-/// searched. Tool arguments and schemas are not searched, because a field `cache_control` in them is no breakpoint.
+/// Adds the cache breakpoints in `value` to `found`, in their order. A breakpoint is a `cache_control` field of an
+/// object. Only lists and the `content` of objects are searched, because tool arguments and schemas may have an
+/// unrelated field of this name.
 fn collect<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
