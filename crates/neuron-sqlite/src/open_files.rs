@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::SqliteError;
 
-/// The identities of the database file and its write-ahead log file when the database was opened.
+/// The identities of the database file and its write-ahead log file at the time when the database was opened.
 ///
 /// Only Unix files have an identity. On Windows an open file cannot be deleted or replaced.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ impl OpenFiles {
         Self { path: path.into(), database: id(path), log: id(&log).map(|id| (log, id)) }
     }
 
-    /// Returns an error if the path of the database or its write-ahead log does not name the open file any more. Also
-    /// returns an error if the database file has another hard link.
+    /// Checks that the paths of the database and its write-ahead log still name the open files. Also checks that the
+    /// database file has no other hard link.
     ///
     /// # Errors
     ///
@@ -55,8 +55,8 @@ impl OpenFiles {
     }
 }
 
-/// Returns an error if a database file exists and has more than one hard link. SQLite would use a separate write-ahead
-/// log for each name.
+/// Returns an error if a database file has more than one hard link. SQLite would use a separate write-ahead log for
+/// each link. A missing file is not an error.
 pub(crate) fn check_links(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(metadata) if metadata.is_file() && links(&metadata) > 1 => Err(replaced(

@@ -29,8 +29,8 @@ impl SqliteOptions {
         Self { busy_timeout: Duration::from_secs(10), synchronous: Synchronous::Full, readers: 4 }
     }
 
-    /// Sets the maximum wait for another process that writes. Default: 10 seconds. Writers of the same process wait for
-    /// each other without a limit.
+    /// Sets the maximum time that a write waits for a writer in another process. Default: 10 seconds. Writers of the
+    /// same process wait for each other without a limit.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
@@ -63,8 +63,8 @@ pub enum Synchronous {
     Full,
     /// Writes are not synced, and are many times faster. A power failure may undo the last writes.
     ///
-    /// The loss of such writes is not detected. [`Database::open_witnessed`](crate::Database::open_witnessed) explains
-    /// the reason.
+    /// This loss is not detected, even by a witness. [`Database::open_witnessed`](crate::Database::open_witnessed)
+    /// explains the reason.
     Normal,
 }
 

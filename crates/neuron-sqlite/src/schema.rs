@@ -8,18 +8,18 @@ use crate::SqliteError;
 
 /// The schema of a database, with a migration for each version.
 ///
-/// The version is stored in SQLite's `user_version`, and the application in its `application_id`.
+/// SQLite's `user_version` stores the version of the database, and its `application_id` identifies the application.
 #[derive(Debug, Clone, Copy)]
 pub struct Schema {
     /// Name of the application for errors, for example `neuron sessions`.
     pub application: &'static str,
     /// Number that identifies databases of this application. It must not be 0, which other databases have by default.
     pub application_id: i32,
-    /// Migrations, where the statements at index `n` migrate version `n` to `n + 1`. Version 0 is the empty database.
-    /// Add new migrations at the end, and never change a released one.
+    /// The migrations, in order. The statements at index `n` migrate version `n` to version `n + 1`. Version 0 is the
+    /// empty database. Add new migrations at the end, and never change a released one.
     ///
-    /// Each migration runs in its own transaction. Foreign keys are not enforced during the migration, so that a table
-    /// can be rebuilt, and are checked at its end.
+    /// Each migration runs in its own transaction. Foreign keys are not enforced during a migration, so that it can
+    /// rebuild a table. They are checked at the end of the migration.
     pub migrations: &'static [&'static str],
 }
 
@@ -30,8 +30,7 @@ impl Schema {
         self.migrations.len() as u64
     }
 
-    /// Migrates a database to the newest version. Several processes may do so at the same time, because they wait for
-    /// each other.
+    /// Migrates a database to the newest version. Processes that do so at the same time wait for each other.
     pub(crate) fn apply(
         &self,
         connection: &mut Connection,

@@ -1,14 +1,16 @@
 //! The witness of a database ([`Witness`]), which is a small file that detects the loss of commits.
 //!
 //! If the write-ahead log of a database is missing, cut or changed, SQLite silently ignores the lost part of the log.
-//! If the database is missing, SQLite creates a new one. Therefore every write increments a commit number in the table
-//! `neuron_commits`. After a synced commit, the writer notes this number in the witness. A database with a lower number
-//! than its witness has lost commits.
+//! If the database is missing, SQLite creates a new one. To detect such a loss, each write increments a commit number
+//! in the table `neuron_commits`. After each synced commit, the writer stores this number in the witness too. A
+//! database with a lower number than its witness has lost commits.
 //!
-//! Without a loss, the number in the witness is at most the number in the database. If the process or the machine stops
-//! between a commit and its note, the witness has a lower number, which is not an error. So a note needs no sync by
-//! default. A caller that must detect the loss of a certain commit syncs the witness after it, for example after an
-//! effect that must not happen twice. With [`Synchronous::Normal`] a commit is not synced, and is not noted.
+//! The number in the witness may be lower than the number in the database. This happens if the process or the machine
+//! stops after a commit and before the witness is written. It is not an error.
+//!
+//! By default the witness is not synced. A caller that must detect the loss of a certain commit syncs the witness after
+//! this commit. An example is a commit before an effect that must not happen twice. With [`Synchronous::Normal`]
+//! commits are not synced, and their numbers are not stored in the witness.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -18,11 +20,11 @@ use rusqlite::{Connection, OptionalExtension as _};
 
 use crate::{SqliteError, SqliteOptions, Synchronous, open_files};
 
-/// Number of lines in the witness file, which each store a commit number. Consecutive commits use different lines, so
-/// that two writers do not write to the same place. A line never crosses the border of a disk sector, and a sector is
-/// written as a whole.
+/// Number of lines in the witness file. Each line stores a commit number. Consecutive commits use different lines, so
+/// that two writers do not write to the same line.
 const LINES: u64 = 8;
 /// Length in bytes of a line of the witness file, which stores commit numbers.
+// The length divides the size of a disk sector. A sector is written as a whole, so no line is half written.
 const LINE: usize = 64;
 
 /// Maximum number of attempts to read the witness file, which stores commit numbers. An attempt fails if another
@@ -35,7 +37,8 @@ const TABLE: &str = "CREATE TABLE IF NOT EXISTS neuron_commits (
     number INTEGER NOT NULL
 ) STRICT";
 
-/// Accepts a database that has lost commits, by deleting its witness, the file that counts the commits.
+/// Accepts a database that has lost commits. Deletes the witness of the database, which is the file that counts the
+/// commits.
 ///
 /// Call this function after [`SqliteError::Lost`] if the older state is wanted, for example after a backup was
 /// restored. No process may have the database open.
@@ -69,9 +72,11 @@ impl Witness {
         Self { database: database.into(), path, synchronous: options.synchronous }
     }
 
-    /// Returns the commit number in the witness file, which the database must have reached. Returns 0 if there is no
-    /// witness file. Call this method before a transaction begins, because other processes commit during the
-    /// transaction.
+    /// Returns the commit number in the witness file, or 0 if there is no witness file. A database with a lower number
+    /// has lost commits.
+    ///
+    /// Call this method before a transaction begins. During the transaction, other processes may commit and increase
+    /// the number in the witness file.
     pub(crate) fn seen(&self) -> Result<u64, SqliteError> {
         let mut damage = String::new();
         // Another process may be writing a line, so an invalid file is read again.
@@ -145,7 +150,7 @@ impl Witness {
     }
 
     /// Writes the number of a commit to the witness file. A failure is only logged, because the commit has already
-    /// happened and a lower number in the witness file is not an error.
+    /// happened. A lower number in the witness file is not an error.
     pub(crate) fn note(&self, number: u64) {
         if self.synchronous == Synchronous::Full
             && let Err(error) = self.write(number)
@@ -175,7 +180,7 @@ impl Witness {
         file.write_all(line(number).as_bytes())
     }
 
-    /// Creates a witness file with the commit number 0. The file gets its full length before it gets its name, so a
+    /// Creates a witness file with the commit number 0. The file is written under another name and then renamed, so a
     /// crash never leaves an incomplete witness file.
     fn create(&self) -> io::Result<File> {
         let unfinished = open_files::beside(&self.path, &format!("-{}", std::process::id()));
@@ -202,8 +207,8 @@ fn number(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(select.query_row([], |row| row.get(0)).optional()?.unwrap_or_default())
 }
 
-/// Formats a line of the witness file with a commit number and the complement of that number. The complement reveals a
-/// damaged digit.
+/// Formats a line of the witness file with a commit number and the complement of this number. A reader compares both to
+/// find a damaged digit.
 fn line(number: u64) -> String {
     format!("commit {number:020}, complement is {:020}\n", u64::MAX - number)
 }

@@ -38,7 +38,7 @@ impl Queue {
         outcome
     }
 
-    /// Runs at most [`MOST`] of the waiting writes in one transaction. The function `switch_sync` turns the sync of the
+    /// Runs up to [`MOST`] of the waiting writes in one transaction. The function `switch_sync` turns the sync of the
     /// next commit on or off.
     ///
     /// A failed write is undone, and the other writes of the transaction are kept. If the transaction cannot begin,
@@ -157,7 +157,7 @@ trait Job: Send {
     /// Returns `true` if the caller still waits for the outcome.
     fn is_awaited(&self) -> bool;
 
-    /// Runs the write in a savepoint. The savepoint is undone if the write fails or its caller no longer waits. Returns
+    /// Runs the write in a savepoint. Undoes the savepoint if the write fails or if its caller no longer waits. Returns
     /// `true` if the write changed the database.
     ///
     /// # Errors
@@ -165,8 +165,8 @@ trait Job: Send {
     /// Returns an error if SQLite has undone the whole transaction, as it does when the disk is full.
     fn run(&mut self, transaction: &Transaction<'_>) -> rusqlite::Result<bool>;
 
-    /// Sends the outcome to the caller. `failure` is the reason why the transaction was not committed, or `None` if it
-    /// was committed.
+    /// Sends the outcome to the caller. `failure` is the reason why the transaction was not committed. It is `None`
+    /// after a commit.
     fn end(self: Box<Self>, path: &Path, failure: Option<SqliteError>);
 }
 

@@ -2,8 +2,8 @@
 
 use neuron_types::{AgentPath, ResumedApproval, ToolContext};
 
-/// Returns the nesting depth of an agent that is called with this context. A sub-agent of a top-level agent has depth
-/// 1.
+/// Returns the nesting depth of an agent that is called with this context. The depth is 1 if a top-level agent calls
+/// it.
 pub(crate) fn depth_below(ctx: &ToolContext) -> usize {
     AgentPath::of(ctx).len().saturating_add(1)
 }

@@ -34,8 +34,11 @@ pub struct SubAgentConfig {
     pub tools: Vec<String>,
     /// Model name for the provider that runs the agent. Default: the model of [`settings`](Self::settings).
     pub model: Option<String>,
-    /// Maximum number of agents around this agent. With 0, the agent cannot run. With 1, only a top-level agent may
-    /// call it. With 2, the sub-agents of a top-level agent may call it too. Default: 1.
+    /// Maximum nesting depth of this agent, which is the number of agents around it. Default: 1.
+    ///
+    /// - With 0, the agent cannot run.
+    /// - With 1, only a top-level agent may call it.
+    /// - With 2, the sub-agents of a top-level agent may call it too.
     ///
     /// All nested agents share one stack. In a build without optimisation, more than ten nested agents may overflow the
     /// usual two-megabyte stack of a thread and end the process.
@@ -58,8 +61,8 @@ pub struct SubAgentConfig {
     /// Effect of running the agent a second time for the same call, if the first run was interrupted. Default:
     /// [`ToolEffect::AtMostOnce`].
     ///
-    /// The effect matters only for hosts that cannot journal the agent's model and tool calls. They repeat the whole
-    /// call. A durable engine resumes the interrupted run instead.
+    /// The effect matters only for hosts that cannot journal the agent's model and tool calls. Such a host repeats the
+    /// whole call. A durable engine resumes the interrupted run instead.
     pub effect: ToolEffect,
 }
 
@@ -86,7 +89,7 @@ impl SubAgentConfig {
     /// Returns `settings` with this agent's name. `approval_signal` is `None`, because inside a tool call the parent
     /// run waits for approvals.
     ///
-    /// If the fields `system_prompt`, `model` or `max_turns` are set, they replace the same values in `settings`.
+    /// The fields `system_prompt`, `model` and `max_turns` replace the values in `settings` if they are set.
     pub(crate) fn loop_config(&self, name: &str) -> LoopConfig {
         let mut settings = self.settings.clone();
         name.clone_into(&mut settings.name);

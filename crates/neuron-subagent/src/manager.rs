@@ -61,8 +61,8 @@ impl SubAgentManager {
 
     /// Adds an agent. Replaces an agent with the same name, at its position.
     ///
-    /// The name is also the name of the agent's tool. It has 1 to 64 ASCII letters, digits, `_` or `-`.
-    /// [`into_tools`](Self::into_tools) checks it.
+    /// The name is also the name of the agent's tool. It must have 1 to 64 ASCII letters, digits, `_` or `-`, which
+    /// [`into_tools`](Self::into_tools) checks.
     pub fn register(&mut self, name: impl Into<String>, config: SubAgentConfig) -> &mut Self {
         self.configs.insert(name.into(), config);
         self
@@ -82,9 +82,9 @@ impl SubAgentManager {
     /// Converts every agent into a tool, in the order of registration. The tool has the agent's name and takes a
     /// `prompt`. Its result is the agent's response.
     ///
-    /// An agent may use the tools that its configuration names. They are tools of `parent_tools` with their present
-    /// middleware, or other agents. The registry is copied: agents do not see tools and middleware that are added to it
-    /// later. Add middleware and the sandbox first.
+    /// An agent may use the tools that its configuration names. Each name is a tool in `parent_tools` or another agent.
+    /// Tools from `parent_tools` keep their middleware. The registry is copied, so agents do not see tools and
+    /// middleware that are added to it later. Add middleware and the sandbox first.
     ///
     /// All agents share the provider. To keep using it yourself, pass a clone, an `Arc`, or a
     /// [`BoxedProvider`](neuron_types::BoxedProvider).
@@ -117,8 +117,8 @@ impl SubAgentManager {
         Ok(names.into_iter().map(|name| SubAgentTool::new(team.clone(), name)).collect())
     }
 
-    /// Converts the agents into tools, as [`into_tools`](Self::into_tools) does with the tools of `registry`, and adds
-    /// them to `registry`.
+    /// Converts the agents into tools and adds them to `registry`. The agents may use the tools of `registry`, as
+    /// described at [`into_tools`](Self::into_tools).
     ///
     /// # Errors
     ///
@@ -137,16 +137,16 @@ impl SubAgentManager {
         Ok(())
     }
 
-    /// Runs an agent with a prompt, and returns its answer. The run is independent: it shares no budget, hooks or usage
-    /// with another run.
+    /// Runs an agent with a prompt, and returns its answer. The run shares no budget, hooks or usage with another run.
     ///
     /// The agent can call other agents if they are in `parent_tools`, where [`add_to`](Self::add_to) puts them.
     ///
     /// # Errors
     ///
-    /// [`SubAgentError::UnknownAgent`], [`SubAgentError::UnknownTool`], [`SubAgentError::DepthExceeded`] if the agent's
-    /// `max_depth` is zero, and [`SubAgentError::Run`] if its run ends with an error, including
-    /// [`LoopError::ApprovalRequired`].
+    /// - [`SubAgentError::UnknownAgent`] if no agent has this name.
+    /// - [`SubAgentError::UnknownTool`] if the agent's configuration names a tool that is not in `parent_tools`.
+    /// - [`SubAgentError::DepthExceeded`] if the agent's `max_depth` is zero.
+    /// - [`SubAgentError::Run`] if the run ends with an error, including [`LoopError::ApprovalRequired`].
     ///
     /// # Cancel safety
     ///
@@ -164,12 +164,12 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs an agent inside a tool call, or with another context. The agent runs as a child of the calling run. It uses
-    /// the budget of the context and is cancelled with the context. If the context has a [`ResumedApproval`], the
-    /// agent's paused run continues.
+    /// Runs an agent with the context `ctx`, usually the context of the tool call that starts the agent. The agent runs
+    /// as a child of the calling run. It uses the budget of the context and is cancelled with the context. If the
+    /// context has a [`ResumedApproval`], the agent's paused run continues.
     ///
     /// To run one agent several times inside one call, use [`spawn_parallel_in`](Self::spawn_parallel_in), or contexts
-    /// with different idempotency keys. Otherwise calls of different runs have the same idempotency keys.
+    /// with different idempotency keys. Otherwise the tool calls of these runs have the same idempotency keys.
     ///
     /// # Errors
     ///
@@ -204,7 +204,7 @@ impl SubAgentManager {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future stops all of them.
+    /// Dropping the future stops all agents.
     pub fn spawn_parallel<P: Provider>(
         &self,
         tasks: Vec<(&str, &str)>,
@@ -217,8 +217,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Runs agents concurrently, as [`spawn_parallel`](Self::spawn_parallel) does, with a context. The agents share the
-    /// budget of the context and are cancelled with it.
+    /// Runs agents concurrently with the context `ctx`, as [`spawn_parallel`](Self::spawn_parallel) does without a
+    /// context. The agents share the budget of the context and are cancelled with it.
     ///
     /// An agent that needs an approval ends with [`LoopError::ApprovalRequired`]. Continue it with
     /// [`resume`](Self::resume). A tool call with several agents inside cannot pause for all of them. If a model should
@@ -247,8 +247,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Continues an agent that ended with [`LoopError::ApprovalRequired`]. `decisions` has the decisions on its pending
-    /// calls.
+    /// Continues an agent that ended with [`LoopError::ApprovalRequired`]. `decisions` contains the decisions on the
+    /// agent's pending calls.
     ///
     /// # Errors
     ///
@@ -325,8 +325,8 @@ impl SubAgentManager {
         }
     }
 
-    /// Returns the tools of an agent without a limit of depth. Returns an empty registry if the agent or one of its
-    /// tools is unknown.
+    /// Returns the tools of an agent, without the check of the maximum depth. Returns an empty registry if the agent or
+    /// one of its tools is unknown.
     pub(crate) fn all_tools_of(
         &self,
         name: &str,

@@ -35,8 +35,8 @@ impl<P: Provider + 'static> Team<P> {
         }
     }
 
-    /// Returns the effect of running the agent `name` again from its start. This is the most restrictive of the
-    /// configured effect and the effects of the agent's tools.
+    /// Returns the effect of running the agent `name` again from its start. This is the most restrictive effect among
+    /// the configured effect and the effects of the agent's tools.
     ///
     /// `path` has the names of the agents that call this agent, outermost first. An agent that is already in `path`
     /// counts as pure, which ends the recursion.

@@ -10,7 +10,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
 /// Returns the byte offset of the first error in a base64 text, as Go's decoder reports it. Returns `None` if the text
 /// is valid.
 ///
-/// The errors of the `base64` crate have another offset for some texts.
+/// The decoder of the `base64` crate is not used, because it reports another offset for some texts.
 pub(crate) fn first_error(text: &str) -> Option<usize> {
     let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'+' || byte == b'/';
     let letters = text.trim_end_matches('=');

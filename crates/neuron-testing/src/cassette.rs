@@ -48,27 +48,27 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 ///
 /// # Secrets
 ///
-/// The file has no HTTP headers. Keys of well-known services become `[KEY]`, and [`secret`](Self::secret) replaces
-/// other values, also if they are split over the pieces of a stream. Numbers are not replaced. Check the file for
+/// The file has no HTTP headers. Keys of well-known services become `[KEY]`. [`secret`](Self::secret) replaces other
+/// values, even if a value is split over several pieces of a stream. Numbers are not replaced. Check the file for
 /// further secrets before you commit it.
 ///
 /// # Errors of the vendor
 ///
 /// Temporary errors, such as a rate limit, and the error for a wrong key are not recorded unless
-/// [`record_errors`](Self::record_errors) is set. A recording without a valid key therefore does not change the file.
+/// [`record_errors`](Self::record_errors) is set. So recording with a wrong key does not change the file.
 ///
 /// # The file
 ///
 /// The file is JSON, with one object for each exchange in the order of the requests. A request that continues the
-/// conversation of an earlier request has only the new messages. The pieces of a stream have their times in milliseconds
-/// since the previous piece. The file is replaced after each recorded exchange. An exchange that the caller dropped
+/// conversation of an earlier request has only the new messages. Each piece of a stream has the time since the previous
+/// piece, in milliseconds. The file is replaced after each recorded exchange. An exchange that the caller dropped
 /// before its end is not recorded.
 ///
 /// A file belongs to one cassette. Clones share the file. A second cassette that records the same file fails with an
 /// error. Give each test its own file.
 ///
-/// A replay needs a provider with the same [`Provider::info`] as the recorded one, because the agent loop reads the
-/// provider's abilities from there. The key of the provider may be empty.
+/// A replay needs a provider with the same [`Provider::info`] as the recorded provider, because the agent loop reads
+/// the provider's abilities from this value. The key of the provider may be empty.
 ///
 /// # Example
 ///
@@ -147,11 +147,11 @@ impl CassetteMode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CassetteMatching {
-    /// The whole requests are equal, and each recording is used once.
+    /// The whole requests must be equal, and each recording is used once.
     #[default]
     Strict,
-    /// The messages are equal. The model, the system prompt, the tools and the settings may differ. A recording is used
-    /// again if all matching recordings were used.
+    /// The messages must be equal. The model, the system prompt, the tools and the settings may differ. A recording is
+    /// used again if all matching recordings were used.
     Lenient,
 }
 
@@ -162,7 +162,7 @@ pub enum CassettePace {
     /// Sends everything immediately.
     #[default]
     Immediate,
-    /// Waits as long as the provider took at the recording, before a whole response and before each piece of a stream.
+    /// Waits before a whole response and before each piece of a stream, as long as the provider took in the recording.
     /// The waits use tokio's clock, which a test can pause.
     Recorded,
 }
@@ -218,8 +218,8 @@ impl<P: Provider> Cassette<P> {
         self
     }
 
-    /// Adds a function that replaces the values of a request that differ in each run, such as the current time. The
-    /// function changes the recorded request and the request that is compared, but not the request to the provider.
+    /// Adds a function that replaces values which differ in each run, such as the current time. It changes the recorded
+    /// request, and a copy of each new request for the comparison. The provider receives the unchanged request.
     pub fn normalize(
         mut self,
         normalize: impl Fn(&mut CompletionRequest) + Send + Sync + 'static,
@@ -229,7 +229,7 @@ impl<P: Provider> Cassette<P> {
     }
 
     /// Returns the number of recordings that no request has used. Reads the file if no request was made before. Returns
-    /// 0 while recording, and if the file cannot be read.
+    /// 0 while recording or if the file cannot be read.
     #[must_use]
     pub fn unused(&self) -> usize {
         let mut tape = lock(&self.recordings.tape);
@@ -269,8 +269,8 @@ impl<P: Provider> Cassette<P> {
         loaded.map_err(ProviderError::InvalidRequest)
     }
 
-    /// Returns the recorded response for a request, or the index at which to record a new exchange. Returns an error if
-    /// there is no recording and the mode is [`CassetteMode::Replay`].
+    /// Returns the recorded response for a request. If there is none, returns the index at which to record a new
+    /// exchange, or an error in the mode [`CassetteMode::Replay`].
     fn find(&self, request: RequestRef<'_>) -> Result<Found, ProviderError> {
         let request = self.recorded_form(request)?;
         let mut tape = lock(&self.recordings.tape);

@@ -35,8 +35,8 @@ fn compare(path: &str, recorded: Option<&Value>, sent: Option<&Value>, found: &m
     }
 }
 
-/// Returns a part of `value` as JSON for an error text, of at most [`SHOWN`] characters. The part contains the first
-/// difference to `other`.
+/// Returns a part of `value` as JSON for an error text. The part contains the first difference to `other`, and has at
+/// most [`SHOWN`] characters.
 fn part(value: Option<&Value>, other: Option<&Value>) -> String {
     let Some(value) = value else { return "nothing".to_owned() };
     let text = value.to_string();

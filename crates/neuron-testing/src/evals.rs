@@ -1,8 +1,8 @@
 //! Evaluations of agents, which are ordinary tests.
 //!
 //! An [`Eval`] runs an agent with each [`Case`] several times, and scores each run with the [`Check`]s of the case. Its
-//! [`Report`] has pass rates with confidence intervals, and can be compared with the report of another agent. `cargo
-//! test` is the runner.
+//! [`Report`] has pass rates with confidence intervals, and can be compared with the report of another agent. Run the
+//! evaluations with `cargo test`.
 //!
 //! ```
 //! use neuron_testing::evals::{Case, Check, Eval};

@@ -1,8 +1,8 @@
 //! Tests of agents under faults such as crashes of the process and errors of the model.
 //!
 //! A [`FaultTest`] runs an agent with its tools a thousand times, each time with other faults. It compares each run
-//! with a run without faults, and reports the [promises](BrokenPromise) that were broken. The faults of a run follow
-//! from its seed, so the same seed repeats them.
+//! with a run without faults, and reports the broken [promises](BrokenPromise). The seed of a run determines its
+//! faults, so a run with the same seed repeats them.
 //!
 //! | fault | injected by |
 //! |---|---|
@@ -31,7 +31,8 @@
 //! - Faults are injected at the traits of neuron. To test the bytes of an HTTP response, use a
 //!   [server](crate::vendor::VendorServer) with [`ServerReply`](crate::ServerReply).
 //! - A crash cannot interrupt code between two waits, because a dropped future stops only where it waits.
-//! - A tool of [`neuron_types::AgentTool`] runs an agent. Wrap the provider and the tools of that agent too.
+//! - A tool that implements [`neuron_types::AgentTool`] runs an agent. Wrap the provider and the tools of that agent
+//!   too.
 
 mod context;
 mod plan;

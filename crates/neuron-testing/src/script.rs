@@ -20,8 +20,8 @@ use serde_json::Value;
 /// - the stop reason is [`StopReason::ToolUse`] if the response calls tools, and [`StopReason::EndTurn`] otherwise
 ///
 /// [`end_early_after`](Self::end_early_after), [`fail_after`](Self::fail_after) and [`hang_after`](Self::hang_after)
-/// break a stream. They also break a response that is not streamed, if the response as a stream would have enough
-/// events to break. Only the last call of these three methods takes effect.
+/// break a stream after a number of events. A response that is not streamed breaks too, if its stream would have more
+/// events than this number. Only the last call of these three methods takes effect.
 ///
 /// # Example
 ///
@@ -237,7 +237,8 @@ impl Reply {
 
     /// Fills in the defaults of the reply.
     ///
-    /// Returns the response and its pace. If the reply fails or hangs without content, a [`Cut`] replaces the response.
+    /// Returns the response and its pace (delays and break). A reply that only fails or hangs has a [`Cut`] instead of
+    /// a response.
     pub(crate) fn resolve(self, asked: Asked<'_>) -> (Result<CompletionResponse, Cut>, Pace) {
         let Self { content, instead, .. } = self;
         let calls_tools = content.iter().any(|block| block.as_tool_use().is_some());

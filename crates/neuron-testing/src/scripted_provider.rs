@@ -100,7 +100,8 @@ impl ScriptedProvider {
         self.shared.script.remaining()
     }
 
-    /// Returns the number of calls and streams of this provider that are neither finished nor dropped.
+    /// Returns the number of calls and streams of this provider that are still open. A call or a stream is open until
+    /// it ends or is dropped.
     ///
     /// After a cancelled run, a number above 0 means that other code still holds a call or a stream.
     #[must_use]
@@ -120,8 +121,8 @@ impl ScriptedProvider {
 
     /// Records the request, takes the next reply and waits for the reply's delay.
     ///
-    /// Returns the response, its [`Pace`] (the delays and the break of the reply), and a handle that counts the call as
-    /// open. Returns an error if the reply fails or no reply is left.
+    /// Returns the response, its [`Pace`] (the delays and the break of the reply), and a handle. The call counts as
+    /// open until the handle is dropped. Returns an error if the reply fails or no reply is left.
     async fn answer(
         &self,
         request: CompletionRequest,
@@ -137,13 +138,13 @@ impl ScriptedProvider {
 
     /// Takes the next reply and records the request.
     ///
-    /// Both happen under one lock, so that requests and replies have the same order. The inner result is the reply's
-    /// response, or the error or endless wait ([`Cut`]) of a reply without content. [`Pace`] has the delays of the
-    /// reply. Returns an error if no reply is left.
+    /// The outer result is an error if no reply is left. The inner result is the response of the reply, or a [`Cut`] if
+    /// the reply only fails or hangs. [`Pace`] has the delays of the reply.
     fn take(
         &self,
         request: CompletionRequest,
     ) -> Result<(Result<CompletionResponse, Cut>, Pace), ProviderError> {
+        // The lock is held until the request is recorded, so that requests and replies have the same order.
         let mut requests = lock(&self.shared.requests);
         // Requests after the last reply are recorded too, so the error is returned only after the push below.
         let result = match self.shared.script.take() {

@@ -559,8 +559,8 @@ async fn file_that_cannot_be_written_fails_the_request() {
 
 const CHILD: &str = "CASSETTE_TEST_PATH";
 
-/// Checks that the environment variable sets the mode. The test runs in a child process, because it must not change the
-/// environment of other tests.
+/// Checks that an environment variable sets the mode. The test starts itself as a child process, because it must not
+/// change the environment of other tests.
 #[tokio::test]
 async fn variable_sets_the_mode() {
     if let Some(path) = std::env::var_os(CHILD) {
@@ -610,8 +610,8 @@ fn message() -> impl Strategy<Value = Message> {
     })
 }
 
-/// Generates requests that each contain the beginning of one conversation. The length of the beginning and the maximum
-/// number of tokens are random.
+/// Generates requests of one conversation. Each request contains a random number of its first messages, and a random
+/// maximum number of tokens.
 fn requests() -> impl Strategy<Value = Vec<CompletionRequest>> {
     let messages = prop::collection::vec(message(), 1..8);
     let cuts = prop::collection::vec((0_usize..8, prop::option::of(1_usize..3)), 1..8);

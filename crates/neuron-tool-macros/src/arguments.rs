@@ -71,8 +71,8 @@ pub(crate) fn take<'a>(
     taken
 }
 
-/// Removes the attributes that move to the field from the parameter, and returns them. Reports attributes that are not
-/// allowed. Lint attributes stay on the parameter.
+/// Removes from a parameter the attributes that belong to the generated field, and returns them. Lint attributes stay
+/// on the parameter. All other attributes are reported as errors.
 fn split_attributes(parameter: &mut PatType, diagnostics: &mut Diagnostics) -> Vec<Attribute> {
     let is_one_of = |attribute: &Attribute, names: &[&str]| {
         names.iter().any(|name| attribute.path().is_ident(name))
@@ -139,8 +139,8 @@ fn ungroup(ty: &Type) -> &Type {
     }
 }
 
-/// Reports an error if the type of an argument is borrowed or cannot be named, such as `impl Trait`. Also reports a
-/// context that is not `&ToolContext`.
+/// Reports an error if the type of an argument is borrowed, or cannot be named (such as `impl Trait`). Also reports an
+/// error if the context has another type than `&ToolContext`.
 fn check_type(ty: &Type, diagnostics: &mut Diagnostics) {
     let referred = match ungroup(ty) {
         Type::Reference(reference) => &reference.elem,
@@ -167,7 +167,7 @@ pub(crate) enum Static {
     Reference,
 }
 
-/// Finds a part of a type that cannot occur in an associated type of an `impl` without generics, such as a lifetime.
+/// Finds a part of a type, such as a lifetime, that prevents its use as an associated type of the generated `impl`.
 ///
 /// Returns the first token of this part, and a description for an error message. Returns `None` if there is no such
 /// part.

@@ -5,8 +5,8 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::{Ident, Path};
 
-/// Returns the path of `neuron-tool` for the generated code. If no path is given, the path is derived from the manifest
-/// of the user's crate.
+/// Returns the path of `neuron-tool` for the generated code. If `given` is `None`, the path is derived from the
+/// manifest of the user's crate.
 pub(crate) fn neuron_tool(given: Option<&Path>) -> TokenStream {
     if let Some(path) = given {
         return quote!(#path);

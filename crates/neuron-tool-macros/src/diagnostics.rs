@@ -22,7 +22,7 @@ impl Diagnostics {
         }
     }
 
-    /// Calls `value` and returns its result if there are no errors. If there are errors, returns all of them as one
+    /// Calls `value` and returns its result if no errors were collected. Otherwise returns all collected errors as one
     /// error.
     pub(crate) fn or(
         self,

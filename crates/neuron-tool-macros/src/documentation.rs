@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{Attribute, Expr, ExprLit, Lit, Meta};
 
-/// Returns an expression for the text of the doc comments. Returns `None` if there is no text. Line breaks are kept, as
+/// Returns an expression for the text of the doc comments, or `None` if there is no text. Line breaks are kept, as
 /// schemars does for fields.
 pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
     let lines: Vec<&Expr> = attributes.iter().filter_map(line).collect();
@@ -23,10 +23,10 @@ pub(crate) fn description(attributes: &[Attribute]) -> Option<TokenStream> {
     Some(quote!(::core::concat!(#(#lines, "\n"),*).trim()))
 }
 
-/// Returns attributes with a doc comment for a field. Returns `None` if the field has a doc comment.
+/// Returns attributes that give a field the doc comment `text`. Returns `None` if the field already has a doc comment.
 ///
 /// The doc comment satisfies the lint `missing_docs`. The generated code cannot allow the lint, because a crate may
-/// forbid it. An empty description keeps the text out of the schema.
+/// forbid it. The attributes also set an empty description, so that `text` does not appear in the schema.
 pub(crate) fn field_doc(attributes: &[Attribute], text: &str) -> Option<TokenStream> {
     if attributes.iter().any(|attribute| line(attribute).is_some()) {
         return None;
@@ -40,8 +40,8 @@ pub(crate) fn field_doc(attributes: &[Attribute], text: &str) -> Option<TokenStr
     Some(quote!(#[doc = #text] #description))
 }
 
-/// Returns the value of an attribute `#[doc = …]`, which is the form of each line of a doc comment. Returns `None` for
-/// any other attribute.
+/// Returns the value of an attribute `#[doc = …]`, or `None` for any other attribute. Each line of a doc comment is
+/// such an attribute.
 fn line(attribute: &Attribute) -> Option<&Expr> {
     match &attribute.meta {
         Meta::NameValue(meta) if meta.path.is_ident("doc") => Some(&meta.value),

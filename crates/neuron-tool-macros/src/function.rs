@@ -178,8 +178,8 @@ fn expand_tool(
 
 /// Generates code that checks the type of each argument.
 ///
-/// Unlike the bounds of serde and schemars, the error message of a check explains the fix. Arguments with attributes
-/// are not checked, because their types may need fewer bounds.
+/// An unsuitable type would also break a bound of serde or schemars, but the error message of a check explains the fix.
+/// Arguments with attributes are not checked, because attributes may make a bound unnecessary.
 fn argument_checks(
     support: &TokenStream,
     container: &[Attribute],

@@ -71,7 +71,7 @@ fn text(meta: &ParseNestedMeta<'_>) -> Result<Expr> {
     }
 }
 
-/// Parses the value of the option `effect`, which is `Pure`, `ToolEffect::Pure` or a longer path. Returns the last
+/// Parses the value of the option `effect`, which is a path such as `Pure` or `ToolEffect::Pure`. Returns the last
 /// segment of the path.
 fn effect(meta: &ParseNestedMeta<'_>) -> Result<Ident> {
     let value = meta.value()?;

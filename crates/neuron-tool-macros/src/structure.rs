@@ -168,8 +168,8 @@ fn expand_tool(
 
 /// Generates the deserialisation of the struct, as an implementation of `Parse`.
 ///
-/// The code derives serde's `Deserialize` for a remote copy of the struct. Therefore the struct itself may derive
-/// `Deserialize`, but need not.
+/// The code derives serde's `Deserialize` with `#[serde(remote)]` for a copy of the struct. Therefore the struct itself
+/// need not derive `Deserialize`, but may.
 fn parse(support: &TokenStream, input: &DeriveInput, fields: &FieldsNamed) -> TokenStream {
     let name = &input.ident;
     let remote = name.to_string();

@@ -20,10 +20,10 @@ pub(crate) struct Description {
 }
 
 impl Description {
-    /// Creates a description from the options. `name` is the default name, and the doc comment in `attributes` is the
-    /// default description.
+    /// Creates a description from the options. `name` is the default name. The default description is the doc comment
+    /// in `attributes`.
     ///
-    /// Returns an error if the default name is invalid for vendors, or if there is no description.
+    /// Returns an error if vendors would reject the default name, or if there is no description.
     pub(crate) fn new(
         options: Options,
         name: LitStr,
@@ -61,8 +61,8 @@ impl Description {
 
 /// Returns the identifier of the variable with the arguments of a call.
 ///
-/// All uses must have the same span. If a `macro_rules` generates the tool, identifiers with different spans would be
-/// different variables.
+/// All uses must have the same span, because identifiers with different spans may be different variables. This happens
+/// if a `macro_rules` macro generates the tool.
 pub(crate) fn args() -> Ident {
     Ident::new("__args", Span::mixed_site())
 }
@@ -85,8 +85,8 @@ pub(crate) struct ToolImpl<'a> {
     pub(crate) output: TokenStream,
     /// The type `Tool::Error`.
     pub(crate) error: TokenStream,
-    /// Expression of the effect key, in which [`args`] is a reference to the arguments. `None` if the tool has no
-    /// effect keys.
+    /// Expression of the effect key. In this expression, the variable [`args`] is a reference to the arguments. `None`
+    /// if the tool has no effect keys.
     pub(crate) effect_key: Option<TokenStream>,
     /// Expression of the call's result, which uses [`args`] and [`ctx`].
     pub(crate) call: TokenStream,

@@ -1,5 +1,5 @@
-//! Test of generated code in a crate with forbidden lints and clippy's pedantic lints. Clippy checks this file when it
-//! runs for the workspace.
+//! Tests that the generated code compiles in a crate with forbidden lints and with clippy's pedantic lints. Clippy
+//! checks this file when it runs for the workspace.
 
 #![deny(warnings, clippy::pedantic, clippy::nursery)]
 #![forbid(missing_docs, unsafe_code)]
@@ -48,8 +48,8 @@ impl RunTool for Repeat {
     }
 }
 
-/// Checks that the schemas have only the author's doc comments as descriptions. For the lint `missing_docs`, the macros
-/// generate empty doc comments, which must not appear.
+/// Checks that the schemas contain only the author's doc comments. For the lint `missing_docs`, the macros generate
+/// further doc comments, and these must not appear in a schema.
 #[test]
 fn schema_contains_only_doc_comments_of_the_author() {
     let mut registry = ToolRegistry::new();

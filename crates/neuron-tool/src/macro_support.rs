@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 pub use neuron_types::{Tool, ToolContext, ToolDefinition, ToolEffect};
 pub use {schemars, serde};
 
-/// A `Result`, from which the generated code takes the output type and the error type.
+/// The return type of a tool function, which is a `Result`. The generated code takes the output type and the error type
+/// from this trait.
 ///
-/// The macro sees only the name of a return type. With this trait, a type alias of a `Result` works too.
+/// A trait is necessary because the macro sees only the name of a return type, which may be an alias of a `Result`.
 #[diagnostic::on_unimplemented(
     message = "a tool returns a `Result`, and `{Self}` is none",
     label = "not a `Result`"
@@ -38,8 +39,8 @@ impl<T, E> ToolResult for Result<T, E> {
 
 /// A type that can be an argument of a tool.
 ///
-/// Every type that implements `DeserializeOwned` and `JsonSchema` implements this trait. The generated code requires
-/// this trait as well, because the compiler's error message for it explains the fix.
+/// Every type that implements `DeserializeOwned` and `JsonSchema` implements this trait. The generated code also
+/// requires this trait because of its compiler error message, which explains the fix.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument of a tool",
     label = "must implement `serde::Deserialize` and `schemars::JsonSchema`",

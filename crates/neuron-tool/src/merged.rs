@@ -12,8 +12,8 @@ use crate::ToolRegistry;
 use crate::middleware::Nested;
 use crate::registry::Registered;
 
-/// Returns the tools of a registry with a prefix before their names. Calls of these tools still pass through the
-/// middleware and the sandbox of that registry.
+/// Returns the tools of a registry with a prefix before their names. Their calls still pass through the middleware and
+/// the sandbox of that registry.
 pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
     // Without a prefix, middleware or a sandbox, a wrapper around the tools would change nothing.
     if prefix.is_empty() && !registry.names().any(|name| registry.wraps(name)) {
@@ -31,9 +31,9 @@ pub(crate) fn tools(prefix: &str, registry: ToolRegistry) -> Vec<Registered> {
     registry.tools().map(rename).collect()
 }
 
-/// A tool from another registry, which is called through that registry under its original name.
+/// A tool from another registry. Calls go through that registry, under the tool's original name.
 ///
-/// The middleware of the other registry therefore recognises the tool.
+/// Middleware of that registry may identify a tool by its name, and therefore needs the original name.
 pub(crate) struct Merged {
     /// Name of the tool in this registry, which is the prefix followed by the original name.
     name: String,
@@ -44,14 +44,14 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// Checks that the tool can run in the sandbox of its original registry, or in `sandbox` if that registry has no
-    /// sandbox.
+    /// Checks that the tool can run in the sandbox of its original registry. If that registry has no sandbox, checks
+    /// `sandbox` instead.
     pub(crate) fn check_in(&self, sandbox: Option<&BoxedSandbox>) -> Result<(), RegistryError> {
         self.registry.check_tool_in(&self.original.name, sandbox)
     }
 
-    /// Runs a call through the original registry, in the sandbox of that registry, or in `sandbox` if that registry has
-    /// no sandbox.
+    /// Runs a call through the original registry, in the sandbox of that registry. If that registry has no sandbox,
+    /// uses `sandbox` instead.
     pub(crate) async fn call(
         &self,
         input: Value,

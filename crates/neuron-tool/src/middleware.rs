@@ -14,9 +14,10 @@
 //!
 //! # Replay
 //!
-//! In a durable run, an [agent](neuron_types::AgentTool) runs again on each replay, and so does the middleware around
-//! the agent. There, middleware must not have effects that cannot be repeated. A rate limit, for example, counts the
-//! call again, and a timeout starts again. Around any other tool, middleware runs once, together with the tool.
+//! In a durable run, an [agent](neuron_types::AgentTool) that is used as a tool runs again on each replay. The
+//! middleware around the agent then runs again too, and must not have effects that cannot be repeated. For example, a
+//! rate limit counts the call again, and a timeout starts again. Around any other tool, middleware runs once, together
+//! with the tool.
 //!
 //! # Order
 //!
@@ -131,7 +132,7 @@ pub trait ToolMiddleware: WasmCompatSend + WasmCompatSync {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>;
 }
 
-/// The remaining steps of a tool call, as middleware receives them. These are the inner middleware and then the tool.
+/// The remaining steps of a tool call after the current middleware. These are the inner middleware and then the tool.
 ///
 /// [`run`](Self::run) runs these steps. `run` consumes the `Next`, so middleware cannot run the tool twice.
 pub struct Next<'a> {
@@ -240,8 +241,8 @@ impl<'a> Next<'a> {
         self.global.is_empty() && self.own.is_empty()
     }
 
-    /// Runs all middleware and then the tool for a borrowed call. A panic becomes an error result for the model. The
-    /// call is cloned only if there is middleware.
+    /// Runs all middleware and then the tool for a borrowed call. The call is cloned only if there is middleware. A
+    /// panic becomes an error result for the model.
     pub(crate) async fn run_ref(
         self,
         call: ToolUseRef<'_>,
@@ -278,10 +279,12 @@ impl fmt::Debug for Next<'_> {
 
 /// Creates middleware from a closure.
 ///
-/// Write the closure as the argument of this function, with the body `Box::pin(async move { … })`. The compiler infers
-/// the lifetimes of a closure only there. All calls share the captured values. Clone a captured value for each call,
-/// for example with `let state = state.clone();` before the `Box::pin`. If there are many captured values, implement
-/// [`ToolMiddleware`] for a struct instead.
+/// Write the closure directly as the argument of this function, with the body `Box::pin(async move { … })`. In any
+/// other place, the compiler cannot infer the lifetimes of the closure.
+///
+/// All calls share the captured values. Clone a captured value for each call, for example with `let state =
+/// state.clone();` before the `Box::pin`. If there are many captured values, implement [`ToolMiddleware`] for a struct
+/// instead.
 ///
 /// # Example: refuse plain HTTP
 ///
@@ -315,8 +318,8 @@ where
     FnMiddleware(f)
 }
 
-/// Forwards calls to shared middleware. Use an `Arc` to read the middleware's state later, or to add the middleware to
-/// several registries.
+/// Forwards calls to the middleware inside the `Arc`. Use an `Arc` to read the middleware's state later, or to add the
+/// middleware to several registries.
 impl<M: ToolMiddleware + ?Sized> ToolMiddleware for Arc<M> {
     fn process<'a>(
         &'a self,

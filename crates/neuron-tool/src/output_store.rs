@@ -96,8 +96,8 @@ pub trait OutputStore: WasmCompatSend + WasmCompatSync {
 
     /// Reads up to `characters` characters of a stored text, starting at `offset`.
     ///
-    /// At the end of the text, the returned piece is shorter. After the end, it is empty. Returns `None` if the handle
-    /// is unknown.
+    /// At the end of the text, the returned piece may be shorter. Beyond the end, it is empty. Returns `None` if the
+    /// handle is unknown.
     ///
     /// # Errors
     ///
@@ -123,8 +123,9 @@ pub struct OutputPiece {
 
 /// An [`OutputStore`] in memory, for a process that also keeps its conversations in memory.
 ///
-/// A text can be read only with its handle and with the same [`session_id`](ToolContext::session_id) with which it was
-/// stored. Handles cannot be guessed. Therefore conversations without a session cannot read each other's texts either.
+/// A text can be read only with its handle, and only in the same session ([`session_id`](ToolContext::session_id)) in
+/// which it was stored. Handles cannot be guessed, so conversations without a session cannot read each other's texts
+/// either.
 ///
 /// # Example
 ///

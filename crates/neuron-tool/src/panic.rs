@@ -7,10 +7,10 @@ use std::task::Poll;
 
 use neuron_types::{ToolError, ToolOutput, WasmBoxedFuture};
 
-/// Creates and polls the future of a call, and turns a panic into an error result for the model.
+/// Creates and polls the future of a call. Converts a panic to an error result for the model.
 ///
 /// The panic message is logged but not sent to the model, because it is meant for developers and may contain secrets.
-/// On targets where a panic aborts the process, such as wasm, a panic cannot be caught.
+/// On targets where a panic aborts the process, such as wasm, panics are not caught.
 pub(crate) async fn catch<'a>(
     tool: &str,
     start: impl FnOnce() -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>>,

@@ -18,8 +18,8 @@ use crate::middleware::{Nested, Next, ToolMiddleware};
 
 /// The tools that a model can call, in registration order, and the middleware around their calls.
 ///
-/// The order of the tools never changes, because prompt caches and replay depend on the order. A clone shares the tools
-/// and the middleware. Tools and middleware that are added later are not shared.
+/// Registered tools keep their order, because prompt caches and replay depend on it. A clone shares the tools and the
+/// middleware. Tools and middleware that are added later are not shared.
 ///
 /// # Example
 ///
@@ -69,11 +69,11 @@ pub struct ToolRegistry {
 #[derive(Clone)]
 pub(crate) struct Registered {
     pub(crate) tool: Arc<dyn ToolDyn>,
-    /// The definition of the tool, which is read once. A schema is costly to generate, and it must not change between
+    /// The definition of the tool. It is read once, because a schema is costly to generate and must not change between
     /// two requests. The `Arc` allows middleware to compare definitions by address.
     pub(crate) definition: Arc<ToolDefinition>,
-    /// The same tool as `tool`, with its concrete type, if the tool was merged from another registry. `None` for any
-    /// other tool.
+    /// The tool in the field `tool` with its concrete type, if the tool was merged from another registry. `None` for
+    /// any other tool.
     merged: Option<Arc<Merged>>,
 }
 
@@ -120,8 +120,8 @@ impl Registered {
         }
     }
 
-    /// Runs the tool without middleware. An agent runs with the durable context in `nested`, and outside of the
-    /// sandbox. Any other tool runs like in [`call`](Self::call).
+    /// Runs the tool without middleware. If the tool is an agent, it runs with the durable context in `nested`, and
+    /// outside of the sandbox. Any other tool runs as in [`call`](Self::call).
     pub(crate) fn call_nested<'a>(
         &'a self,
         input: &'a Value,
@@ -138,8 +138,8 @@ impl Registered {
         }
     }
 
-    /// Creates the entry of a tool. If the name in the definition differs from the tool's name, the tool's name is
-    /// used.
+    /// Creates the entry of a tool. If the tool's definition contains another name than [`ToolDyn::name`], the name in
+    /// the definition is replaced.
     pub(crate) fn new(tool: Arc<dyn ToolDyn>) -> Self {
         let mut definition = tool.definition();
         if definition.name != tool.name() {
@@ -219,7 +219,7 @@ impl ToolRegistry {
         Ok(())
     }
 
-    /// Removes a tool and returns it. Returns `None` if no tool has this name. All other tools keep their order.
+    /// Removes and returns a tool. Returns `None` if no tool has this name. All other tools keep their order.
     ///
     /// Middleware that was added for the name is kept. It applies to a tool that is later registered with this name.
     pub fn remove(&mut self, name: &str) -> Option<Arc<dyn ToolDyn>> {
@@ -229,7 +229,8 @@ impl ToolRegistry {
 
     /// Adds all tools of another registry in their order, with the middleware of that registry.
     ///
-    /// The middleware of the other registry applies only to these tools. It is inside the middleware of this registry.
+    /// The middleware of the other registry applies only to its own tools, and runs inside the middleware of this
+    /// registry.
     ///
     /// # Errors
     ///
@@ -246,9 +247,11 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`] with the first name that is registered already. [`RegistryError::InvalidName`] with
-    /// the first name that, with the prefix, is too long or contains characters that vendors reject. After an error,
-    /// the registry is unchanged.
+    /// - [`RegistryError::NameTaken`] with the first name that is registered already.
+    /// - [`RegistryError::InvalidName`] with the first name that is too long with the prefix, or contains characters
+    ///   that vendors reject.
+    ///
+    /// After an error, the registry is unchanged.
     ///
     /// # Example
     ///
@@ -334,8 +337,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Adds middleware that wraps the calls of one tool. The global middleware, and earlier middleware of the tool, are
-    /// outside of the new middleware. The tool may be registered later.
+    /// Adds middleware that wraps the calls of one tool. The global middleware and the earlier middleware of this tool
+    /// are outside of the new middleware. The tool may be registered later.
     pub fn add_tool_middleware(
         &mut self,
         tool: &str,
@@ -345,9 +348,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Adds middleware that wraps the calls of several tools. The tools share the middleware, including its counters
-    /// and limits. Apart from this, the effect is the same as [`add_tool_middleware`](Self::add_tool_middleware) for
-    /// each tool.
+    /// Adds one middleware that wraps the calls of several tools. The tools share its counters and limits. Otherwise
+    /// the effect is the same as [`add_tool_middleware`](Self::add_tool_middleware) for each tool.
     ///
     /// # Example
     ///
@@ -374,8 +376,8 @@ impl ToolRegistry {
         self
     }
 
-    /// Sets the sandbox in which all tools run. The sandbox is inside all middleware. Existing clones of the registry
-    /// do not change.
+    /// Sets the sandbox in which all tools run. All middleware runs outside of the sandbox. Existing clones of the
+    /// registry do not change.
     ///
     /// A tool that was [merged](Self::merge) from a registry with a sandbox still runs in that sandbox. A tool from a
     /// registry without a sandbox runs in this sandbox, inside the middleware of its registry.
@@ -434,8 +436,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool that only starts a program cannot run
-    /// without a sandbox. No tool can run in a sandbox that refuses the tool.
+    /// [`RegistryError::CannotRun`] with the first tool that cannot run. A tool cannot run in a sandbox that refuses
+    /// it. A tool that only starts a program also cannot run without a sandbox.
     pub fn check_runnable(&self) -> Result<(), RegistryError> {
         self.tools.values().try_for_each(|tool| tool.check_in(self.sandbox()))
     }
@@ -477,8 +479,9 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`ToolError::NotFound`] if no tool has this name, [`ToolError::InvalidInput`] if the tool cannot deserialise its
-    /// arguments from `input`, and the errors of the middleware and the tool.
+    /// - [`ToolError::NotFound`] if no tool has this name.
+    /// - [`ToolError::InvalidInput`] if the tool cannot deserialise its arguments from `input`.
+    /// - The errors of the middleware and the tool.
     ///
     /// # Cancel safety
     ///
@@ -541,7 +544,7 @@ impl ToolRegistry {
     }
 
     /// Returns a [`Next`] that runs the middleware around a tool and then the tool. Returns [`ToolError::NotFound`] if
-    /// no tool has this name.
+    /// no tool has the given name.
     fn chain<'a>(
         &'a self,
         name: &str,

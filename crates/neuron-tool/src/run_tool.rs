@@ -57,8 +57,8 @@ pub trait RunTool: Sized {
     /// The type of the error that a failed call returns.
     type Error;
 
-    /// Returns a key for the effect of the call. See [`Tool::effect_key`](neuron_types::Tool::effect_key). The default
-    /// is `None`, which means that each call has its own effect.
+    /// Returns a key that identifies the effect of the call. See [`Tool::effect_key`](neuron_types::Tool::effect_key).
+    /// The default is `None`, which means that each call has its own effect.
     fn effect_key(&self) -> Option<String> {
         None
     }

@@ -46,7 +46,8 @@ pub(crate) fn characters_of(content: &[ContentItem]) -> usize {
 
 /// Omits the middle of a text that has more than `count` characters. The result has about `count` characters.
 ///
-/// Both ends are kept, because a validation error has the invalid value at the start and the expectation at the end.
+/// Both ends are kept. In a validation error, the start contains the invalid value, and the end contains the
+/// expectation.
 pub(crate) fn shorten(text: &str, count: usize) -> String {
     let total = text.chars().count();
     if total <= count {

@@ -316,8 +316,8 @@ async fn merged_tools_keep_middleware_order_and_effects() {
     assert_eq!(registry.get("x_a").unwrap().effect(), ToolEffect::AtMostOnce);
 }
 
-/// A merge whose prefix makes a name invalid must fail and leave the registry unchanged. Regression test. Only the
-/// vendor rejected the name, in the first model request.
+/// A merge whose prefix makes a name invalid must fail and leave the registry unchanged. Regression test. The merge
+/// succeeded, and the vendor rejected the first model request.
 #[test]
 fn merge_with_invalid_names_changes_nothing() {
     let long = Box::leak("x".repeat(60).into_boxed_str());

@@ -1,8 +1,8 @@
-//! An agent whose model calls have limits, retries and timeouts of tower.
+//! An agent whose model calls have limits, retries and timeouts from tower.
 //!
 //! A server in this process simulates an unreliable model, in Anthropic's wire format. The first response is an
-//! overload error, the second a rate limit error, the third is too slow, and the fourth succeeds. The agent receives
-//! only the fourth response.
+//! overload error, and the second response is a rate limit error. The third response is too slow, and the fourth
+//! succeeds. The agent receives only the fourth response.
 
 use std::error::Error;
 use std::time::{Duration, Instant};

@@ -10,20 +10,20 @@ use neuron_types::{
 
 /// The response of a service to a [`ModelCall`](crate::ModelCall), either whole or as a stream.
 ///
-/// A service should respond in the [requested](crate::ModelCall::wants_stream) form. A service that cannot, such as a
-/// cache of whole responses, may respond in the other form. [`ServiceProvider`](crate::ServiceProvider) then converts
-/// the response.
+/// A service should respond in the [requested](crate::ModelCall::wants_stream) form. If it cannot, for example because
+/// it caches whole responses, it may respond in the other form. [`ServiceProvider`](crate::ServiceProvider) then
+/// converts the response.
 #[derive(Debug)]
 pub enum ModelResponseFuture {
     /// The complete response.
     Whole(Box<CompletionResponse>),
-    /// The response as a stream of events. An error after the start of the stream is an event of the stream. Layers see
-    /// it only if they read the stream.
+    /// The response as a stream of events. An error after the start of the stream is one of these events. Layers see
+    /// the error only if they read the stream.
     Stream(StreamHandle),
 }
 
 impl ModelResponseFuture {
-    /// Converts to the complete response. A stream is read to its end.
+    /// Returns the complete response. If the response is a stream, reads the stream to its end.
     ///
     /// # Errors
     ///

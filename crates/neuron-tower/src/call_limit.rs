@@ -17,8 +17,8 @@ use crate::{ModelCall, ModelResponseFuture};
 
 /// A layer that limits the number of open calls. A streamed call is open until its stream ends or is dropped.
 ///
-/// tower's `concurrency_limit` counts a streamed call only until the stream starts. Vendors count it until the stream
-/// ends.
+/// Vendors count a streamed call until its stream ends. tower's `concurrency_limit` counts it only until the stream
+/// starts.
 ///
 /// All services that are wrapped by the layer or by its clones share one limit. A limit of 0 blocks every call.
 ///

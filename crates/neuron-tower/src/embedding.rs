@@ -18,9 +18,10 @@ use crate::service_provider::call_when_ready;
 
 /// An [`EmbeddingProvider`] as a tower service.
 ///
-/// The service is always ready, and its clones share the provider. A request is an `Arc`, which is cheap to clone. The
-/// provider needs an owned request. Therefore each attempt copies the request if a layer such as `retry` holds another
-/// clone of the `Arc`.
+/// The service is always ready, and its clones share the provider. A request is an `Arc`, which is cheap to clone.
+///
+/// The provider needs an owned request. If a layer such as `retry` holds a second clone of the `Arc`, each attempt
+/// therefore copies the request.
 ///
 /// To use the service as an [`EmbeddingProvider`] again, wrap it in a [`ServiceProvider`].
 ///

@@ -8,8 +8,8 @@ use tower::BoxError;
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
 
-/// An error that states whether a retry of the same call may succeed. Used by
-/// [`RetryTransient`](crate::RetryTransient).
+/// An error that states whether a retry of the same call may succeed. [`RetryTransient`](crate::RetryTransient) uses
+/// this information.
 ///
 /// [`ProviderError`], [`EmbeddingError`] and [`tower::BoxError`] implement this trait. Many layers box their errors as
 /// `BoxError`. Implement the trait for the error types of your own layers.
@@ -58,7 +58,7 @@ impl RetryableError for EmbeddingError {
     }
 }
 
-/// Uses the classification of a [`ProviderError`] or [`EmbeddingError`] inside the box. tower's [`Elapsed`] and
+/// For a [`ProviderError`] or [`EmbeddingError`] in the box, returns the result of this error. tower's [`Elapsed`] and
 /// [`Overloaded`] are retryable. Any other error is not retryable.
 impl RetryableError for BoxError {
     fn is_retryable(&self) -> bool {

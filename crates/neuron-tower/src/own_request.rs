@@ -6,12 +6,13 @@ use tower::{Layer, Service};
 
 use crate::ModelCall;
 
-/// A layer that converts borrowed requests to owned requests for its inner layers. Put it around a `buffer` or a boxed
-/// service.
+/// A layer that converts borrowed requests to owned requests. Put it around a `buffer` or a boxed service, which need
+/// owned requests.
 ///
-/// The layer copies the request of each call, including the history. The inner layers share the copy. Put the layer
-/// outside of `retry`, because otherwise each attempt makes a copy. A request that is already owned, from
-/// [`Provider::complete`](neuron_types::Provider::complete), is not copied.
+/// The layer copies the request of each call, including the history. The inner layers share the copy. A request that is
+/// already owned, from [`Provider::complete`](neuron_types::Provider::complete), is not copied.
+///
+/// Put the layer outside of `retry`, because otherwise each attempt makes a copy.
 ///
 /// # Example
 ///

@@ -9,7 +9,7 @@ use tower::Service;
 
 use crate::{ModelCall, ModelResponseFuture};
 
-/// A [`Provider`] as a tower service. It is the innermost service, inside all layers.
+/// A [`Provider`] as a tower service, which is the innermost service inside all layers.
 ///
 /// The service is always ready, and its clones share the provider. It calls the methods of the provider that borrow the
 /// request. A call allocates one box for its future. Dropping the future cancels the call.

@@ -24,8 +24,8 @@ mod tests;
 /// The defaults are 2 retries, a base delay of 0.5 s, a maximum delay of 8 s, and a maximum requested delay of 60 s.
 /// The vendors' own libraries have the same defaults.
 ///
-/// Retries are counted per call. A streamed call is retried only until its stream starts. Later errors are events of
-/// the stream, because the deltas that the reader has received cannot be taken back.
+/// Retries are counted separately for each call. A streamed call is retried only until its stream starts. Later errors
+/// are events of the stream, because the reader has already received deltas.
 ///
 /// # Example
 ///
@@ -90,15 +90,16 @@ impl RetryTransient {
         self
     }
 
-    /// Sets the maximum delay that a provider may request. If it requests a longer delay, the call is not retried.
-    /// Default: 60 s.
+    /// Sets the maximum delay that a provider may request. If the provider requests a longer delay, the call is not
+    /// retried. Default: 60 s.
     #[must_use]
     pub fn max_retry_after(mut self, delay: Duration) -> Self {
         self.max_retry_after = delay;
         self
     }
 
-    /// Disables the jitter. Each delay is then equal to its bound. Use this for tests, or if there is only one caller.
+    /// Disables the jitter, so that each delay is equal to its bound. Use this for tests, or if there is only one
+    /// caller.
     #[must_use]
     pub fn without_jitter(mut self) -> Self {
         self.jitter = false;
@@ -155,8 +156,8 @@ where
     }
 }
 
-/// Returns a fraction of `bound`, from zero up to `bound`. `random` chooses the fraction. It must be uniformly
-/// distributed over all values of `u64`.
+/// Returns a duration from zero up to `bound`, selected by `random`. `random` must be uniformly distributed over all
+/// values of `u64`.
 fn fraction_of(bound: Duration, random: u64) -> Duration {
     // An `f64` has 53 bits of precision. This gives a number from 0 to less than 1.
     let fraction = (random >> 11) as f64 / (1_u64 << 53) as f64;

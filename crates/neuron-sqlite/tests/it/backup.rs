@@ -122,9 +122,9 @@ async fn backup_of_a_damaged_database_is_an_error() {
     assert!(!copy.exists() && !folder.path().join("copy.db-unfinished").exists());
 }
 
-/// Regression test. A backup must return an error while another backup to the same path is in progress. The second
-/// backup once deleted the unfinished file of the first backup. The first backup then gave the final name to the
-/// incomplete file of the second backup.
+/// A backup must return an error while another backup to the same path is in progress. Regression test. The second
+/// backup deleted the unfinished file of the first backup. The first backup then gave the final name to the incomplete
+/// file of the second backup.
 #[tokio::test]
 async fn concurrent_backup_to_the_same_path_is_an_error() {
     let (folder, path) = place();

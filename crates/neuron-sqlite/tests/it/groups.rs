@@ -117,8 +117,8 @@ async fn failed_or_dropped_write_does_not_affect_other_writes() {
     }
 }
 
-/// If SQLite undoes a transaction, all earlier writes of the transaction must fail, and writes of the next transaction
-/// must succeed. SQLite undoes a transaction for example when the disk is full.
+/// If SQLite undoes a transaction, for example because the disk is full, all earlier writes of the transaction must
+/// fail. Writes of the next transaction must succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn transaction_undone_by_sqlite_fails_only_its_own_writes() {
     let (_folder, path) = place();

@@ -84,9 +84,9 @@ async fn symbolic_link_uses_the_same_database_and_witness() {
     refused(&linked, "deleted or replaced").await;
 }
 
-/// Regression test. Opening a database again must not drop the file locks of the first connection. On POSIX systems,
-/// closing any descriptor of a file drops all locks of the process on that file. So the descriptor with which the
-/// header is read must stay open.
+/// Opening a database again must not drop the file locks of the first connection. Regression test. On POSIX systems,
+/// closing any descriptor of a file drops all locks of the process on this file. Therefore the descriptor that reads
+/// the header of the file must stay open.
 ///
 /// The test reads the locks from `/proc/locks`, which only Linux has.
 #[cfg(target_os = "linux")]

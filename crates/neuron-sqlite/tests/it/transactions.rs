@@ -76,8 +76,8 @@ async fn panicking_write_is_undone_and_panics_in_the_caller() {
     }
 }
 
-/// Returns a write that waits inside its transaction. The receiver reports that the transaction has begun, and the
-/// sender lets it continue.
+/// Returns a write that stops in the middle of its transaction. The receiver gets a message when the transaction has
+/// begun. A message to the sender lets the write continue.
 fn stopping_write(
     notes: &Database,
 ) -> (impl Future<Output = Result<(), SqliteError>> + use<>, oneshot::Receiver<()>, mpsc::Sender<()>)

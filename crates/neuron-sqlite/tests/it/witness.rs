@@ -24,8 +24,8 @@ fn put(folder: &Path, files: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// Returns the files that a killed process would leave. The first note is in the database file, and the other notes are
-/// only in the write-ahead log.
+/// Adds notes to a database and returns its files, as a killed process would leave them. The first note is in the
+/// database file, and the other notes are only in the write-ahead log.
 async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     let notes = open(path).await.unwrap();
     add(&notes, "note 0").await.unwrap();
@@ -41,8 +41,8 @@ async fn crashed(path: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// Checks that a database has all notes, or that it cannot be opened and is not changed. Returns `true` if the database
-/// has all notes.
+/// Returns `true` if the database was opened and has all notes. Returns `false` if opening failed without a change of
+/// the files. Panics in any other case.
 #[track_caller]
 fn is_there(
     path: &Path,
@@ -145,8 +145,8 @@ async fn missing_empty_or_older_database_is_detected() {
     assert!(error.to_string().contains("it is missing, but its log is not"), "{error}");
 }
 
-/// An outdated or missing witness file must not be an error. A process or machine may stop after a commit, before the
-/// witness file has counted the commit.
+/// An outdated or missing witness file must not be an error. A process or machine may stop after a commit and before
+/// the commit is counted in the witness file.
 #[tokio::test]
 async fn outdated_or_missing_witness_is_not_an_error() {
     let (folder, path) = place();
@@ -300,8 +300,8 @@ async fn concurrent_witnessed_writes_and_reads_lose_nothing() {
     assert!(witness.contains("commit 00000000000000000120, "), "{witness}");
 }
 
-/// Regression test. The witness file must have the same permissions as the database. Every user who may write to the
-/// database can then also count commits in the witness.
+/// The witness file must have the permissions of the database, so that every user who may write to the database can
+/// also count commits. Regression test.
 #[cfg(unix)]
 #[tokio::test]
 async fn witness_has_the_permissions_of_its_database() {

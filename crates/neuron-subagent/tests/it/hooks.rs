@@ -12,8 +12,8 @@ use serde_json::json;
 
 use crate::support::*;
 
-/// A hook that logs each event with its agent. `ends` is a text and an action. The hook returns the action for events
-/// whose log line starts with the text, and `Continue` for all others.
+/// A hook that logs each event with its agent. If the log line starts with the text in `ends`, the hook returns the
+/// action in `ends`. Otherwise it returns `Continue`.
 #[derive(Clone, Default)]
 struct Watch {
     log: Log,

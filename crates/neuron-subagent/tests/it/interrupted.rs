@@ -27,8 +27,8 @@ fn built(scripts: &Scripts, log: &Log, parallel: bool, budget: &Budget) -> Chat 
     Chat::new(builder.config(|config| config.parallel_tool_execution = parallel))
 }
 
-/// Checks that conversation, context and budget have counted each response. Every scripted response has 10 input tokens
-/// and 1 output token. `at` names the case in panic messages.
+/// Checks that the token counts of the conversation, the context and the budget include each response once. Every
+/// scripted response has 10 input tokens and 1 output token. `at` names the case in panic messages.
 #[track_caller]
 fn check(agent: &Chat, ctx: &ToolContext, budget: &Budget, at: &str) {
     assert_eq!(transcript::validate(agent.messages()), Ok(()), "{at}");

@@ -1,5 +1,5 @@
-//! Tests of agents that code runs without a tool call, one alone or several concurrently, and of errors that prevent a
-//! run.
+//! Tests of agents that are run from code and not by a tool call. An agent runs alone or with others concurrently. Some
+//! errors must prevent the run.
 
 use std::pin::pin;
 use std::time::Duration;

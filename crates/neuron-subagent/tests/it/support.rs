@@ -1,4 +1,5 @@
-//! A provider with a script for each agent, tools that log, and runs as a future, as a stream or step by step.
+//! Helpers for the tests. The provider has a script for each agent, and the tools log their calls. An agent can run as
+//! a future, as a stream or step by step.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -94,8 +95,8 @@ impl Future for Yields {
     }
 }
 
-/// A tool that logs its name and the idempotency key of the call. Its arguments make it sleep, hang, fail or return a
-/// text.
+/// A tool that logs its name and the idempotency key of the call. Depending on its arguments, the tool sleeps, hangs,
+/// fails or returns a text.
 pub(crate) struct Act {
     pub(crate) name: &'static str,
     pub(crate) log: Log,
@@ -277,7 +278,8 @@ pub(crate) async fn run_from(
     }
 }
 
-/// Returns the tool results of the last message that has any, each as `ID: TEXT`. The text of an error starts with `!`.
+/// Returns the tool results of the last message with tool results, each as `ID: TEXT`. The text of an error starts with
+/// `!`.
 #[track_caller]
 pub(crate) fn last_results(messages: &[Message]) -> Vec<String> {
     assert_eq!(transcript::validate(messages), Ok(()));

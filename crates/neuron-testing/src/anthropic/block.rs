@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use crate::chunks::chunks;
 use crate::json::merge;
 
-/// Returns the blocks that Anthropic would send. A raw block holds another provider's own JSON. It is replaced by the
-/// standard block with the same content, or left out if there is none.
+/// Returns the blocks that Anthropic would send. A raw block with another provider's JSON is replaced by a standard
+/// block with the same content. If there is no such standard block, it is left out.
 pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlock> {
     content.iter().filter_map(|block| match block {
         ContentBlock::Raw { provider, .. } if provider == "anthropic" => Some(block),
@@ -17,9 +17,9 @@ pub(super) fn sent(content: &[ContentBlock]) -> impl Iterator<Item = &ContentBlo
 
 /// Returns the JSON of a block in a response that is not streamed.
 ///
-/// Arguments that are not valid JSON become a string with their text. Anthropic parses the output of a model before it
-/// sends a whole response, so its API has no format for invalid arguments. An empty object would make a broken call
-/// look valid.
+/// If the arguments of a tool call are not valid JSON, they become a string with their text. Anthropic's API has no
+/// format for invalid arguments, because Anthropic parses the output of a model before it sends a whole response. An
+/// empty object would make a broken call look valid.
 pub(super) fn whole(block: &ContentBlock) -> Value {
     match block {
         ContentBlock::Raw { json, .. } => json.clone(),
@@ -41,7 +41,7 @@ pub(super) fn whole(block: &ContentBlock) -> Value {
     }
 }
 
-/// Returns the JSON of a block in its `content_block_start` event, and the JSON of its deltas. A delta has up to
+/// Returns the JSON of a block in its `content_block_start` event, and the JSON of each delta. A delta has up to
 /// `chunk_chars` characters.
 pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<Value>) {
     let (empty, deltas) = match block {

@@ -1,7 +1,7 @@
 //! Anthropic's Messages API on the loopback interface, and its parts for tests without HTTP.
 //!
-//! [`AnthropicServer`] is strict. It rejects the requests that Anthropic rejects, with Anthropic's error texts. A test
-//! with an invalid request therefore fails as a call to Anthropic would.
+//! [`AnthropicServer`] rejects the requests that Anthropic rejects, with Anthropic's error texts. A test with an
+//! invalid request therefore fails as a call to Anthropic would.
 
 mod block;
 mod check;

@@ -18,10 +18,11 @@ use crate::vendor::{Answer, Call, ErrorReply, Rules, Vendor, VendorServer, Vendo
 /// Examples are a wrong key, a missing header, an unknown field and a tool call without a result. [`check_request`] has
 /// the rules for the body.
 ///
-/// Every other request gets the next reply. The reply is sent as server-sent events if the request has
-/// `"stream": true`, and as JSON otherwise. A request after the last reply gets a 400.
+/// A request that Anthropic would accept gets the next reply. The reply is sent as server-sent events if the request
+/// has `"stream": true`, and as JSON otherwise. A request after the last reply gets a 400.
 ///
-/// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts, including pings.
+/// A [`Reply`](crate::Reply) may break after a number of events. This number counts every event on the wire, including
+/// pings.
 ///
 /// # Example
 ///
@@ -59,8 +60,8 @@ impl Vendor for AnthropicApi {
     type Detail = ();
     type Error = ApiError;
 
-    /// Checks a request in the order of Anthropic's own checks, and returns its model and streaming flag. Returns the
-    /// error that Anthropic sends if it rejects the request.
+    /// Checks a request in the order of Anthropic's own checks, and returns its model and streaming flag. If Anthropic
+    /// would reject the request, returns Anthropic's error.
     fn check(&self, request: &RecordedRequest, rules: &Rules) -> Result<Call<()>, ApiError> {
         if request.method != "POST" || request.path != "/v1/messages" {
             return Err(ApiError::new(404, "not_found_error", "Not Found"));

@@ -12,8 +12,8 @@ use crate::json::merge;
 
 /// Returns the bytes of the whole event stream that Anthropic sends for this response.
 ///
-/// A delta has `chunk_chars` characters. Only the line format of `wire` applies. Its splits and cuts have no effect,
-/// because a server applies them.
+/// A delta has `chunk_chars` characters. The events have the line format of `wire`. The splits and cuts of `wire` are
+/// ignored, because only a server applies them.
 ///
 /// # Example
 ///

@@ -1,7 +1,7 @@
 //! Token counts in Anthropic's format.
 //!
-//! Anthropic's count of prompt tokens excludes cached tokens. Its totals exclude compaction and advisor passes, which
-//! are reported only under `iterations`. A pass is one run of a model within the same call.
+//! Anthropic's count of prompt tokens excludes cached tokens. A call may have several passes, which each run a model.
+//! Anthropic's totals exclude the passes for compaction and for an advisor, which are reported only under `iterations`.
 
 use neuron_types::{TokenUsage, UsageIteration};
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use crate::json::{merge, sparse};
 
 /// Returns the `usage` of the `message_start` event. It has the counts of the prompt and one output token.
 ///
-/// A call may have several passes (runs of a model). The counts are then the counts of the first pass. The
+/// A call may have several passes, which each run a model. The event then has the counts of the first pass. The
 /// `message_delta` event at the end of the stream has the totals.
 pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     let counts = match usage.iterations.as_deref() {
@@ -20,8 +20,7 @@ pub(super) fn start_usage(usage: &TokenUsage) -> Value {
     merge(counts, json!({"output_tokens": 1, "service_tier": "standard"}))
 }
 
-/// Returns the `usage` of a complete response, for the end of a stream and for a response that is not streamed. Unknown
-/// counts are left out.
+/// Returns the `usage` of a complete response, whether the response is streamed or not. Unknown counts are left out.
 pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     let thinking = usage.reasoning_tokens.map(|count| json!({"thinking_tokens": count}));
     let passes = usage.iterations.as_ref().map(|passes| {
@@ -34,8 +33,8 @@ pub(super) fn final_usage(usage: &TokenUsage) -> Value {
     merge(counts(&call(usage)), sparse(others))
 }
 
-/// Returns the total token counts of a call. Like Anthropic, excludes passes (runs of a model within the call) for
-/// compaction and for an advisor.
+/// Returns the total token counts of a call. As in Anthropic's API, the totals exclude the passes for compaction and
+/// for an advisor. A pass is one run of a model within the call.
 fn call(usage: &TokenUsage) -> UsageIteration {
     let less = |all: Option<usize>, pass: Option<usize>| {
         all.map(|count| count.saturating_sub(pass.unwrap_or_default()))
@@ -58,8 +57,8 @@ fn call(usage: &TokenUsage) -> UsageIteration {
     all
 }
 
-/// Returns the counts of a pass, one run of a model in a call, under Anthropic's names. Cached tokens are subtracted
-/// from `input_tokens`, because Anthropic's count excludes them.
+/// Returns the counts of a pass under Anthropic's names. A pass is one run of a model in a call. Cached tokens are
+/// subtracted from `input_tokens`, because Anthropic's count excludes them.
 fn counts(pass: &UsageIteration) -> Value {
     let (read, created) = (pass.cache_read_tokens, pass.cache_creation_tokens);
     let cached = read.unwrap_or_default() + created.unwrap_or_default();

@@ -253,8 +253,8 @@ impl Recorder {
         is_last
     }
 
-    /// Returns `true` if the whole message has been recorded. The recording is then usable even if the last event of
-    /// the stream is missing.
+    /// Returns `true` if the whole message has been recorded. The recording can then be used even without the last
+    /// event of the stream.
     pub(super) fn has_message(&self) -> bool {
         self.message.is_some()
     }
@@ -292,8 +292,9 @@ impl Event {
         }
     }
 
-    /// Returns the recorded form of an event, or `None` for an event that a provider does not send. `MessageComplete`
-    /// stores its message in `last`. If `ResponseComplete` has the same message, its recorded form omits the message.
+    /// Returns the recorded form of an event, or `None` for an event that a provider does not send. The message of a
+    /// `MessageComplete` event is stored in `last`. If a `ResponseComplete` event has the same message, it is recorded
+    /// without the message.
     fn record(event: &StreamEvent, last: &mut Option<Message>) -> Option<Self> {
         Some(match event.clone() {
             StreamEvent::TextDelta(text) => Self::Text(text),
@@ -320,8 +321,8 @@ impl Event {
         })
     }
 
-    /// Converts the recorded form to an event. Stores a recorded message in `last`. If the final event was recorded
-    /// without its message, it gets the message in `last`.
+    /// Converts the recorded form to an event. A recorded message is stored in `last`. A final event that was recorded
+    /// without its message gets the message in `last`.
     fn replay(self, last: &mut Option<Message>) -> StreamEvent {
         match self {
             Self::Text(text) => StreamEvent::TextDelta(text),

@@ -21,7 +21,7 @@ struct File {
 /// The JSON form of an exchange (a request with its response or error) in a cassette file.
 #[derive(Deserialize)]
 struct Stored {
-    /// Index of an earlier exchange whose conversation this request continues. `request` then contains only the new
+    /// Index of an earlier exchange, if this request continues its conversation. `request` then contains only the new
     /// messages and the fields that differ from the earlier request. `None` if `request` is complete.
     #[serde(default)]
     continues: Option<usize>,
@@ -169,8 +169,8 @@ fn shortened(earlier: &[(&Request, &Outcome)], request: &Request) -> Shortened {
     }
 }
 
-/// Restores a complete request from the request of a [`Shortened`]. `earlier` is the request that `request` continues.
-/// `without` names the fields of `earlier` that the complete request lacks.
+/// Restores a complete request from `request`, which has only the new messages and the changed fields. All other values
+/// are in the request `earlier`. `without` names the fields of `earlier` that the complete request lacks.
 fn continued(earlier: &Request, request: Request, without: &[String]) -> Request {
     let mut whole = earlier.0.clone();
     whole.retain(|name, _| !without.contains(name));

@@ -65,8 +65,8 @@ impl Secrets {
         self.0.sort_by_key(|secret| std::cmp::Reverse(secret.text.len()));
     }
 
-    /// Replaces secrets by placeholders in all texts of a JSON value. A field name that consists only of lower-case
-    /// letters and `_` is not changed, because it may be a name of the file format.
+    /// Replaces secrets by placeholders in all texts of a JSON value, including field names. A field name of only
+    /// lower-case letters and `_` is not changed, because the cassette format itself has such names.
     pub(super) fn remove(&self, value: &mut Value) {
         map_texts(value, &|text| with_ranges(text, 0, &self.ranges(text)));
     }
@@ -83,7 +83,7 @@ impl Secrets {
     }
 
     /// Replaces secrets in the text that `pieces` form together, even if a secret is split over several pieces. The
-    /// placeholder is then in the piece in which the secret begins.
+    /// piece in which the secret begins then gets the whole placeholder.
     pub(super) fn remove_in_pieces(&self, pieces: &mut [&mut String]) {
         let whole: String = pieces.iter().map(|piece| piece.as_str()).collect();
         let ranges = self.ranges(&whole);
@@ -107,8 +107,8 @@ impl Secrets {
 
 /// Returns the byte ranges of `text` to replace, each with its replacement. The ranges do not overlap.
 ///
-/// `find` gets a byte position and the text from there. If something to replace begins at this position, `find` returns
-/// its length in bytes and the replacement. Otherwise `find` returns `None`.
+/// `find` gets a byte position and the text from this position. If a text to replace begins there, `find` returns its
+/// length in bytes and its replacement. Otherwise `find` returns `None`.
 fn found<'s>(
     text: &'s str,
     find: impl Fn((usize, &'s str)) -> Option<(usize, &'s str)>,
@@ -125,8 +125,8 @@ fn found<'s>(
     ranges
 }
 
-/// Returns a piece of a longer text after the replacements in `ranges`. `start` is the byte position of the piece in
-/// the longer text.
+/// Returns the piece `piece` of a longer text, with the replacements in `ranges`. The ranges are byte positions in the
+/// longer text. `start` is the position of the piece in the longer text.
 fn with_ranges(piece: &str, start: usize, ranges: &[(Range<usize>, &str)]) -> String {
     let mut replaced = String::with_capacity(piece.len());
     for (at, char) in piece.char_indices().map(|(at, char)| (at + start, char)) {
@@ -139,8 +139,8 @@ fn with_ranges(piece: &str, start: usize, ranges: &[(Range<usize>, &str)]) -> St
     replaced
 }
 
-/// Returns the length in bytes of the API key of a well-known service that begins at the byte `at` of a text. Returns
-/// `None` if no such key begins there.
+/// Returns the length in bytes of the API key that begins at the byte `at` of a text. Returns `None` if no key of a
+/// well-known service begins there.
 fn key_length(text: &str, at: usize) -> Option<usize> {
     let is_of_key = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_');
     let (before, rest) = text.split_at_checked(at)?;

@@ -66,12 +66,13 @@ impl Tape {
         &self.path
     }
 
-    /// Reads the file if that was not done before.
+    /// Reads the file, unless it was read before. In the mode [`CassetteMode::Record`], the old content of the file is
+    /// ignored.
     ///
     /// # Errors
     ///
-    /// Returns the reason if the file is not a cassette, or if it is missing and the mode is
-    /// [`CassetteMode::Replay`].
+    /// Returns the reason if the file is not a cassette, or if it is missing in the mode [`CassetteMode::Replay`]. Also
+    /// returns the reason if another cassette records the file.
     pub(super) fn load(&mut self, mode: CassetteMode) -> Result<(), String> {
         if let State::Unread = self.state {
             if mode != CassetteMode::Replay {
@@ -110,8 +111,8 @@ impl Tape {
     ///
     /// # Errors
     ///
-    /// Returns the reason if another cassette records the file. Each cassette would overwrite the exchanges of the
-    /// other one.
+    /// Returns the reason if another cassette records the file. Two such cassettes would overwrite each other's
+    /// exchanges.
     fn claim(&mut self) -> Result<(), String> {
         let path = std::path::absolute(&self.path).unwrap_or_else(|_| self.path.clone());
         if !lock(&RECORDED).insert(path.clone()) {
@@ -138,8 +139,8 @@ impl Tape {
         }
     }
 
-    /// Returns the response or the error of the matching recording with the fewest uses, and counts the use. Among
-    /// recordings with equally few uses, the first is used. Returns `None` if no recording matches.
+    /// Returns the recorded response or error for a request, and counts the use. If several recordings match, the
+    /// recording with the fewest uses is taken, and the earliest of these. Returns `None` if no recording matches.
     pub(super) fn take(
         &mut self,
         request: &Request,
@@ -170,8 +171,8 @@ impl Tape {
         Slot(self.recordings().len().saturating_sub(1))
     }
 
-    /// Stores the response or the error of the exchange at the slot, and writes the whole cassette file again. Returns
-    /// the reason as an error if the file cannot be written.
+    /// Stores the response or the error of an exchange, and writes the whole cassette file again. Returns the reason as
+    /// an error if the file cannot be written.
     pub(super) fn store(&mut self, Slot(index): Slot, outcome: Outcome) -> Result<(), String> {
         if let Some(recording) = self.recordings_mut().get_mut(index) {
             recording.outcome = Some(outcome);

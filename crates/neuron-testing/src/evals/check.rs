@@ -194,7 +194,7 @@ impl Check {
         })
     }
 
-    /// Passes if the run costs at most `amount`. `price` returns the cost of the run's tokens, in the same currency as
+    /// Passes if the run costs at most `amount`. `price` returns the cost of the run's tokens, in the currency of
     /// `amount`.
     pub fn max_cost(
         amount: f64,
@@ -238,8 +238,8 @@ fn called(run: &Run) -> String {
     }
 }
 
-/// Returns `true` if `value` has all fields of `part`, also in nested objects. Lists and plain values must be equal.
-/// Numbers are compared by value, because a model may write 5 as 5.0.
+/// Returns `true` if `value` has all fields of `part`, including those of nested objects. Lists and plain values must
+/// be equal. Numbers are compared by value, because a model may write 5 as 5.0.
 fn contains(value: &Value, part: &Value) -> bool {
     match (value, part) {
         (Value::Object(fields), Value::Object(part)) => part

@@ -12,7 +12,7 @@ use super::{Case, Check, Run, Score};
 
 /// A model that scores responses by criteria.
 ///
-/// The judge gets the criteria, the input and the response, and returns a score from 0 to 1 with a reason as JSON. Its
+/// The judge gets the criteria, the input and the response. It returns a score from 0 to 1 and a reason, as JSON. Its
 /// model should be at least as good as the model of the agent. Test the judge itself with responses whose score is
 /// known.
 ///
@@ -40,8 +40,8 @@ const SYSTEM: &str = "You judge the response of an assistant. Judge only by the 
 
 /// Maximum number of requests to the judge's model for one score.
 const ATTEMPTS: u32 = 3;
-/// Pause before the second request. The pause before the third request is twice as long. A delay that the vendor
-/// requests replaces this value.
+/// Pause before the second request, after the first request failed. The pause before the third request is twice as
+/// long. If the vendor requests a delay, that delay is used instead.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]
@@ -63,10 +63,11 @@ impl<P: Provider + Clone + 'static> Judge<P> {
         self
     }
 
-    /// Returns a check of the response by criteria. Set [`Check::threshold`], because a judge seldom gives a full score.
+    /// Returns a check that scores the response by criteria. Set [`Check::threshold`], because a judge seldom gives a
+    /// full score.
     ///
-    /// A request that fails with a temporary error is repeated up to twice. If all requests fail, or if the response is
-    /// not the requested JSON with a score from 0 to 1, the score is 0. The reason then contains the error.
+    /// A request that fails with a temporary error is repeated up to twice. The score is 0 if all requests fail, or if
+    /// the response is not the requested JSON with a score from 0 to 1. The reason then contains the error.
     pub fn check(&self, criteria: impl Into<String>) -> Check {
         let (judge, criteria) = (self.clone(), criteria.into());
         Check::new_async(format!("judge: {criteria}"), move |case, run| {

@@ -68,8 +68,8 @@ impl Report {
 
     /// Asserts that at least the share `minimum` of all runs passed. `minimum` is from 0 to 1.
     ///
-    /// The rate of few runs varies by chance. Compare the threshold with the interval in [`PassRate`], and set
-    /// [`Eval::repeat`](super::Eval::repeat) accordingly.
+    /// With few runs, the rate varies by chance. The confidence interval in [`PassRate`] shows by how much. Choose
+    /// `minimum` and [`Eval::repeat`](super::Eval::repeat) accordingly.
     ///
     /// # Panics
     ///
@@ -86,8 +86,8 @@ impl Report {
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 
-    /// Reads the JSON of [`to_json`](Self::to_json), for example a stored report of the main branch, to
-    /// [`compare`](Self::compare) with it.
+    /// Reads a report from the JSON that [`to_json`](Self::to_json) returned. Use it to [`compare`](Self::compare) with
+    /// a stored report, for example of the main branch.
     ///
     /// # Errors
     ///
@@ -131,8 +131,8 @@ impl Report {
         xml
     }
 
-    /// Compares this report with the report of another agent, which is the baseline. Only the cases that are in both
-    /// reports are compared.
+    /// Compares this report with `baseline`, the report of another agent. Only the cases that are in both reports are
+    /// compared.
     #[must_use]
     pub fn compare(&self, baseline: &Self) -> Comparison {
         let of = |report: &Self, name: &str| report.cases.iter().any(|case| case.name == name);
@@ -240,8 +240,8 @@ fn escaped(text: &str) -> String {
 
 /// The difference between the reports of two agents.
 ///
-/// Only the cases that are in both reports are compared, and the confidence interval applies only to them. More runs
-/// make the interval smaller. To learn how the agents differ in general, add more cases and vary them.
+/// Only the cases that are in both reports are compared, and the confidence interval is valid only for these cases.
+/// More runs make the interval smaller. To learn how the agents differ in general, add more cases and vary them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Comparison {

@@ -77,8 +77,9 @@ impl Eval {
 
     /// Runs an agent with all cases, and scores the runs.
     ///
-    /// `agent` runs with a case and returns the result of the run. A run fails if `agent` returns an error, panics or
-    /// takes too long. A check fails if it panics or takes too long. All other runs continue.
+    /// `agent` is called with a case, runs the agent, and returns the result of the run. A run fails if `agent` returns
+    /// an error, panics or takes too long. A check fails if it panics or takes too long. A failure does not stop the
+    /// other runs.
     ///
     /// All runs are in the task of the caller, so `agent` must not block the thread.
     ///

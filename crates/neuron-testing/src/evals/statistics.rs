@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The share of passed runs, with its 95 % confidence interval.
 ///
-/// The interval is Wilson's, which also holds for few runs and for rates of 0 and 1 (E. B. Wilson, "Probable inference,
-/// the law of succession, and statistical inference", 1927).
+/// The interval is Wilson's, which is also valid for few runs and for rates of 0 and 1 (E. B. Wilson, "Probable
+/// inference, the law of succession, and statistical inference", 1927).
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PassRate {
@@ -43,8 +43,8 @@ impl PassRate {
         Self { passed, runs, rate, low, high }
     }
 
-    /// Returns this rate minus the rate `before`, then the lower and the upper end of the difference's 95 % confidence
-    /// interval.
+    /// Returns this rate minus the rate `before`, and the 95 % confidence interval of this difference. The first number
+    /// is the difference. The others are the lower and the upper end of the interval.
     ///
     /// The method is Newcombe's, which uses Wilson's intervals (R. G. Newcombe, "Interval estimation for the difference
     /// between independent proportions", 1998).

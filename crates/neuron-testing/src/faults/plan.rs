@@ -32,8 +32,9 @@ pub(super) enum ModelFault {
 #[derive(Debug)]
 pub(super) struct Plan {
     random: Random,
-    /// The crash of each execution of the run, in order. Each crash ends an execution and starts the next one. A value
-    /// of 3 means a crash at the third place where the execution can crash.
+    /// Numbers of the places at which the executions of the run crash, one number for each execution. With the number
+    /// 3, an execution crashes at the third place where a crash is possible. After each crash, the next execution
+    /// starts.
     crashes: Vec<usize>,
     has_model_faults: bool,
     faults_in_a_row: usize,
@@ -47,8 +48,8 @@ impl Plan {
 
     /// Creates the plan for a seed. `boundaries` is the number of places at which a run without faults can crash.
     ///
-    /// A seed from 1 to `boundaries` gives a single crash, at the place with this number. Any other seed gives random
-    /// model faults and up to [`MAX_CRASHES`] random crashes.
+    /// A seed from 1 to `boundaries` gives a single crash, at the place whose number is the seed. Any other seed gives
+    /// random model faults and up to [`MAX_CRASHES`] random crashes.
     pub(super) fn of_seed(seed: u64, boundaries: usize) -> Self {
         if let Ok(boundary) = usize::try_from(seed)
             && (1..=boundaries).contains(&boundary)
@@ -63,8 +64,8 @@ impl Plan {
         Self { random, crashes, has_model_faults: true, faults_in_a_row: 0 }
     }
 
-    /// Returns `true` if this execution of the run must crash at the place with the number `boundary`. Executions count
-    /// from 0, and places count from 1.
+    /// Returns `true` if the run must crash in this execution at this place. `execution` counts from 0. `boundary` is
+    /// the number of the place, counted from 1.
     pub(super) fn crashes_at(&self, execution: usize, boundary: usize) -> bool {
         self.crashes.get(execution) == Some(&boundary)
     }
@@ -92,8 +93,8 @@ impl Plan {
     }
 }
 
-/// A pseudo-random sequence of 64-bit numbers, by the algorithm SplitMix64. A seed gives the same numbers on each
-/// platform and with each version of this crate's dependencies.
+/// A pseudo-random sequence of 64-bit numbers, by the algorithm SplitMix64. A seed gives the same numbers on every
+/// platform and in every version of the dependencies.
 #[derive(Debug)]
 struct Random(u64);
 

@@ -7,12 +7,12 @@ use std::time::Duration;
 /// Maximum number of characters that the text of a broken promise shows of a value, such as an error.
 const SHOWN: usize = 160;
 
-/// A promise that a run did not keep. For example, each effect must happen as often as in the run without faults.
+/// A promise that a run did not keep. One promise is that each effect happens as often as in the run without faults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BrokenPromise {
-    /// An effect happened more often than in the run without faults. Either a tool repeats its effect although a second
-    /// call must be harmless, or the agent calls a tool again.
+    /// An effect happened more often than in the run without faults. Either a tool call was repeated and was not
+    /// harmless, or the agent made an additional call.
     EffectRepeated {
         /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
@@ -21,8 +21,8 @@ pub enum BrokenPromise {
         /// Number of times that the effect happened in this run.
         found: usize,
     },
-    /// An effect happened less often than in the run without faults, or did not happen. This is not reported if a crash
-    /// interrupted a call that must not run twice, because the effect of this call may be missing.
+    /// An effect happened less often than in the run without faults, or not at all. This is not reported if a crash
+    /// interrupted the call of a tool that must not run twice, because the effect may then be missing.
     EffectMissing {
         /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
@@ -31,9 +31,9 @@ pub enum BrokenPromise {
         /// Number of times that the effect happened in this run.
         found: usize,
     },
-    /// An effect happened while no tool of [`Trial::tool`](super::Trial::tool) was running. The journal of the durable
-    /// engine has no record of the effect, so a crash repeats or loses it. Examples are effects in hooks, and in tasks
-    /// that outlive the tool call.
+    /// An effect happened while no tool of [`Trial::tool`](super::Trial::tool) was running, for example in a hook or in
+    /// a task that outlives the tool call. The journal of the durable engine has no record of the effect, so a crash
+    /// repeats or loses it.
     EffectOutsideTool {
         /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
@@ -57,8 +57,8 @@ pub enum BrokenPromise {
         /// The result of the second execution as JSON, or the text of its error.
         second: String,
     },
-    /// A replay after a crash sent another request to the model than the execution before the crash. The agent depends
-    /// on values that a replay does not repeat. Examples are the time, random numbers and the order of a hash map.
+    /// A replay after a crash sent another request to the model than the execution before the crash. The cause is that
+    /// the agent uses values that differ in a replay, such as the time, random numbers or the order of a hash map.
     RequestChanged {
         /// Number of the model call within the execution, from 1.
         call: usize,
@@ -160,8 +160,8 @@ fn shown(text: &str) -> String {
 /// Returns the differences between the effects `found` in a run and the effects `expected` from the run without faults.
 /// The order of the effects does not matter.
 ///
-/// `may_be_missing` is `true` if a crash interrupted a tool call that must not run twice. A missing effect then breaks
-/// no promise.
+/// `may_be_missing` is `true` if a crash interrupted the call of a tool that must not run twice. A missing effect is
+/// then not reported.
 pub(super) fn changed_effects(
     expected: &[String],
     found: &[String],

@@ -22,8 +22,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// A provider with injected faults. Its calls fail, its streams break, and the process crashes during a call.
 /// [`Trial::provider`](super::Trial::provider) creates this type.
 ///
-/// A repeated request gets the response of the first request. A [`ScriptedProvider`](crate::ScriptedProvider) therefore
-/// needs no additional replies for retries, and none for the executions after a crash.
+/// If a request is sent again, it gets the response of the first request. A
+/// [`ScriptedProvider`](crate::ScriptedProvider) therefore needs no additional replies for retries, and none for the
+/// executions after a crash.
 pub struct FaultyProvider<P> {
     provider: Arc<P>,
     execution: Execution,

@@ -64,7 +64,7 @@ impl FaultTest {
 
     /// Runs `test` once without faults and then once for each seed, and reports the promises that the runs broke.
     ///
-    /// `test` creates everything that outlives a crash, such as fakes of the services that the tools call. It then
+    /// `test` creates everything that outlives a crash, such as fakes of the services that the tools call. Then `test`
     /// calls [`Trial::execute`] with the agent.
     ///
     /// All runs are in the task of the caller, so `test` must not block the thread.

@@ -17,7 +17,7 @@ use super::trial::Execution;
 const MAX_BOUNDARIES: usize = 16;
 
 /// A tool with injected crashes, whose effects are observed. The process can crash before a call, after it, and each
-/// time that the call waits.
+/// time that the call returns `Pending`.
 pub(super) struct FaultyTool {
     pub(super) tool: Arc<dyn ToolDyn>,
     pub(super) execution: Execution,

@@ -70,7 +70,8 @@ struct State {
     tools: BTreeMap<String, ToolEffect>,
     /// The running tool calls, as the name of the tool and the [`ToolEffect`] that it declares.
     running: Vec<(String, ToolEffect)>,
-    /// Set if a crash interrupted a tool call that must not run twice. The effect of this call may then be missing.
+    /// Set if a crash interrupted the call of a tool that must not run twice. The effect of this call may then be
+    /// missing.
     is_interrupted: bool,
     /// The first result of each idempotent call, as JSON. Each key is the idempotency key of the call.
     results: BTreeMap<String, String>,
@@ -133,14 +134,15 @@ impl Trial {
 
     /// Sets the function that lists the effects of the run so far, for example the charges of a fake payment service.
     ///
-    /// The function must not change anything. It returns one text for each effect, in the order in which the effects
-    /// happened. The test compares them with the effects of a run without faults. It calls the function often, and
+    /// The function returns one text for each effect, in the order in which the effects happened. The test compares the
+    /// list with the effects of a run without faults. The function must not change anything. It is called often, and
     /// never from two threads at a time.
     pub fn effects(&self, effects: impl Fn() -> Vec<String> + Send + Sync + 'static) {
         lock(&self.0.state).effects = Some(Arc::new(effects));
     }
 
-    /// Adds faults to a provider. The faults are errors, broken streams, slow responses, and crashes of the process.
+    /// Adds faults to a provider. The faults are errors, broken streams, slow responses, and simulated crashes of the
+    /// process.
     ///
     /// Call this method inside the function `agent` of [`execute`](Self::execute).
     pub fn provider<P: Provider + 'static>(&self, provider: P) -> FaultyProvider<P> {
@@ -172,10 +174,12 @@ impl Trial {
 
     /// Runs the agent until it ends, and stores the outcome for the comparison with a run without faults.
     ///
-    /// A crash drops the future of `agent`, and calls `agent` again. Everything that `agent` creates is then lost, as
-    /// the memory of a process is. Values outside of `agent` survive the crash, such as the journal of the durable
-    /// engine and a fake of a payment service. `agent` returns the response of the run. A durable run that ends without
-    /// an error is then replayed, and must have the same outcome again.
+    /// A crash drops the future of `agent`, and calls `agent` again. Everything that `agent` creates is then lost, like
+    /// the memory of a process. Values outside of `agent` survive the crash, such as the journal of the durable engine
+    /// or a fake of a payment service.
+    ///
+    /// `agent` returns the response of the run. A durable run that ends without an error is then replayed, and must
+    /// have the same outcome again.
     ///
     /// # Cancel safety
     ///
@@ -236,8 +240,9 @@ impl Trial {
         self.observe_poll(None);
     }
 
-    /// Reads the list of effects and checks the new effects. `polled` is the tool call whose poll had them. `None`
-    /// means that any running call may have had them, for example in another thread.
+    /// Reads the list of effects, and reports the new effects that break a promise. `polled` is the tool call whose
+    /// future was just polled, and which caused the new effects. With `None`, any running call may have caused them,
+    /// for example in another thread.
     fn observe_poll(&self, polled: Option<&(String, ToolEffect)>) {
         // The function is called without the lock, because it is code of the user.
         let Some(effects) = lock(&self.0.state).effects.clone() else { return };
@@ -313,16 +318,16 @@ pub(super) struct Execution {
 }
 
 impl Execution {
-    /// Marks a place at which the process can crash. The future never ends if the process crashes here or has crashed
-    /// before. `place` describes the place in the report.
+    /// Marks a place at which the simulated process can crash. The future never ends if the process crashes here or has
+    /// crashed before. `place` describes the place in the report.
     pub(super) async fn boundary(&self, place: &str) {
         if !self.pass(place) {
             pending::<()>().await;
         }
     }
 
-    /// Marks a place at which the process can crash. Returns `false` if the process crashes here or has crashed before.
-    /// `place` describes the place in the report.
+    /// Marks a place at which the simulated process can crash. Returns `false` if the process crashes here or has
+    /// crashed before. `place` describes the place in the report.
     pub(super) fn pass(&self, place: &str) -> bool {
         if !self.is_alive() {
             return false;
@@ -393,8 +398,8 @@ impl Execution {
         streams.insert(json(request).to_string(), events.to_vec());
     }
 
-    /// Records the request of a model call that the engine journals. Reports a broken promise if a replayed call has a
-    /// request that no earlier execution sent.
+    /// Records the request of a model call that the engine journals. If a replayed call has a request that no earlier
+    /// execution sent, reports a broken promise.
     pub(super) fn check_request(&self, request: RequestRef<'_>, is_replay: bool) {
         let request = json(request);
         let mut guard = lock(&self.trial.0.state);
@@ -423,8 +428,8 @@ impl Execution {
         RunningTool { execution: self.clone(), running }
     }
 
-    /// Compares the result of an idempotent call with the first result that had the same idempotency key `key`. Reports
-    /// a broken promise if the results differ.
+    /// Compares the result of an idempotent call with the first result for the same idempotency key `key`. Reports a
+    /// broken promise if the results differ.
     pub(super) fn compare_result(
         &self,
         tool: &str,
@@ -452,8 +457,8 @@ impl Execution {
         }
     }
 
-    /// Starts a batch of tool calls that the engine journals together. If the returned guard is dropped without a call
-    /// of `end`, a crash has interrupted the batch.
+    /// Starts a batch of tool calls that the engine journals together. Call `end` on the returned guard when the batch
+    /// ends. If the guard is dropped before, a crash has interrupted the batch.
     pub(super) fn start_batch<'a>(&self, tools: impl Iterator<Item = &'a str>) -> Batch {
         let state = lock(&self.trial.0.state);
         let effect = |name| state.tools.get(name).copied().unwrap_or_default();
@@ -491,8 +496,8 @@ impl Drop for RunningTool {
     }
 }
 
-/// A guard of a batch of tool calls that the engine journals together. If it is dropped before the batch ends, a crash
-/// has interrupted the batch.
+/// A guard of a batch of tool calls that the engine journals together. If the guard is dropped before
+/// [`end`](Self::end) is called, a crash has interrupted the batch.
 pub(super) struct Batch {
     execution: Execution,
     /// `true` until the batch ends, if one of its tools must not run twice. `false` for all other batches.

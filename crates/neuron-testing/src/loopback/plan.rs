@@ -1,5 +1,5 @@
-//! The planned response of a server to one request, with its waits and its break. The whole response is planned before
-//! its first byte is sent.
+//! The planned response of a server to one request, with its waits and its break. The plan is complete before the first
+//! byte is sent.
 
 use std::time::Duration;
 

@@ -52,9 +52,10 @@ impl RawServer {
         connection
     }
 
-    /// Accepts the next connection, reads one request, and writes the head of a response and then `bytes`.
+    /// Accepts the next connection and reads one request. Then writes the head of a response and `bytes`.
     ///
-    /// `length` is the `content-length` of the response. `bytes` may be only a part of the body.
+    /// `length` is the value of the `content-length` header. It may be larger than the number of `bytes`, so that the
+    /// body is incomplete.
     pub async fn respond(
         &self,
         status: u16,

@@ -87,8 +87,7 @@ pub(crate) struct Counts {
 impl Record {
     /// Records a request, calls `then`, and returns its result.
     ///
-    /// The first argument of `then` is the number of the request, counted from 1. No other request is recorded while
-    /// `then` runs.
+    /// `then` receives the number of the request, counted from 1. No other request is recorded while `then` runs.
     pub(super) fn requested<T>(
         &self,
         request: RecordedRequest,

@@ -7,7 +7,7 @@ use crate::Reply;
 
 /// A response of a loopback server.
 ///
-/// Servers accept every type that converts into a `ServerReply`. These types are [`Reply`], texts,
+/// Servers accept every type that converts into a `ServerReply`. These types are [`Reply`], strings,
 /// [`CompletionResponse`], [`EmbeddingResponse`] and [`ProviderError`].
 ///
 /// [`CompletionResponse`]: neuron_types::CompletionResponse

@@ -32,15 +32,15 @@ pub(crate) struct LoopbackServer {
 
 /// The listener, or `None` after the server was dropped.
 ///
-/// The accepting task borrows the listener from this slot for each poll. An aborted task may end later than `drop`, so
-/// it must not own the listener.
+/// The accepting task borrows the listener from this slot for each poll and does not own it. So `drop` closes the port
+/// immediately, even if the aborted task ends later.
 type Slot = Mutex<Option<TcpListener>>;
 
 impl LoopbackServer {
-    /// Starts a server. No response begins before `gather` requests have arrived.
+    /// Starts a server. Responses begin only after `gather` requests have arrived.
     ///
-    /// `handler` plans the response to a request. Its first argument is the number of the request, counted from 1.
-    /// Calls of `handler` never overlap.
+    /// `handler` plans the response to a request, and receives the number of the request, counted from 1. Calls of
+    /// `handler` never overlap.
     pub(crate) async fn start(
         gather: usize,
         handler: impl Fn(usize, &RecordedRequest) -> Plan + Send + Sync + 'static,
@@ -114,8 +114,8 @@ async fn serve(stream: TcpStream, service: Arc<Service>) {
 }
 
 impl Service {
-    /// Reads and records a request, and returns the response that the handler plans. Before that, waits for the other
-    /// requests that `gather` requires, and runs the planned delay or abort.
+    /// Reads and records a request, and returns the response that the handler plans. Waits until the number of requests
+    /// in `gather` has arrived. Then runs the steps before the response, such as a delay or an abort.
     async fn answer(&self, request: Request<Incoming>) -> io::Result<Response<Body>> {
         let (head, incoming) = request.into_parts();
         let received = incoming.collect().await.map_err(io::Error::other)?;

@@ -6,7 +6,7 @@ use super::Step;
 
 /// The encoding and the chunk boundaries of a response.
 ///
-/// By default a streamed body has one chunk per event, and every other body is one chunk.
+/// By default a streamed body has one chunk for each event, and a body that is not streamed has one chunk.
 ///
 /// # Example: every way to split a stream in two
 ///
@@ -89,10 +89,10 @@ impl Wire {
         Self { padded: true, ..self }
     }
 
-    /// Cuts a body and then splits it into chunks, as the settings say. `steps` and the result are the steps that send
-    /// the body.
+    /// Applies the settings to a body, which is first cut and then split into chunks. `steps` and the result are the
+    /// steps that send the body.
     ///
-    /// [`Step::Wait`] steps keep their positions. Bytes from before and after a wait are never joined in one chunk.
+    /// A [`Step::Wait`] keeps its position. Bytes before a wait and bytes after it are never joined in one chunk.
     pub(crate) fn apply(&self, steps: Vec<Step>) -> Vec<Step> {
         // The position of a cut refers to the whole body, so the cut is applied before the split.
         let steps = match self.cut {
@@ -106,8 +106,8 @@ impl Wire {
     }
 }
 
-/// Keeps the first `bytes` bytes of a body. If the body is longer, `kind` determines whether it then ends normally or
-/// the connection is closed.
+/// Keeps the first `bytes` bytes of a body and removes the rest. If anything was removed, `kind` determines whether the
+/// body then ends normally or the connection is closed.
 fn cut(steps: Vec<Step>, bytes: usize, kind: CutKind) -> Vec<Step> {
     let mut left = bytes;
     let mut kept = Vec::with_capacity(steps.len());

@@ -13,8 +13,10 @@ use crate::json::{merge, sparse};
 /// Returns the JSON body that Ollama sends for a response that is not streamed.
 ///
 /// Content blocks that Ollama's API cannot express are left out. A tool call without an id gets an id in Ollama's
-/// format. Arguments that are not valid JSON ([`ToolCall::invalid_json`]) become a string with their text. Ollama
-/// parses the output of a model, so its API has no format for invalid arguments.
+/// format.
+///
+/// If the arguments of a tool call are not valid JSON ([`ToolCall::invalid_json`]), they become a string with their
+/// text. Ollama's API has no format for invalid arguments, because Ollama parses the output of a model.
 ///
 /// # Example
 ///
@@ -48,8 +50,8 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
 
 /// Returns the bytes of all lines that Ollama streams for this response.
 ///
-/// A line has `chunk_chars` characters of text or thinking. Only the line format of `wire` applies. Its splits and cuts
-/// have no effect, because a server applies them.
+/// A line has `chunk_chars` characters of text or thinking. The lines have the format of `wire`. The splits and cuts of
+/// `wire` are ignored, because only a server applies them.
 ///
 /// # Example
 ///
@@ -108,8 +110,8 @@ pub(super) fn chat_frames(
     lines.chain([last]).map(|line| wire.json_line(&line)).collect()
 }
 
-/// The content of a message of Ollama. The wire format has one field per kind of content, so the order of the content
-/// blocks is lost.
+/// The content of a message in Ollama's format. The format has one field for each kind of content, so the order of the
+/// content blocks is lost.
 #[derive(Default)]
 struct Content {
     thinking: String,
@@ -145,8 +147,8 @@ impl Content {
     }
 }
 
-/// Returns the last line of a stream, which has `"done": true`. A response that is not streamed consists of this line
-/// only. Counts of zero are left out, as Ollama does.
+/// Returns the last line of a stream, which has `"done": true`. This line is also the body of a response that is not
+/// streamed. Counts of zero are left out, as Ollama does.
 fn last_line(response: &CompletionResponse, message: Value, dialect: &Dialect) -> Value {
     let TokenUsage { input_tokens, output_tokens, .. } = response.usage;
     let prompt_count = Some(input_tokens).filter(|_| !dialect.no_prompt_count);

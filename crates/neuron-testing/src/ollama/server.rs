@@ -21,12 +21,13 @@ use crate::vendor::{
 /// A request that Ollama would reject gets an error in Ollama's format, and takes no reply from the script.
 /// [`check_chat_request`] and [`check_embed_request`] have the rules.
 ///
-/// Every other request gets the next reply. A chat is streamed as lines of JSON unless the request has `"stream":
-/// false`. A request for embeddings gets a 400 if the next reply is not an [`EmbeddingResponse`]. A chat gets a 400 if
-/// the next reply is an [`EmbeddingResponse`].
+/// A request that Ollama would accept gets the next reply. A chat is streamed as lines of JSON unless the request has
+/// `"stream": false`. A request for embeddings gets a 400 if the next reply is not an [`EmbeddingResponse`]. A chat
+/// gets a 400 if the next reply is an [`EmbeddingResponse`].
 ///
-/// The server requires a key only if the builder sets one. If a [`Reply`](crate::Reply) breaks after a number of
-/// events, each line counts as an event. An error within a stream is sent as a line whose only field is the error text.
+/// The server requires a key only if the builder sets one. A [`Reply`](crate::Reply) may break after a number of
+/// events, and each line counts as an event. An error within a stream is sent as a line whose only field is the error
+/// text.
 ///
 /// # Example
 ///
@@ -83,8 +84,8 @@ impl Vendor for OllamaApi {
 
     const NEEDS_KEY: bool = false;
 
-    /// Checks a request in the order of Ollama's own checks, and returns its endpoint, model and streaming flag.
-    /// Returns the error that Ollama sends if it rejects the request.
+    /// Checks a request in the order of Ollama's own checks, and returns its endpoint, model and streaming flag. If
+    /// Ollama would reject the request, returns Ollama's error.
     fn check(
         &self,
         request: &RecordedRequest,

@@ -68,8 +68,8 @@ pub fn chat_body(response: &CompletionResponse, dialect: &Dialect) -> Value {
 /// Returns the bytes of the whole event stream that Chat Completions sends for this response. The stream includes the
 /// token usage, and the padding in OpenAI's field `obfuscation`.
 ///
-/// A delta has `chunk_chars` characters. Only the line format of `wire` applies. Its splits and cuts have no effect,
-/// because a server applies them.
+/// A delta has `chunk_chars` characters. The events have the line format of `wire`. The splits and cuts of `wire` are
+/// ignored, because only a server applies them.
 ///
 /// # Example
 ///

@@ -47,7 +47,7 @@ pub struct Dialect {
     pub(super) reasoning_beside: bool,
 }
 
-/// The form of the call id in the deltas of a tool call after the first delta. The first delta always has the id.
+/// The form of the call id in all deltas of a tool call except the first. The first delta always has the full id.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum LaterIds {
     /// Later deltas of a tool call have no `id` field.

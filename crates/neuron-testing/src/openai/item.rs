@@ -9,8 +9,8 @@ use crate::json::sparse;
 /// Returns the output items that the Responses API sends for this response. Content blocks that the API cannot express
 /// are left out.
 ///
-/// `encrypted` is the encrypted content of reasoning that has no signature. If `encrypted` is `None`, no reasoning item
-/// has encrypted content.
+/// A reasoning item has the signature of its block as encrypted content, or `encrypted` if the block has no signature.
+/// If `encrypted` is `None`, no reasoning item has encrypted content, even with a signature.
 pub(super) fn output_items(response: &CompletionResponse, encrypted: Option<&str>) -> Vec<Value> {
     let content = response.message.content.iter().enumerate();
     let mut items: Vec<Value> =

@@ -51,8 +51,8 @@ impl ItemStream {
         events
     }
 
-    /// Adds the events of one part of a message or of reasoning to `events`. `list` is the field of the item that
-    /// contains the part, `content` or `summary`. `at` has the ids and indexes that locate the part in the response.
+    /// Adds the events of one part of a message or of reasoning to `events`. `list` is the field that contains the
+    /// part, `content` or `summary`. `at` has the ids and indexes that locate the part in the response.
     fn part(&self, list: &str, at: &Value, part: &Value, events: &mut Vec<Value>) {
         let (frame, name, key) = match part.get("type").and_then(Value::as_str) {
             _ if list == "summary" => ("reasoning_summary_part", "reasoning_summary_text", "text"),
@@ -66,9 +66,9 @@ impl ItemStream {
         events.push(event(&format!("{frame}.done"), at, json!({"part": part})));
     }
 
-    /// Adds the events of the text in the field `key` of `source` to `events`. First come the events
-    /// `response.{name}.delta`, then one `response.{name}.done` with the whole text. `at` has the ids and indexes that
-    /// locate the text in the response.
+    /// Adds the events of a text to `events`, and reads the text from the field `key` of `source`. The events
+    /// `response.{name}.delta` contain pieces of the text. The last event, `response.{name}.done`, contains the whole
+    /// text. `at` has the ids and indexes that locate the text in the response.
     fn deltas(&self, at: &Value, name: &str, key: &str, source: &Value, events: &mut Vec<Value>) {
         let text = source.get(key).and_then(Value::as_str).unwrap_or_default();
         // The types of OpenAI's SDK require `logprobs` in the delta and done events of an output text, and in no other
@@ -109,8 +109,8 @@ fn beginning(item: &Value, kind: &str) -> Value {
     )
 }
 
-/// Returns the JSON of an event with the type `response.{name}`. The event has the fields of `at` (the ids and indexes
-/// that locate the text in the response) and the fields of `fields`.
+/// Returns the JSON of an event with the type `response.{name}` and the fields of `at` and `fields`. `at` has the ids
+/// and indexes that locate the event's text in the response.
 fn event(name: &str, at: &Value, fields: Value) -> Value {
     merge(merge(json!({"type": format!("response.{name}")}), at.clone()), fields)
 }

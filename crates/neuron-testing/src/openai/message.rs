@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::Dialect;
 
-/// The content of a message of Chat Completions. The wire format has one field per kind of content, so the order of the
-/// content blocks is lost.
+/// The content of a message in the format of Chat Completions. The format has one field for each kind of content, so
+/// the order of the content blocks is lost.
 #[derive(Default)]
 pub(super) struct ChatMessage {
     pub(super) reasoning: String,

@@ -1,8 +1,8 @@
 //! OpenAI's APIs on the loopback interface, and their parts for tests without HTTP.
 //!
-//! [`OpenAiServer`] implements Chat Completions, Responses and Embeddings. It is strict. It rejects the requests that
-//! OpenAI rejects, with OpenAI's error texts where they are known. A test with an invalid request therefore fails as a
-//! call to OpenAI would. A [`Dialect`] makes the server emulate a server that is compatible with OpenAI only in part.
+//! [`OpenAiServer`] implements Chat Completions, Responses and Embeddings. It rejects the requests that OpenAI rejects,
+//! with OpenAI's error texts where they are known. A test with an invalid request therefore fails as a call to OpenAI
+//! would. With a [`Dialect`], the server emulates another server whose API differs from OpenAI's.
 
 mod chat;
 mod check;

@@ -42,8 +42,8 @@ pub fn responses_body(response: &CompletionResponse) -> Value {
 
 /// Returns the bytes of the whole event stream that the Responses API sends for this response.
 ///
-/// A delta has `chunk_chars` characters. Only the line format of `wire` applies. Its splits and cuts have no effect,
-/// because a server applies them.
+/// A delta has `chunk_chars` characters. The events have the line format of `wire`. The splits and cuts of `wire` are
+/// ignored, because only a server applies them.
 ///
 /// # Example
 ///
@@ -65,8 +65,7 @@ pub fn responses_bytes(response: &CompletionResponse, chunk_chars: usize, wire: 
         .concat()
 }
 
-/// Encodes a response to a request. OpenAI repeats the settings of the request in the response, so encoding needs the
-/// request too.
+/// Encodes a response. The request is needed too, because OpenAI repeats the settings of the request in the response.
 pub(super) struct Writer<'a> {
     pub(super) response: &'a CompletionResponse,
     /// The JSON body of the request.
@@ -114,8 +113,8 @@ impl Writer<'_> {
         numbered(events, 0, wire)
     }
 
-    /// Returns the encoded events that report `error` in a stream. Their sequence numbers begin at `sent`, the number
-    /// of events before them.
+    /// Returns the encoded events that report `error` in a stream. `sent` is the number of earlier events, and the
+    /// first sequence number of the new events.
     pub(super) fn error_frames(
         &self,
         error: &ApiError,

@@ -25,13 +25,11 @@ use crate::vendor::{
 /// [`check_chat_request`](super::check_chat_request), [`check_responses_request`](super::check_responses_request) and
 /// [`check_embeddings_request`](super::check_embeddings_request) have the rules.
 ///
-/// Every other request gets the next reply. A request for embeddings gets a 400 if the next reply is not an
-/// [`EmbeddingResponse`]. A request for a message gets a 400 if the next reply is an [`EmbeddingResponse`].
+/// A request that OpenAI would accept gets the next reply. A request for embeddings gets a 400 if the next reply is not
+/// an [`EmbeddingResponse`]. A request for a message gets a 400 if the next reply is an [`EmbeddingResponse`].
 ///
-/// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts, including `[DONE]`.
-/// Chat Completions sends thinking in `reasoning_content`, as compatible servers do. The Responses API sends thinking
-/// in a reasoning item. The signature is the item's encrypted content if the request includes
-/// `reasoning.encrypted_content`.
+/// A [`Reply`](crate::Reply) may break after a number of events. This number counts every event on the wire, including
+/// `[DONE]`.
 ///
 /// # Example
 ///
@@ -111,8 +109,8 @@ impl Vendor for OpenAiApi {
     type Detail = OpenAiCall;
     type Error = ApiError;
 
-    /// Checks a request in the order of OpenAI's own checks, and returns its endpoint, model and streaming flag.
-    /// Returns the error that OpenAI sends if it rejects the request.
+    /// Checks a request in the order of OpenAI's own checks, and returns its endpoint, model and streaming flag. If
+    /// OpenAI would reject the request, returns OpenAI's error.
     fn check(
         &self,
         request: &RecordedRequest,
@@ -280,7 +278,7 @@ fn check_key(
 }
 
 /// Masks a key for an error text as OpenAI does. A key of 16 characters or more keeps its first and last four
-/// characters.
+/// characters, and a shorter key keeps none.
 fn masked(key: &str) -> String {
     let length = key.chars().count();
     let hidden = |index: usize| length < 16 || (4..length - 4).contains(&index);

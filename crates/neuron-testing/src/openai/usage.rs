@@ -1,5 +1,5 @@
 //! Token counts under OpenAI's names, which differ between Chat Completions and Responses. OpenAI's count of prompt
-//! tokens includes cached tokens, as the count in `TokenUsage` does.
+//! tokens includes cached tokens, and so does `TokenUsage`.
 
 use neuron_types::TokenUsage;
 use serde_json::{Value, json};

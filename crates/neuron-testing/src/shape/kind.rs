@@ -59,8 +59,8 @@ pub(crate) fn check<W: Wording>(
     problem.map_or(Ok(()), |problem| Err(vendor.error(path, problem)))
 }
 
-/// Checks the length and the items of a list. `rest` has the words after `list` in the kind, for example `up to 4 of
-/// text` (at most 4 texts).
+/// Checks the length and the items of a list. `rest` is the part of the kind after the word `list`, for example `up to
+/// 4 of text` (at most 4 texts).
 fn check_list<W: Wording>(
     vendor: W,
     path: &str,
@@ -76,8 +76,8 @@ fn check_list<W: Wording>(
     items.try_for_each(|(index, item)| check(vendor, &vendor.item(path, index), item, &kind))
 }
 
-/// Returns the problem with a name, or `None` if the name is valid. `bounds` are the words after `name` in its kind,
-/// for example `up to 64` (characters).
+/// Returns the problem with a name, or `None` if the name is valid. `bounds` is the part of the kind after the word
+/// `name`, for example `up to 64` (characters).
 fn bad_name(bounds: &[&str], name: &str) -> Option<Problem<'static>> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     match name.is_empty() {
@@ -87,15 +87,15 @@ fn bad_name(bounds: &[&str], name: &str) -> Option<Problem<'static>> {
     }
 }
 
-/// Returns a problem if the length `found` exceeds the bound `up to N` of a kind, and `None` otherwise. A kind without
-/// a bound allows any length.
+/// Returns a problem if the length `found` exceeds the bound in `bounds`, which is written `up to N`. Without a bound,
+/// any length is valid.
 fn too_long(bounds: &[&str], found: usize, is_list: bool) -> Option<Problem<'static>> {
     let ["up", "to", most, ..] = bounds else { return None };
     let most = most.parse().unwrap_or(usize::MAX);
     (found > most).then_some(Problem::Length { is_list, most, found })
 }
 
-/// Returns a problem if a number is outside the bounds `from N` and `to N` of its kind, and `None` otherwise. Both
+/// Returns a problem if a number is outside of the bounds in `bounds`, which are written `from N` and `to N`. Both
 /// bounds are optional.
 fn out_of_range(
     bounds: &[&str],

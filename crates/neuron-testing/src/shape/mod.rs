@@ -53,8 +53,8 @@ pub(crate) trait Wording: Copy + 'static {
     /// Returns the path of the item at `index` in the list at `path`, in the vendor's notation.
     fn item(self, path: &str, index: usize) -> String;
 
-    /// Returns the path that the vendor prints for the object at `path` once its tag (the type that selects its shape)
-    /// is known. Default: `path`.
+    /// Returns the path that the vendor prints for the object at `path` after its tag is known. The tag is the type
+    /// that selects the shape of the object. Default: `path`.
     fn tagged(self, path: &str, tag: &str) -> String {
         let _ = tag;
         path.to_owned()

@@ -8,7 +8,7 @@ use super::{Null, Problem, Wording, words};
 /// A JSON object in a request, with its path for error texts.
 ///
 /// [`text`](Self::text), [`required`](Self::required) and the methods that check return the vendor's errors. The other
-/// methods are for objects whose structure has been checked already. They treat a value of a wrong type as missing.
+/// methods expect an object whose structure has been checked already. They treat a value of a wrong type as missing.
 #[derive(Debug, Clone)]
 pub(crate) struct Object<'a, W> {
     pub(crate) vendor: W,
@@ -95,10 +95,10 @@ impl<'a, W: Wording> Object<'a, W> {
         self.fits_shape(self.vendor.shape(shape), &[])
     }
 
-    /// Checks the object against a shape in the table `table`. The string in the field `key` is the tag that selects
-    /// the shape.
+    /// Checks the object against a shape in the table `table`. The field `key` of the object contains the tag, which
+    /// selects the shape.
     ///
-    /// Returns the object with the path that the vendor prints for errors in its fields.
+    /// Returns the object, with the path that the vendor prints for errors in the object's fields.
     pub(crate) fn tagged(&self, table: &str, key: &str) -> Result<Self, W::Error> {
         self.with_tag(table, key, self.text(key)?)
     }

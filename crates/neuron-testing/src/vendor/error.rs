@@ -2,8 +2,8 @@
 
 use neuron_types::ProviderError;
 
-/// Returns the vendor's error text for a provider error. `template` is the vendor's wording for this kind of error. Its
-/// `{}` is replaced by the text of `error`.
+/// Returns the vendor's error text for a provider error. `template` is the vendor's wording for this kind of error, in
+/// which `{}` stands for the text of `error`.
 pub(crate) fn message(error: &ProviderError, template: &str) -> String {
     let own = match error {
         ProviderError::ModelLoading(text)

@@ -90,8 +90,8 @@ pub(crate) const WANTS_EMBEDDINGS: &str =
 /// # }
 /// ```
 pub trait Vendor: Send + Sync + 'static {
-    /// Values of a request, other than model and streaming, that determine the response. Examples are the endpoint and
-    /// stream options. Use `()` if there are none.
+    /// Values of a request that determine the response, except the model and the streaming flag. Examples are the
+    /// endpoint and stream options. Use `()` if there are none.
     type Detail: Send;
 
     /// The type of the vendor's errors.

@@ -21,8 +21,8 @@ pub(super) struct Desk<V> {
 }
 
 impl<V: Vendor> Desk<V> {
-    /// Plans the response to `request`. A request that fails the vendor's checks gets an error, and uses no reply of
-    /// the script.
+    /// Plans the response to `request`. A request that the vendor rejects gets an error, and takes no reply from the
+    /// script.
     pub(super) fn plan(&self, request: &RecordedRequest, request_id: &str) -> Plan {
         let vendor = &*self.vendor;
         let mut responder =

@@ -37,7 +37,7 @@ impl Rules {
         }
     }
 
-    /// Creates the call of a request whose body is `body` and whose model is in the field `model`.
+    /// Creates a [`Call`] for a request with the body `body`. The field `model` of the body names the model.
     ///
     /// # Errors
     ///

@@ -13,12 +13,12 @@ use crate::queue::Queue;
 
 /// A server that emulates a vendor's API on the loopback interface and sends scripted replies.
 ///
-/// A request that the vendor would reject gets an error in the vendor's format, and takes no reply from the script.
-/// Every other request gets the next reply, as a stream if the request asks for a stream. A request after the last
-/// reply gets an error.
+/// A request that the vendor would reject gets an error in the vendor's format, and takes no reply from the script. An
+/// accepted request gets the next reply, as a stream if the request asks for a stream. A request after the last reply
+/// gets an error.
 ///
-/// If a [`Reply`](crate::Reply) breaks after a number of events, every event on the wire counts. A reply with an error
-/// is sent as the HTTP status and the body that a provider converts to this error. A reply with
+/// A [`Reply`](crate::Reply) may break after a number of events. This number counts every event on the wire. A reply
+/// with an error is sent as the HTTP status and the body that a provider converts to this error. A reply with
 /// [`ProviderError::Network`](neuron_types::ProviderError::Network) closes the connection.
 ///
 /// The server needs a tokio runtime of any flavour. Dropping the server closes its port. Delays use tokio's clock. If a

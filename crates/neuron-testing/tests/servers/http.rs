@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client that returns the chunks of a response as they were sent, and reports if the response was
+//! A small HTTP/1.1 client. It returns the chunks of a response as they were sent, and reports if the response was
 //! complete.
 
 use std::io;

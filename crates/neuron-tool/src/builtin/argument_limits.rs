@@ -110,8 +110,8 @@ impl ToolMiddleware for ArgumentLimits {
     }
 }
 
-/// Returns the path of the first value that exceeds the maximum number of levels. Returns `None` if the whole value has
-/// at most `levels` levels. `path` is the path of `value`.
+/// Returns the path of the first value that is nested too deeply, or `None` if there is no such value. `levels` is the
+/// maximum number of levels in `value`, and `path` is the path of `value`.
 fn too_deep(value: &Value, levels: usize, path: JsonPath) -> Option<JsonPath> {
     if fits(value, levels) {
         return None;
@@ -133,15 +133,15 @@ fn fits(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Returns the field or item of an object or array with the longest JSON, and the path of this part. Returns `None` for
-/// an empty object or array and for any other value.
+/// Returns the field or item of `value` with the longest JSON, and its path. Returns `None` if `value` is empty or is
+/// neither an object nor an array.
 fn largest_part<'v>(value: &'v Value, path: &JsonPath) -> Option<(&'v Value, JsonPath)> {
     let (part, place) = parts(value, path).max_by_key(|(part, _)| size(part))?;
     Some((part, place()))
 }
 
-/// Returns the fields of an object or the items of an array. Other values have no parts. Each part has a closure that
-/// creates its path, because most paths are not needed.
+/// Returns the fields of an object or the items of an array. Other values have no parts. Each part comes with a closure
+/// that creates its path when the path is needed.
 fn parts<'v>(
     value: &'v Value,
     path: &JsonPath,

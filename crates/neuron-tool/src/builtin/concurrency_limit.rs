@@ -11,8 +11,8 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// tool, or for a [group](crate::ToolRegistry::add_group_middleware) of tools. A call that is cancelled while it waits
 /// returns [`ToolError::Cancelled`] and does not start.
 ///
-/// Do not add the limit around a tool, such as an agent, that itself calls tools with the same limit. The outer call
-/// holds its place while it waits for the inner call, so both may wait forever.
+/// Do not add the limit to a tool, such as an agent, that itself calls tools with the same limit. The outer call counts
+/// while it waits for the inner call, so both may wait forever.
 ///
 /// # Example
 ///

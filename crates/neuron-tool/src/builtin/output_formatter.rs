@@ -8,9 +8,9 @@ use crate::text;
 /// Truncates outputs to a maximum number of characters, so that one result does not fill the model's context.
 ///
 /// The maximum applies to all texts of an output together, including text resources and links. A notice at the end
-/// states how many characters are shown. The notice does not count for the maximum. Images, audio and other binary
-/// content do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is
-/// not sent to the model.
+/// states how many characters are shown, and does not count towards the maximum. Images, audio and other binary content
+/// do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is not sent
+/// to the model.
 ///
 /// # Example
 ///

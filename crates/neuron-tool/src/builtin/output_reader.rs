@@ -128,8 +128,8 @@ impl fmt::Debug for OutputReader {
     }
 }
 
-/// Returns the number in the argument `name`, or `default` if the argument is absent. Returns `None` if the argument is
-/// not a number of zero or more.
+/// Returns the number in the argument `name`, or `default` if the argument is missing or null. Returns `None` if the
+/// argument is not an integer of zero or more.
 fn count(input: &Value, name: &str, default: usize) -> Option<usize> {
     match input.get(name) {
         None | Some(Value::Null) => Some(default),

@@ -13,12 +13,14 @@ use crate::text;
 /// Stores long outputs, and replaces them with their beginning and a handle. With the handle, the model can read the
 /// whole output in pieces.
 ///
-/// Also register the [`reader`](Self::reader), which is the tool `read_output` for the model. Add the middleware and
-/// the reader to the agent's own registry. Do not add them to a registry that is merged with a prefix, because the
-/// notice in the output names the tool without a prefix. Do not add middleware that truncates outputs before this
-/// middleware, because it may remove the handle.
+/// Also register the [`reader`](Self::reader), the tool `read_output` with which the model reads stored outputs. Add
+/// the middleware and the reader to the agent's own registry, and not to a registry that is merged with a prefix. The
+/// notice in the output names the tool without a prefix.
 ///
-/// All texts of an output are stored as one text, separated by line breaks. This includes text resources and links.
+/// Middleware that truncates outputs must not be added before this middleware, because truncation may remove the
+/// handle.
+///
+/// All texts of an output are stored as one text, separated by line breaks. They include text resources and links.
 /// Images, audio and other binary content stay in the output, and the structured content does not change. If the store
 /// fails, the output is truncated, and a notice states this.
 ///
@@ -49,8 +51,8 @@ impl OutputSpiller {
         Self { store: Arc::new(store), max_characters }
     }
 
-    /// Returns the tool with which the model reads stored outputs. One call of the tool returns at most
-    /// `max_characters` characters, as passed to [`new`](Self::new).
+    /// Returns the tool with which the model reads stored outputs. A call of the tool returns at most `max_characters`
+    /// characters, which is the argument of [`new`](Self::new).
     #[must_use]
     pub fn reader(&self) -> OutputReader {
         OutputReader::new(self.store.clone(), self.max_characters)

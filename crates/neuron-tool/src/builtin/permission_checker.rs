@@ -12,8 +12,10 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 ///
 /// [`Deny`](PermissionDecision::Deny) becomes [`ToolError::PermissionDenied`] with the reason.
 /// [`Ask`](PermissionDecision::Ask) also becomes `PermissionDenied`, with the question, because middleware cannot ask a
-/// person. If other middleware changes calls, add the `PermissionChecker` after that middleware, so that the policy
-/// checks the changed call.
+/// person.
+///
+/// If other middleware changes calls, add the `PermissionChecker` after that middleware, so that the policy checks the
+/// changed call.
 ///
 /// # Example
 ///

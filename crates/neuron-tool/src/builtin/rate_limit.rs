@@ -34,8 +34,8 @@ pub struct RateLimit {
     /// Maximum number of calls that start within `period`.
     max_calls: usize,
     period: Duration,
-    /// Start times of the last `max_calls` calls, oldest first. The first waiting call holds the lock while it sleeps,
-    /// so later calls queue for the lock.
+    /// Start times of the last `max_calls` calls, oldest first. The next call in line holds the lock while it sleeps,
+    /// and all later calls wait for the lock.
     starts: Mutex<VecDeque<Instant>>,
 }
 

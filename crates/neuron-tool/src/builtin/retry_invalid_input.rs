@@ -8,9 +8,11 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// Lets the model correct invalid arguments. Without this middleware, invalid arguments end the run.
 ///
 /// A [`ToolError::InvalidInput`] from an inner middleware or from the tool becomes a [`ToolError::ModelRetry`] with the
-/// same text. A [`Tool`](neuron_types::Tool) returns `InvalidInput` for arguments of the wrong type, and a
-/// `SchemaValidator` for arguments that do not match the schema. After the maximum number of consecutive retries, the
-/// `InvalidInput` is returned and ends the run. Retries are counted as in [`RetryLimit`].
+/// same text. A [`Tool`](neuron_types::Tool) returns `InvalidInput` for arguments of the wrong type. A
+/// `SchemaValidator` returns it for arguments that do not match the schema.
+///
+/// After the maximum number of consecutive retries, the `InvalidInput` is returned and ends the run. Retries are
+/// counted as in [`RetryLimit`].
 ///
 /// # Example
 ///

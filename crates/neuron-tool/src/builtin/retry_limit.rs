@@ -10,10 +10,11 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// Limits the number of consecutive retries of each tool.
 ///
 /// Up to the limit, a [`ToolError::ModelRetry`] is returned unchanged. The next `ModelRetry` becomes
-/// [`ToolError::InvalidInput`], which ends the run. A successful call of the tool resets the counter of the tool. The
-/// `InvalidInput` beyond the limit also resets the counter. Several failed calls in one response count as one retry,
-/// because the model has not yet received the hint of the first call. Calls with the same [`turn`](ToolContext::turn)
-/// belong to one response.
+/// [`ToolError::InvalidInput`], which ends the run. A successful call of the tool resets the tool's counter, and so
+/// does this `InvalidInput`.
+///
+/// Several failed calls in one response count as one retry, because the model has not yet received the hint of the
+/// first call. Calls with the same [`turn`](ToolContext::turn) belong to one response.
 ///
 /// Each conversation has its own counters. A conversation is identified by [`session_id`](ToolContext::session_id), or
 /// by [`run_id`](ToolContext::run_id) if there is no session.
@@ -59,8 +60,8 @@ impl RetryLimit {
         Self { max_retries, counts: Mutex::default() }
     }
 
-    /// Updates the counter of a tool with the result of a call, and returns the result. If the limit is exceeded, a
-    /// [`ToolError::ModelRetry`] is returned as a [`ToolError::InvalidInput`].
+    /// Updates the counter of a tool with the result of a call, and returns the result. A [`ToolError::ModelRetry`]
+    /// beyond the limit is returned as a [`ToolError::InvalidInput`].
     pub(super) fn settle(
         &self,
         call: &ToolCall,

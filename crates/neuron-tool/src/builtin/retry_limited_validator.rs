@@ -7,10 +7,11 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// A [`StructuredOutputValidator`] with a limit on consecutive retries.
 ///
-/// Retries are counted by conversation and tool, as in [`RetryLimit`]. A [`ModelRetry`](ToolError::ModelRetry) of the
-/// tool itself counts too. A successful call resets the counter. After the validator's
-/// [`max_retries`](StructuredOutputValidator::max_retries), the next error is a [`ToolError::InvalidInput`], which ends
-/// the run.
+/// Retries are counted separately for each conversation and tool, as in [`RetryLimit`]. A
+/// [`ModelRetry`](ToolError::ModelRetry) from the tool itself counts too. A successful call resets the counter.
+///
+/// After [`max_retries`](StructuredOutputValidator::max_retries) consecutive retries, the next error is a
+/// [`ToolError::InvalidInput`], which ends the run.
 ///
 /// # Example
 ///

@@ -16,15 +16,16 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Redacts secrets in the results of tools, that is, in texts, resources, links, structured content and errors.
+/// Redacts secrets in the results of tools. A result consists of texts, resources, links, structured content and
+/// errors.
 ///
 /// The middleware detects private keys and the key formats of many vendors. Add other secrets by value or by the name
 /// of their environment variable. Secrets that a tool encodes, for example in Base64, are not detected.
 ///
 /// Add this middleware after middleware that truncates or stores outputs, such as
 /// [`OutputFormatter`](super::OutputFormatter) and [`OutputSpiller`](super::OutputSpiller). The redactor then receives
-/// the outputs before they are shortened. A shortened output may contain only a part of a secret, which cannot be
-/// detected. Texts that the outer middleware adds are not redacted.
+/// whole outputs. In a truncated output, a part of a secret may remain, which cannot be detected. Texts that the outer
+/// middleware adds are not redacted.
 ///
 /// # Example
 ///
@@ -42,8 +43,8 @@ const REDACTED: &str = "[redacted]";
 /// ```
 #[derive(Clone, Default)]
 pub struct SecretRedactor {
-    /// The secret values, and their escaped forms inside a JSON string. The longest is first, because a secret may
-    /// contain another secret.
+    /// The secret values, each also in its escaped form inside a JSON string. The longest is first, because a secret
+    /// may contain another secret.
     secrets: Vec<String>,
     /// Names of the environment variables whose values are secret.
     variables: Vec<String>,

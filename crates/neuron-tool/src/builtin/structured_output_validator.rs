@@ -8,10 +8,11 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Validates the arguments of each call against one JSON Schema, and lets the model retry.
 ///
-/// Add this middleware for a tool with which the model returns a structured result. Invalid arguments return
-/// [`ToolError::ModelRetry`]. Its text contains the JSON path of the invalid value and the expectation. The validator
-/// itself does not limit the number of retries. The limit that is passed to [`new`](Self::new) applies only in a
-/// [`RetryLimitedValidator`](super::RetryLimitedValidator) around the validator.
+/// Add this middleware to a tool with which the model returns a structured result. Invalid arguments return
+/// [`ToolError::ModelRetry`]. Its text contains the JSON path of the invalid value and the expectation.
+///
+/// The validator itself does not limit the number of retries. The limit that is passed to [`new`](Self::new) applies
+/// only in a [`RetryLimitedValidator`](super::RetryLimitedValidator) around the validator.
 ///
 /// See [`SchemaValidator`](super::SchemaValidator) for the supported parts of JSON Schema and for invalid schemas.
 ///
@@ -36,8 +37,9 @@ pub struct StructuredOutputValidator {
 }
 
 impl StructuredOutputValidator {
-    /// Creates a validator from a JSON Schema. The validator itself does not limit retries. `max_retries` is the limit
-    /// for a [`RetryLimitedValidator`](super::RetryLimitedValidator) around this validator.
+    /// Creates a validator from a JSON Schema. `max_retries` is only used by a
+    /// [`RetryLimitedValidator`](super::RetryLimitedValidator) around this validator. The validator itself does not
+    /// limit retries.
     #[must_use]
     #[expect(clippy::needless_pass_by_value, reason = "the constructor of the documentation")]
     pub fn new(schema: Value, max_retries: usize) -> Self {

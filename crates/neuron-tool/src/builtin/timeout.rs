@@ -14,10 +14,13 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 ///
 /// After the timeout, the future of the call is dropped. The call fails with [`ToolError::ExecutionFailed`], whose
 /// source is an [`io::Error`] of the kind [`TimedOut`](io::ErrorKind::TimedOut). The error text names the tool and the
-/// timeout. Each call receives its own cancellation token, which is cancelled after the timeout. Thereby the tool can
-/// also stop work in other tasks.
+/// timeout.
 ///
-/// The timeout includes the time that inner middleware uses. The tool is identified by the name in the [`ToolCall`].
+/// Each call receives its own cancellation token, which is cancelled after the timeout. A tool can use the token to
+/// stop work in other tasks.
+///
+/// The timeout includes the time that inner middleware uses. A [timeout for one tool](Self::with_tool_timeout) applies
+/// to each [`ToolCall`] with the name of the tool.
 ///
 /// The middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do not start.
 ///

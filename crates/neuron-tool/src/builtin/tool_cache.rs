@@ -28,11 +28,11 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 ///   [`idempotency_key`](ToolContext::idempotency_key) and arguments. All attempts of one call have the same key.
 /// - [`AtMostOnce`](ToolEffect::AtMostOnce): Outputs are not cached.
 ///
-/// A cached output is used for a limited time and only within the same run and session. Therefore no user receives data
-/// of another user. Errors are never cached.
+/// A cached output is used for a limited time and only within the same run and session. So a user never receives the
+/// data of another user. Errors are never cached.
 ///
 /// If several equal calls are made concurrently, one call runs and the other calls wait for its output. If the running
-/// call fails or is dropped, the next waiting call runs. A call that is cancelled while it waits returns
+/// call fails or is dropped, one of the waiting calls runs. A waiting call that is cancelled returns
 /// [`ToolError::Cancelled`].
 ///
 /// # Example
@@ -60,8 +60,8 @@ pub struct ToolCache {
 struct State {
     /// The cached outputs and the times at which they were cached, oldest first.
     entries: IndexMap<Arc<Key>, (ToolOutput, Instant)>,
-    /// Counts the changes of data that pure tools may read. A call that may change data increments the counter when it
-    /// starts and when it ends.
+    /// Counts the changes of data that pure tools may read. Each call that may change data increments the counter at
+    /// its start and at its end.
     changes: u64,
 }
 
@@ -79,7 +79,7 @@ struct Key {
 
 /// Identifies a tool by the address of its definition.
 ///
-/// The name does not identify a tool, because one cache may serve several registries, and a tool may be replaced.
+/// The name is not enough, because one cache may serve several registries, and a tool may be replaced.
 struct Identity(Arc<ToolDefinition>);
 
 impl PartialEq for Identity {
@@ -97,15 +97,15 @@ impl Hash for Identity {
 }
 
 impl ToolCache {
-    /// Creates a cache in which an output is valid for the duration `keep`. The cache contains at most 1,000 outputs of
-    /// all runs together.
+    /// Creates a cache whose outputs are valid for the duration `keep`. By default the cache contains at most 1,000
+    /// outputs, counted over all runs.
     #[must_use]
     pub fn new(keep: Duration) -> Self {
         Self { keep, max_entries: 1000, state: Mutex::default(), in_flight: KeyedMutex::default() }
     }
 
-    /// Sets the maximum number of cached outputs of all runs together. The oldest outputs are removed first. Zero turns
-    /// the cache off.
+    /// Sets the maximum number of cached outputs, counted over all runs. The oldest outputs are removed first. Zero
+    /// turns the cache off. Default: 1,000.
     #[must_use]
     pub fn with_max_entries(mut self, max_entries: usize) -> Self {
         self.max_entries = max_entries;
@@ -116,16 +116,15 @@ impl ToolCache {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the cached output of a key, or `None` if there is no valid output. Also returns [`State::changes`], the
-    /// number of changes of data so far.
+    /// Returns the valid cached output of a key, or `None`. The number is the value of [`State::changes`].
     fn look_up(&self, key: &Key) -> (Option<ToolOutput>, u64) {
         let state = self.state();
         let entry = state.entries.get(key).filter(|(_, since)| since.elapsed() < self.keep);
         (entry.map(|(output, _)| output.clone()), state.changes)
     }
 
-    /// Caches an output, unless it is an error or stale. `changes` is the value of [`State::changes`] before the call.
-    /// The output of a pure tool is stale if this counter has changed since.
+    /// Caches an output, unless it is an error or outdated. `changes` is the value of [`State::changes`] before the
+    /// call. If this counter has changed during the call, the output of a pure tool is outdated.
     fn store(&self, key: Arc<Key>, output: &ToolOutput, changes: u64) {
         let mut state = self.state();
         // The output of a pure tool is stale if another call may have changed data since the call started.
@@ -140,8 +139,8 @@ impl ToolCache {
         state.entries.insert(key, (output.clone(), Instant::now()));
     }
 
-    /// Removes all outputs of pure tools. Also increments [`State::changes`], so that the outputs of pure tools that
-    /// are running now are not cached.
+    /// Removes all outputs of pure tools. Also increments [`State::changes`], so that the outputs of running pure tools
+    /// are not cached.
     fn invalidate_reads(&self) {
         let mut state = self.state();
         state.changes += 1;
@@ -149,8 +148,8 @@ impl ToolCache {
     }
 }
 
-/// Guard that removes the cached outputs of pure tools before and after a call that may change data. `Drop` removes
-/// them the second time, even if the call is cancelled.
+/// A guard that removes the cached outputs of pure tools when it is created and when it is dropped. It is held during a
+/// call that may change data. The outputs are removed even if the call is cancelled.
 struct InvalidateReads<'a>(&'a ToolCache);
 
 impl<'a> InvalidateReads<'a> {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::support::{async_tool, definition, registry};
 
-/// Creates a registry with tools of every effect, behind `cache`. Each call that is not cached returns the number of
-/// earlier calls of all tools. The argument `waits` is a delay in seconds.
+/// Creates a registry with tools of every effect, behind `cache`. A tool that runs returns how many tools ran before
+/// it. The argument `waits` is a delay in seconds.
 fn counting(cache: ToolCache) -> ToolRegistry {
     let count = Arc::new(AtomicUsize::new(0));
     let tool = |name, effect| {
@@ -99,8 +99,8 @@ async fn outputs_expire_and_errors_are_not_cached() {
     assert_eq!(call(&registry, "other", json!({}), &ctx).await, "6");
 }
 
-/// A call of a tool that is not pure must remove the cached outputs of pure tools. Regression test. After a tool had
-/// written a file, the cache returned the old content of the file.
+/// A call of a tool that is not pure must remove the cached outputs of pure tools. Regression test. The cache returned
+/// the old content of a file after a tool had written the file.
 #[tokio::test(start_paused = true)]
 async fn tool_with_an_effect_invalidates_pure_outputs() {
     for changer in ["once", "idempotent"] {
@@ -165,8 +165,8 @@ async fn oldest_outputs_are_removed_at_the_limit() {
     assert_eq!(call(&registry, "pure", json!({}), &ctx).await, "1");
 }
 
-/// Of several equal parallel calls only one must run, and the others must receive its output. Regression test. All of
-/// them ran, because no output was cached yet.
+/// If several equal calls are made in parallel, one call must run, and the other calls must receive its output.
+/// Regression test. All calls ran, because no output was cached when they started.
 #[tokio::test(start_paused = true)]
 async fn concurrent_equal_calls_run_once() {
     for (name, key) in [("pure", ""), ("idempotent", "key")] {
@@ -212,7 +212,7 @@ async fn waiting_call_runs_after_a_failure_unless_cancelled() {
     assert_eq!(second, ("cancelled".into(), 1));
 }
 
-/// A call that waits for an equal call must not receive the output of that call if a third call changed data meanwhile.
+/// A call that waits for an equal call must not receive its output if a third call changed data in the meantime.
 /// Regression test.
 #[tokio::test(start_paused = true)]
 async fn waiting_call_ignores_an_output_from_before_a_change() {
@@ -223,8 +223,8 @@ async fn waiting_call_ignores_an_output_from_before_a_change() {
     assert_eq!(ends, ("0".into(), "1".into(), "2".into()));
 }
 
-/// If two servers share a cache, their tools of the same name must have separate outputs. Regression test. The cache
-/// returned the output of the wrong server's tool.
+/// If two servers share a cache, their tools with the same name must have separate cached outputs. Regression test. The
+/// cache returned the output of the other server's tool.
 #[tokio::test(start_paused = true)]
 async fn tools_with_the_same_name_have_separate_cached_outputs() {
     let cache = Arc::new(cache());

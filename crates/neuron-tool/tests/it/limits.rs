@@ -22,8 +22,8 @@ struct Seen {
     most: usize,
 }
 
-/// Creates a registry with a tool that runs for the number of milliseconds in its arguments. Also returns the recorded
-/// start times and the maximum number of concurrent calls.
+/// Creates a registry with a tool whose argument is its running time in milliseconds. Also returns the recorded start
+/// times and the maximum number of concurrent calls.
 fn tools(limit: impl ToolMiddleware + 'static) -> (ToolRegistry, Arc<Mutex<Seen>>) {
     let seen = Arc::new(Mutex::new(Seen::default()));
     let log = seen.clone();

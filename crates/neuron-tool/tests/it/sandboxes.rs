@@ -109,8 +109,7 @@ async fn refused_and_unknown_calls_do_not_reach_the_sandbox() {
     assert!(taken(&log).is_empty());
 }
 
-/// A merged tool keeps the middleware of its original registry. This middleware must run, and must run outside of the
-/// sandbox. Regression test.
+/// The middleware of a merged tool's original registry must run, and must run outside of the sandbox. Regression test.
 #[tokio::test]
 async fn sandbox_is_inside_the_middleware_of_a_merged_tool() {
     let log = Log::default();

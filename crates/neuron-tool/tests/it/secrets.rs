@@ -113,9 +113,9 @@ fn secret_number_is_redacted() {
     assert_eq!(output.structured_content, Some(expected));
 }
 
-/// If the redactor is added last, inside of truncation and storage, the model must not receive any part of a secret.
-/// Regression test. The documentation recommended the opposite order, in which the part of a secret before the cut was
-/// shown.
+/// If the redactor is inside of truncation and storage, the model must not receive any part of a secret. Regression
+/// test. The documentation recommended the opposite order. Truncation then cut a secret, and the model received the
+/// part before the cut.
 #[test]
 fn redactor_inside_truncation_and_storage_leaves_no_part() {
     let text = "the key is hunter2-and-more, keep it";

@@ -181,7 +181,7 @@ async fn output_of_another_session_cannot_be_read() {
     }
 }
 
-/// The handle of a stored text must contain a random part. Regression test. Handles were consecutive numbers, so a
+/// The handle of a stored text must contain a random part. Regression test. The handles were consecutive numbers, so a
 /// model could guess a handle and read the text of another user.
 #[tokio::test]
 async fn handles_cannot_be_guessed() {

@@ -15,8 +15,8 @@ use crate::support::{async_tool, definition, registry, run, shown};
 /// The cancellation token that the last call received.
 type Seen = Arc<Mutex<Option<CancellationToken>>>;
 
-/// Creates a registry with tools that run for the number of seconds in their arguments. Also returns the variable in
-/// which they store their cancellation token.
+/// Creates a registry with tools whose argument is their running time in seconds. Also returns a variable with the
+/// cancellation token of the last call.
 fn slow(names: &[&str]) -> (ToolRegistry, Seen) {
     let seen = Seen::default();
     let tools = names.iter().map(|name| {

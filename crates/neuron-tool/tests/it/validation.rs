@@ -100,8 +100,7 @@ async fn error_names_place_and_expectation() {
     assert!(text.ends_with("; and more"), "{text}");
 }
 
-/// The path in an error must be shortened, because it contains field names that the model invented. These names may be
-/// long.
+/// The path in an error must be shortened. It contains field names that the model invented, which may be long.
 #[tokio::test]
 async fn long_name_is_shortened_in_the_error() {
     let registry = validated(json!({ "additionalProperties": { "type": "integer" } }));

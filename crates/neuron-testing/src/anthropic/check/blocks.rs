@@ -4,8 +4,8 @@ use super::ApiError;
 use super::wording::{Object, Wording, invalid};
 use crate::shape::{Problem, Wording as _, words};
 
-/// Checks a content block. `place` is the role of the block's message, or `tool_result` for a block in the result of a
-/// tool call.
+/// Checks a content block. `place` is the role of the message that contains the block. For a block inside of a tool
+/// result, `place` is `tool_result`.
 pub(super) fn check_block(block: &Object<'_>, place: &str, betas: &[&str]) -> Result<(), ApiError> {
     let name = block.text("type")?;
     // `shapes.json` does not describe the fields of beta blocks, so these blocks are accepted unchecked.

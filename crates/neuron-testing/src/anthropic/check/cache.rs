@@ -8,8 +8,8 @@ use super::wording::{Object, invalid};
 /// Maximum number of cache breakpoints in a request.
 const MOST: usize = 4;
 
-/// Checks that a request has at most [`MOST`] cache breakpoints. Breakpoints with a lifetime of 1 hour must precede
-/// breakpoints with 5 minutes.
+/// Checks that a request has at most [`MOST`] cache breakpoints. Breakpoints with a lifetime of 1 hour must come before
+/// breakpoints with a lifetime of 5 minutes.
 pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     let mut found = Vec::new();
     for part in ["tools", "system", "messages"] {
@@ -35,8 +35,9 @@ pub(super) fn check_breakpoints(body: &Object<'_>) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Adds the cache breakpoints in `value` to `found`, in their order. Searches lists, objects and the `content` of
-/// objects. Does not search arguments and schemas, whose own `cache_control` field would be no breakpoint.
+/// Adds the cache breakpoints in `value` to `found`, in their order. A breakpoint is a `cache_control` field of an
+/// object. Only lists and the `content` of objects are searched, because tool arguments and schemas may have an
+/// unrelated field of this name.
 fn collect<'a>(value: &'a Value, found: &mut Vec<&'a Value>) {
     match value {
         Value::Array(items) => items.iter().for_each(|item| collect(item, found)),

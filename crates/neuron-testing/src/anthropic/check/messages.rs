@@ -125,8 +125,8 @@ fn check_results(turn: &Turn<'_>, open: &[&str], caller: usize) -> Result<(), Ap
     check_open(caller, &missing)
 }
 
-/// Returns the error for tool calls without a result, or `Ok` if `ids` is empty. `ids` are the ids of these calls, and
-/// `message` is the index of their message.
+/// Returns an error if `ids`, the ids of the tool calls without a result, is not empty. `message` is the index of the
+/// message with these calls.
 fn check_open(message: usize, ids: &[&str]) -> Result<(), ApiError> {
     if ids.is_empty() {
         return Ok(());

@@ -17,7 +17,7 @@ use crate::shape::{Problem, Wording as _, words};
 
 /// Checks the body of a request to the Messages API as Anthropic does.
 ///
-/// `betas` are the names in the `anthropic-beta` header. A field or block that is in beta is rejected unless `betas`
+/// `betas` are the names in the `anthropic-beta` header. A beta field or a beta block is rejected unless `betas`
 /// contains the name of its beta.
 ///
 /// # Errors
@@ -62,7 +62,8 @@ pub fn check_request(body: &Value, betas: &[&str]) -> Result<(), ApiError> {
     cache::check_breakpoints(&body)
 }
 
-/// Checks that all fields of a body exist in the API version of the `anthropic-version` header.
+/// Checks that all fields of a body exist in the API version `version`, which is the value of the `anthropic-version`
+/// header.
 ///
 /// # Errors
 ///
@@ -81,8 +82,8 @@ pub fn check_version(body: &Value, version: &str) -> Result<(), ApiError> {
     }
 }
 
-/// Returns `true` if one of `betas` enables the field or the context edit `name`. A `*` in `shapes.json` means that
-/// every beta enables it.
+/// Returns `true` if one of `betas` enables `name`, which is a field or a context edit. A `*` in `shapes.json` means
+/// that any beta enables the name.
 fn is_available(name: &str, betas: &[&str]) -> bool {
     let mut needed = words(Wording.shape("betas"), name);
     needed.any(|beta| betas.contains(&beta) || beta == "*" && !betas.is_empty())

@@ -19,10 +19,10 @@ pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiEr
     check_choice(body, &names)
 }
 
-/// Checks a tool definition. Tools that Anthropic defines need only a name, and their other fields are not checked.
+/// Checks a tool definition. A tool that Anthropic defines needs only a name, and its other fields are not checked.
 ///
-/// The types of Anthropic's tools end with a date. `shapes.json` lists only the part before the date, so types are
-/// compared by prefix.
+/// The type of such a tool ends with a date. `shapes.json` lists only the part before the date, so types are compared
+/// by prefix.
 fn check_tool(tool: &Object<'_>, betas: &[&str]) -> Result<(), ApiError> {
     let kind = tool.get("type").map_or("custom", |kind| kind.as_str().unwrap_or_default());
     let is_listed =

@@ -9,8 +9,8 @@ use super::models::check_chat_parameters;
 use super::tools::{Shape, check_tools};
 use super::wording::{Object, Wording, refused};
 
-/// Checks the body of a request to Chat Completions. With `is_lenient`, unknown parameters are accepted, and parameters
-/// are not checked against the model.
+/// Checks the body of a request to Chat Completions. If `is_lenient` is `true`, unknown parameters are accepted, and
+/// parameters may be unsuitable for the model.
 pub(in super::super) fn check_chat(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
     let body = Object::new(Wording { is_lenient }, "", body)?;
     body.fits("chat")?;

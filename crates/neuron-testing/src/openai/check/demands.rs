@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::ApiError;
 use crate::openai::Dialect;
 
-/// Checks the body of a request against additional rules of a server that is compatible with OpenAI. `dialect` selects
-/// the rules, which OpenAI itself does not have. Returns a 400 for the first broken rule.
+/// Checks the body of a request against the additional rules of a server that imitates OpenAI's API. `dialect` selects
+/// the rules. OpenAI itself does not have them. Returns a 400 for the first broken rule.
 pub(in super::super) fn check_demands(body: &Value, dialect: &Dialect) -> Result<(), ApiError> {
     let messages = || body.get("messages").and_then(Value::as_array).into_iter().flatten();
     for object in std::iter::once(body).chain(messages()) {

@@ -6,7 +6,8 @@ use super::wording::{Object, refused};
 
 /// Checks the response format of a request. A request without a format passes.
 ///
-/// `input` is the name of the field with the conversation. `param` is the parameter that an error in the schema names.
+/// `input` is the name of the field that contains the conversation. If the schema is invalid, the error names the
+/// parameter `param`.
 pub(super) fn check_format(
     body: &Object<'_>,
     input: &str,

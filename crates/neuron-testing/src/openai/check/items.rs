@@ -1,5 +1,5 @@
-//! OpenAI's rules for the content of input items, and for items that require other items, such as a call and its
-//! output.
+//! OpenAI's rules for the input items of the Responses API. Some rules apply to the content of an item. Others require
+//! a second item, for example an output for each call.
 
 use std::collections::HashSet;
 
@@ -9,8 +9,8 @@ use super::wording::{Object, invalid, invalid_value, refused};
 
 /// Checks the input items of a request to the Responses API.
 ///
-/// If the request continues a conversation that OpenAI stores, the input may be missing, and an output may belong to a
-/// stored call.
+/// A request may continue a conversation that OpenAI stores. Its input may then be missing, and an output may belong to
+/// a stored call.
 pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
     let earlier = ["previous_response_id", "conversation", "prompt"];
     let continues = earlier.iter().any(|key| body.fields.contains_key(*key));
@@ -29,8 +29,8 @@ pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
 /// The kind of an input item, and the item.
 type Item<'a> = (&'a str, &'a Object<'a>);
 
-/// Checks an input item and returns its kind. Items with a role, or with only an id, may leave out `type`. `is_stored`
-/// is `false` if the request has `"store": false`. A reference to stored reasoning is then an error.
+/// Checks an input item and returns its kind. An item may leave out `type` if it has a role or only an id. If
+/// `is_stored` is `false`, the request has `"store": false`, and a reference to stored reasoning is an error.
 fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiError> {
     let kind = match item.get("type") {
         None if item.fields.contains_key("role") => "message",

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::ApiError;
 use super::wording::{Object, refused};
 
-/// Name prefixes of the reasoning models whose error names a sampling parameter as unsupported.
+/// Name prefixes of the reasoning models for which Chat Completions calls a sampling parameter itself unsupported.
 ///
-/// For other reasoning models, the error names only the value as unsupported.
+/// For other reasoning models, the error calls only the value of the parameter unsupported.
 const O_SERIES: [&str; 3] = ["o1", "o3", "o4"];
 
 /// Returns `true` if `model` is the name of a reasoning model.
@@ -21,8 +21,8 @@ fn is_one_of(model: &str, families: &[&str]) -> bool {
     families.iter().any(|family| model.starts_with(family))
 }
 
-/// Checks the sampling parameters of a request, in both APIs. A reasoning model accepts only the default value 1,
-/// except with the reasoning effort `none`. Other models pass.
+/// Checks the sampling parameters of a request to either API. A reasoning model accepts only the default value 1 unless
+/// the reasoning effort is `none`. Other models pass.
 pub(super) fn check_sampling(
     body: &Object<'_>,
     model: &str,

@@ -10,7 +10,7 @@ use super::models::check_sampling;
 use super::tools::{Shape, check_tools};
 use super::wording::{Object, Wording, refused};
 
-/// Parameters that have another name in the Responses API. Each pair has the name in Chat Completions and the name in
+/// Parameters whose names differ between the two APIs. Each pair has the name in Chat Completions and then the name in
 /// Responses.
 const RENAMED: [(&str, &str); 5] = [
     ("messages", "input"),
@@ -20,8 +20,8 @@ const RENAMED: [(&str, &str); 5] = [
     ("reasoning_effort", "reasoning.effort"),
 ];
 
-/// Checks the body of a request to the Responses API. With `is_lenient`, unknown parameters are accepted, and
-/// parameters are not checked against the model.
+/// Checks the body of a request to the Responses API. If `is_lenient` is `true`, unknown parameters are accepted, and
+/// parameters may be unsuitable for the model.
 pub(in super::super) fn check_responses(body: &Value, is_lenient: bool) -> Result<(), ApiError> {
     let body = Object::new(Wording { is_lenient }, "", body)?;
     if let Some((old, new)) = RENAMED.iter().find(|(old, _)| body.fields.contains_key(*old)) {

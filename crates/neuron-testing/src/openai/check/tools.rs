@@ -18,9 +18,9 @@ pub(super) enum Shape {
 
 /// Checks the tool definitions of a request and its `tool_choice`.
 ///
-/// In a request to the Responses API, a tool in the format of Chat Completions is rejected, because its top level has
-/// no `name`. The types of OpenAI's SDK require `parameters` and `strict` in a function of the Responses API, and both
-/// may be null.
+/// The Responses API rejects a tool in the format of Chat Completions, because such a tool has no `name` at its top
+/// level. In the Responses API, a function requires `parameters` and `strict`, according to the types of OpenAI's SDK.
+/// Both may be null.
 pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiError> {
     let list = match shape {
         Shape::Nested => "nonempty list up to 128 of tagged chat_tool",
@@ -48,8 +48,8 @@ pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiErro
     check_choice(body, &tools, shape)
 }
 
-/// Returns the object with the fields of a tool or a tool choice. Returns an error if the shape is nested and the field
-/// `kind` is missing.
+/// Returns the object that contains the fields of a tool or a tool choice. With [`Shape::Nested`] this is the field
+/// `kind`, and a missing field is an error. With [`Shape::Flat`] this is `tool` itself.
 fn defined<'a>(tool: &Object<'a>, kind: &str, shape: Shape) -> Result<Object<'a>, ApiError> {
     match shape {
         Shape::Nested => tool.object(kind).ok_or_else(|| tool.error(kind, Problem::Missing)),

@@ -85,7 +85,8 @@ impl shape::Wording for Wording {
     }
 }
 
-/// Returns a 400 for an invalid value at `path`. `what` is the text after the path, and `code` is the error code.
+/// Returns a 400 for an invalid value at `path`. `what` is the error text that follows the path, and `code` is the
+/// error code.
 pub(super) fn invalid(path: &str, what: &str, code: &str) -> ApiError {
     refused(path, format!("Invalid '{path}': {what}")).code(code)
 }
@@ -122,7 +123,7 @@ pub(super) fn invalid_type(path: &str, expected: &str, found: &Value) -> ApiErro
 }
 
 /// Returns OpenAI's words for an expected type, such as `an array`. `kind` is the type in the notation of
-/// `shapes.json`. Some words depend on the field at `path`.
+/// `shapes.json`. For some fields, the words also depend on `path`.
 fn described(path: &str, kind: &str) -> &'static str {
     match kind {
         "text or list of object" if path == "input" => "one of a string or array of input items",

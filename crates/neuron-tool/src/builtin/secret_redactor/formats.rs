@@ -65,11 +65,11 @@ pub(super) fn redact(text: String) -> String {
     redacted
 }
 
-/// Returns `true` if the text ends within a word. A key prefix that follows directly is then a part of this word, as
-/// `sk-` in `task-list`, and does not begin a key.
+/// Returns `true` if the text ends with a letter or digit of a word. A key prefix directly after this text does not
+/// begin a key, as `sk-` in `task-list`.
 ///
-/// Only ASCII letters and digits count as a word, because not all languages separate words with spaces. Escape
-/// sequences also end with ASCII letters or digits, but they are not words.
+/// Only ASCII letters and digits belong to a word, because some languages do not separate words with spaces. An escape
+/// sequence is not a word, although it ends with an ASCII letter or digit.
 fn ends_with_word(text: &str) -> bool {
     let text = text.as_bytes();
     let is_word = text.last().is_some_and(u8::is_ascii_alphanumeric);
@@ -115,8 +115,8 @@ fn key(text: &str) -> Option<usize> {
     })
 }
 
-/// Returns the length in bytes of the private key at the start of the text. Returns `None` if the text does not start
-/// with a private key. A key without an end line extends to the end of the text.
+/// Returns the length in bytes of the private key at the start of the text. Returns `None` if the text starts with
+/// something else. A key without an end line extends to the end of the text.
 fn private_key(text: &str) -> Option<usize> {
     // The kind is, for example, `RSA PRIVATE KEY`, `OPENSSH PRIVATE KEY` or `PGP PRIVATE KEY BLOCK`. The limit on its
     // length excludes other text between the dashes.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// A key must be redacted even if it directly follows an escape sequence, or a letter of a language without spaces.
-    /// Regression test. Such a letter was treated as the beginning of a word that contains the key.
+    /// Regression test. The key was not found, because the letter before it was treated as the beginning of a word.
     #[test]
     fn key_after_escape_sequence_or_without_space_is_redacted() {
         let key = "sk-0123456789abcdefghijkl";

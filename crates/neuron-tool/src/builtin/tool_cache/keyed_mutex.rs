@@ -12,8 +12,8 @@ pub(super) struct KeyedMutex<K> {
 /// The mutex of a key.
 struct Entry {
     mutex: Arc<tokio::sync::Mutex<()>>,
-    /// Number of [`Ticket`]s for this key, one for each call that holds or waits for the mutex. The entry is removed
-    /// when the last ticket is dropped.
+    /// Number of [`Ticket`]s for this key. Each call that holds or waits for the mutex has a ticket. The entry is
+    /// removed when the last ticket is dropped.
     calls: usize,
 }
 
