@@ -14,7 +14,7 @@ use tower::{BoxError, Layer, Service};
 use crate::error::provider_error;
 use crate::{EmbeddingService, ModelCall, ModelResponseFuture, ProviderService};
 
-/// Makes a tower service usable as a [`Provider`], for example for an agent. A service for embeddings, such as an
+/// An adapter from a tower service to a [`Provider`], for example for an agent. A service for embeddings, such as an
 /// [`EmbeddingService`], becomes an [`EmbeddingProvider`].
 ///
 /// The service must accept a [`ModelCall`] of any lifetime and must implement `Clone`. Each call clones the service and
