@@ -79,13 +79,14 @@ pub enum OutputMode {
 pub enum EndStrategy {
     /// The other calls do not run.
     Early,
-    /// All other tool calls of the response are executed, and then the run ends. This is the default.
+    /// All other tool calls of the response are executed first, and then the run ends. This is the default.
     ///
     /// The output may depend on these calls. If one of them fails with an error that the model sees, for example
     /// [`ModelRetry`](crate::ToolError::ModelRetry), the output is discarded and the run continues.
     #[default]
     Graceful,
-    /// All other tool calls of the response are executed, and then the run ends. The output is used even if a call fails.
+    /// All other tool calls of the response are executed first, and then the run ends. The output is used even if one
+    /// of these calls fails.
     ///
     /// Outputs after the first valid output are validated too. Their validation errors are added to the conversation.
     Exhaustive,
