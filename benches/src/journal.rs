@@ -39,7 +39,7 @@ impl Parrot {
     ///
     /// # Errors
     ///
-    /// Returns an error if the record cannot be encoded as JSON, which never happens for a response.
+    /// Returns an error if the record cannot be encoded as JSON. This never happens for a response.
     pub fn record(&self) -> Result<Vec<u8>, DurableError> {
         StepRecord::of_llm(Ok(self.0.clone()), Utc::now()).to_json()
     }

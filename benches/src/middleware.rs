@@ -42,7 +42,7 @@ pub fn call() -> ToolCall {
     ToolCall { id: "call".into(), name: "echo".into(), input: Value::Null }
 }
 
-/// Calls the tool `times` times through the registry and its middleware, as the agent loop does.
+/// Executes `call` `times` times through the registry and its middleware, as the agent loop does.
 ///
 /// # Errors
 ///
