@@ -67,7 +67,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Opens a durable run of the model `parrot` in a new SQLite database in `folder`.
+    /// Opens a durable run in a new SQLite database in `folder`. The model of the run is `parrot`.
     ///
     /// # Errors
     ///

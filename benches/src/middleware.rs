@@ -76,7 +76,7 @@ pub async fn call_by_hand(
     Ok(())
 }
 
-/// Runs `work` and returns the number of its allocations.
+/// Runs `work` to its end and returns the number of allocations that it made.
 ///
 /// # Errors
 ///

@@ -64,9 +64,10 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Runs a Python script. Returns the first line that the script prints, and `true` if the script succeeded.
+/// Runs a Python script. `args` are the script and its arguments. Returns the first line of the script's standard
+/// output, and `true` if the script succeeded.
 ///
-/// The script prints problems to standard error, which is not captured.
+/// The problems that the script finds are printed to our standard error.
 fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     let mut command = process::program(python);
     command.args(args).stderr(Stdio::inherit());

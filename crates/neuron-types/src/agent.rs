@@ -25,7 +25,8 @@ pub struct AgentResult {
     pub stop_reason: StopReason,
     /// Description of the limit that the run reached. `None` if the run reached no limit.
     ///
-    /// Set only with [`OnLimit::Finalize`](crate::OnLimit::Finalize), which ends a run at a limit with a result.
+    /// Set only with [`OnLimit::Finalize`](crate::OnLimit::Finalize). Otherwise a run that reaches a limit ends with an
+    /// error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_reached: Option<String>,
 }

@@ -20,9 +20,9 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
 
     /// Runs a call through the middleware. A panic of the tool becomes an error result for the model.
     ///
-    /// With `durability`, a tool that is an [agent](ToolDyn::agent) runs through [`AgentTool::call_in`]. The agent runs
-    /// outside of this tool set's sandbox, because the agent's tools have their own sandbox. Other tools ignore
-    /// `durability`.
+    /// If `durability` is set and the tool is an [agent](ToolDyn::agent), the agent runs through
+    /// [`AgentTool::call_in`]. It runs outside of this tool set's sandbox, because its tools have their own sandbox.
+    /// Other tools ignore `durability`.
     ///
     /// # Errors
     ///

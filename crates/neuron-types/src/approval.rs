@@ -240,7 +240,7 @@ pub struct PendingCall {
     pub call: ToolCall,
     /// The reason why the permission policy requires an approval.
     pub reason: String,
-    /// The state of the sub-agent's run inside the call, if that run waits for an approval. Decide on the sub-agent's
+    /// The state of a sub-agent's run inside the call, if this run waits for an approval. Decide on the sub-agent's
     /// calls with [`ApprovalDecisions::nested`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested: Option<Box<PendingApproval>>,

@@ -232,8 +232,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// Errors of the engine, and [`DurableError::Other`] with a [`serde_json::Error`] if the value of the signal is not
-    /// a `T`. A signal with an invalid value is consumed.
+    /// Errors of the engine. [`DurableError::Other`] with a [`serde_json::Error`] if the value of the signal is not a
+    /// `T`, in which case the signal is consumed nevertheless.
     fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,
@@ -269,7 +269,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Returns the current time of the engine's clock. A replay returns the same time again.
     fn now(&self) -> DateTime<Utc>;
 
-    /// Calls the model as an activity, with a borrowed request. The default copies the request and calls
+    /// Calls the model as an activity of the engine, with a borrowed request. The default copies the request and calls
     /// [`execute_llm_call`](Self::execute_llm_call).
     ///
     /// # Errors
@@ -283,13 +283,13 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         self.execute_llm_call(request.to_request(), options)
     }
 
-    /// Calls the model as an activity and sends the response's deltas to `sink` as they arrive.
+    /// Calls the model as an activity of the engine, and sends the response's deltas to `sink` as they arrive.
     ///
-    /// Only the complete response is journaled. The default sends one delta for each block after the response is
-    /// complete.
+    /// Only the complete response is journaled. The default does not stream, and sends one delta for each block of the
+    /// complete response.
     ///
-    /// Implementations retry failed calls themselves, because the loop does not. Before the deltas of another attempt
-    /// they send [`StreamEvent::Reset`](crate::StreamEvent::Reset).
+    /// The loop does not retry failed calls, so an implementation must do this itself. It must send
+    /// [`StreamEvent::Reset`](crate::StreamEvent::Reset) before the deltas of another attempt.
     ///
     /// # Errors
     ///

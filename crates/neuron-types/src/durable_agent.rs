@@ -70,8 +70,7 @@ impl From<RunSnapshot> for Start {
 
 /// An agent that a durable engine runs.
 ///
-/// `neuron_loop::Agent` implements this trait. Closures `|start, durability| Box::pin(async move { … })` implement it
-/// too.
+/// `neuron_loop::Agent` and closures of the form `|start, durability| Box::pin(async move { … })` implement this trait.
 ///
 /// # Contract
 ///

@@ -62,8 +62,8 @@ impl<'a> RequestRef<'a> {
         Self { history: Some(History { key, messages: self.messages }), ..self }
     }
 
-    /// Returns the key of the conversation. Returns `None` if no key was set, or if `messages` was replaced after the
-    /// key was set.
+    /// Returns the key of the conversation. Returns `None` if no key was set, or if the field `messages` was replaced
+    /// after the key was set.
     #[must_use]
     pub fn history_key(&self) -> Option<HistoryKey> {
         // The key is only valid for the messages with which it was set. Comparing addresses avoids comparing contents.

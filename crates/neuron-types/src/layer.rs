@@ -15,8 +15,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RunView<'a> {
-    /// Number of model calls of this run that returned a response. Before a model call, this is also the index of the
-    /// turn, from zero.
+    /// Number of model calls of this run that have returned a response.
     pub turns: usize,
     /// Number of tool calls that were started in this run.
     pub tool_calls: usize,
@@ -73,8 +72,8 @@ pub struct ModelCall<'a> {
 }
 
 impl<'a> ModelCall<'a> {
-    /// Creates a call from its request, the state of the run, and the cancellation token. All other fields are empty or
-    /// not set.
+    /// Creates a call from its request, the state of the run, and the cancellation token. All other fields have empty
+    /// values.
     #[must_use]
     pub fn new(
         request: RequestRef<'a>,
@@ -171,7 +170,7 @@ pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// The errors of `next`, or [`LoopError::HookTerminated`] to end the run.
+    /// The errors of `next`. To end the run for another reason, return [`LoopError::HookTerminated`].
     ///
     /// # Cancel safety
     ///

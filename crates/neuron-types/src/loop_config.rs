@@ -96,7 +96,7 @@ pub struct LoopConfig {
     /// does not contain the early calls, although they may have run. They still count for the limits on tool calls.
     pub early_tools: bool,
     /// The way in which a typed run, whose result is a value of a Rust type, requests its output from the model.
-    /// Default: with a tool.
+    /// Default: as a tool call.
     pub output_mode: OutputMode,
     /// Maximum number of retries after an invalid output in one typed run. Retries of tools do not count. Default: 2.
     pub output_retries: usize,

@@ -73,8 +73,8 @@ impl OutputSchema {
         Self { name, schema: schemars::schema_for!(T).into(), check: check::<T> }
     }
 
-    /// Returns the definition of a tool whose arguments are the output. `rule` tells the model when to call the tool.
-    /// It is appended to the description.
+    /// Returns the definition of a tool whose arguments are the output. `rule` is appended to the description, and
+    /// tells the model when to call the tool.
     #[must_use]
     pub fn tool(&self, name: impl Into<String>, rule: &str) -> ToolDefinition {
         let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();

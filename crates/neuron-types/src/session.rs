@@ -163,7 +163,7 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
-    /// Creates the summary of a session that cannot be loaded. Its message count is zero, and its times are the Unix
+    /// Creates the summary of a session that cannot be loaded. The message count is zero, and both times are the Unix
     /// epoch.
     #[must_use]
     pub fn damaged(id: impl Into<String>, damage: &StorageError) -> Self {

@@ -15,8 +15,8 @@ const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 /// - has 1 to 200 bytes.
 /// - contains none of `/ \\ : * ? " < > |` and no control characters.
 /// - does not start or end with a full stop or a space.
-/// - is not a name that Windows reserves, such as `con`, `nul` or `com1`. Upper case letters and an extension make no
-///   difference.
+/// - is not a name that Windows reserves, such as `con`, `nul` or `com1`. Names in upper case and with an extension are
+///   reserved too.
 ///
 /// # Errors
 ///

@@ -83,7 +83,7 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
 
     /// Lists the summaries of all sessions in the order of their ids, without loading the messages.
     ///
-    /// A damaged session does not cause an error. Its summary contains the [damage](SessionSummary::damage).
+    /// A damaged session causes no error, and its summary contains the [damage](SessionSummary::damage).
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl<S: VersionedSessionStorage> VersionedSessionStorageDyn for S {
 
 /// A revision of a stored session. Every write creates a new revision.
 ///
-/// The content is opaque and only meaningful for the storage that created the revision.
+/// The content is opaque. Only the storage that created the revision can interpret it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionRevision(String);
 

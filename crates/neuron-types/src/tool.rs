@@ -235,7 +235,7 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         None
     }
 
-    /// Returns the agent that the tool runs. Returns `None`, the default, for a tool that is not an agent.
+    /// Returns the agent that the tool runs. The default is `None`, for a tool that runs no agent.
     ///
     /// A durable context journals each model and tool call of the agent.
     fn agent(&self) -> Option<&dyn AgentTool> {
@@ -268,8 +268,7 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         Ok(())
     }
 
-    /// Returns the program that a call would run. Returns `None`, the default, for a tool whose code runs in this
-    /// process.
+    /// Returns the program that a call would run. The default is `None`, for a tool whose code runs in this process.
     ///
     /// If a program is returned, the call must consist only of running this program. A [`Sandbox`](crate::Sandbox) can
     /// then run it in isolation, and pass its output to [`command_output`](Self::command_output).

@@ -167,7 +167,7 @@ impl UsageLimits {
         at_most("tool call", calls, self.tool_calls_limit)
     }
 
-    /// Checks used tokens against the three token limits.
+    /// Checks used tokens against the three token limits, for input, output and total tokens.
     ///
     /// # Errors
     ///

@@ -137,7 +137,7 @@ impl LoopError {
 
     /// Returns `true` if the error's text may quote arguments, results or responses of the conversation.
     ///
-    /// Logs and exporters that exclude content must then omit the error's text.
+    /// In this case, logs and exporters that exclude content must omit the error's text.
     #[must_use]
     pub fn may_quote_conversation(&self) -> bool {
         match self {

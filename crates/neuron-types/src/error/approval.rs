@@ -51,8 +51,8 @@ pub enum ApprovalError {
         /// The reason why the arguments are invalid.
         reason: String,
     },
-    /// The stored state of the run is inconsistent. For example, its conversation does not contain the response that
-    /// made the pending calls.
+    /// The stored state of the run is inconsistent. For example, the conversation lacks the response that made the
+    /// pending calls.
     #[error("the pending state is not whole: {reason}")]
     Malformed {
         /// Description of the inconsistency in the stored state.
