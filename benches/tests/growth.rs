@@ -15,8 +15,8 @@ const GROWS_AT_MOST: f64 = 1.3;
 
 const TURNS: usize = 4_020;
 
-/// Returns the median number of allocations of the 20 turns after the turn `after`. The median excludes turns that also
-/// grow a vector.
+/// Returns the median number of allocations of the 20 turns after the turn `after`. The few turns that also grow a
+/// vector do not change the median.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 20].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();

@@ -54,8 +54,8 @@ fn run(turns: usize) -> (Vec<Cost>, usize) {
     (costs, replay)
 }
 
-/// Returns the median number of allocations of the turns after the turn `after`. The median excludes turns that also
-/// grow a vector.
+/// Returns the median number of allocations of the turns after the turn `after`. The few turns that also grow a vector
+/// do not change the median.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 20].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();

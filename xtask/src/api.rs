@@ -17,8 +17,8 @@
 //!
 //! # Limits
 //!
-//! - The printed path of an item in a private module may differ from the path under which users import it. The `pub
-//!   use` lines show the import paths.
+//! - The printed path of an item in a private module may differ from its import paths, which are in the lines of its
+//!   re-exports.
 //! - Items of `#[doc(hidden)]` modules are not listed, even if they are re-exported.
 //! - Items that a macro generates are not listed, except items that are written in the macro call, as in
 //!   `pin_project!`. Traits from blanket implementations and auto traits are not listed either.

@@ -19,8 +19,8 @@ pub(crate) fn root() -> &'static Path {
 /// Returns a command that runs the program `name` in the root of the workspace.
 ///
 /// The command does not inherit the variables that `cargo run` sets for xtask's own package, such as
-/// `CARGO_MANIFEST_DIR`. With these variables, some build scripts would run again after each switch between `cargo
-/// xtask test` and plain cargo.
+/// `CARGO_MANIFEST_DIR`. With these variables, some build scripts would run again whenever a developer uses `cargo`
+/// directly after `cargo xtask`.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());

@@ -1,5 +1,5 @@
-//! The step `sdks`, which tests our servers and providers with the vendors' official Python clients. The clients call
-//! our loopback servers and check the requests of our providers. The scripts are in the folder `e2e`.
+//! The step `sdks`, which tests with the vendors' official Python clients. The clients call our loopback servers and
+//! check the requests of our providers. The scripts are in the folder `e2e`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

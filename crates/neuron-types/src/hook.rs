@@ -203,8 +203,8 @@ impl<'a> HookScope<'a> {
 ///
 /// # Contract
 ///
-/// - Hooks are called one after another, in the order in which they were added. The run waits for each hook, together
-///   with its parallel tool calls. A cancellation also waits for the hook.
+/// - Hooks are called one after another, in the order in which they were added. The run waits for each hook, and so do
+///   its parallel tool calls. A cancellation takes effect after the hook has returned.
 /// - An error of a hook is logged, and the run continues. A hook whose failure must end the run returns
 ///   [`HookAction::Terminate`].
 ///

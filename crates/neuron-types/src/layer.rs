@@ -15,7 +15,8 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RunView<'a> {
-    /// Number of model calls of this run that have returned a response.
+    /// Number of model calls of this run that have returned a response. Before a model call, this number is also the
+    /// zero-based index of the current turn.
     pub turns: usize,
     /// Number of tool calls that were started in this run.
     pub tool_calls: usize,

@@ -179,7 +179,7 @@ pub trait VersionedSessionStorage: SessionStorage {
     /// Appends messages to the stored session if it has the revision `expected`. Returns the new revision.
     ///
     /// If `state` is not `None`, it replaces the state of the session. [`Session::updated_at`] is set to the current
-    /// time. A database then writes only the new messages, which is faster than [`update`](Self::update).
+    /// time. Unlike [`update`](Self::update), a database storage writes only the new messages.
     ///
     /// # Errors
     ///

@@ -11,8 +11,8 @@ use crate::{ToolError, WasmCompatSend};
 /// A wrapper around an error of a tool's own type, used as the source of [`ToolError::ExecutionFailed`].
 ///
 /// The wrapper is `Sync`, as required for the source of a [`ToolError`]. A [`Tool::Error`](crate::Tool::Error) need not
-/// be `Sync`. The wrapper contains the texts of the error and of its sources, and the original error in a mutex.
-/// [`downcast`](Self::downcast) returns the original error.
+/// be `Sync`. Therefore the wrapper contains the texts of the error and of its sources, and the original error in a
+/// mutex. [`downcast`](Self::downcast) returns the original error.
 ///
 /// # Example
 ///

@@ -8,7 +8,7 @@ use crate::TokenUsage;
 /// Counts the tokens that a tool call uses, for example for a model call inside the tool. Clones share the counter.
 ///
 /// Each tool call has a meter in [`ToolContext::usage`](crate::ToolContext::usage). When the call ends, even with an
-/// error, the calling run adds the counted tokens to its own usage, for which its token limits apply. An agent inside
+/// error, the calling run adds the counted tokens to its own usage, to which its token limits apply. An agent inside
 /// the tool call adds its usage to the meter automatically. For other model calls, the tool itself must call
 /// [`add`](Self::add).
 ///

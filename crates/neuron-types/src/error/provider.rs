@@ -6,7 +6,7 @@ use crate::BoxError;
 
 /// The error of a provider.
 ///
-/// The text contains the HTTP status, the vendor's error code and message, and the request id, as far as the response
+/// The error text contains the HTTP status, the vendor's error code and message, and the request id, if the response
 /// had them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
