@@ -53,8 +53,8 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Appends an entry to a file and syncs it, in [`THREADS`] threads, until `syncs` syncs are done. Returns the syncs per
-/// second.
+/// Measures how many syncs per second the disk can do. Each of [`THREADS`] threads repeatedly appends an entry to its
+/// own file and syncs the file, until `syncs` syncs are done in total.
 fn syncs_a_second(folder: &Path, syncs: usize) -> Result<f64, Failure> {
     let record = Parrot::new(LENGTH).record()?;
     let start = Instant::now();

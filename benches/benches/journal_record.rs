@@ -1,4 +1,4 @@
-//! Measures one step of a run with the SQLite journal, compared with an append of the same bytes to a file and
+//! Measures a step of a run with the SQLite journal. For comparison, appends the same bytes to a file and calls
 //! `fdatasync`.
 
 use std::cell::RefCell;

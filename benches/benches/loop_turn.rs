@@ -15,8 +15,8 @@ const HISTORIES: [usize; 3] = [10, 100, 1000];
 /// A function that runs a number of turns and returns the cost of each.
 type Run = fn(usize) -> Vec<Cost>;
 
-/// Measures the median time of a turn after `history` turns, `iterations` times. Returns the sum of the medians, which
-/// Criterion divides by `iterations`.
+/// Measures the median time of a turn after `history` earlier turns. Repeats this `iterations` times and returns the
+/// sum, which Criterion divides by `iterations`. `run` runs a number of turns and returns their costs.
 fn measure(iterations: u64, history: usize, run: impl Fn(usize) -> Vec<Cost>) -> Duration {
     (0..iterations)
         .map(|_| {

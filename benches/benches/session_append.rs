@@ -1,7 +1,7 @@
 //! Measures the append of a turn to a stored session of 10 and of 10,000 messages.
 //!
-//! Each storage is compared with a floor. A floor is a plain insert of the same bytes into the same database, or an
-//! append to a file.
+//! Each storage is compared with a floor, which is minimal code for the same work. The floor inserts the same bytes
+//! into the same database, or appends them to a file.
 
 use std::cell::RefCell;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Measures a turn of the agent loop with `OtelHook`, compared with a turn without a hook. The cases are the
-//! configurations of [`Listening`].
+//! Measures a turn of the agent loop with `OtelHook`, compared with a turn without a hook. Each variant of
+//! [`Listening`] is a case.
 
 use neuron_benches::comparison::{Options, median};
 use neuron_benches::telemetry::Listening;
@@ -27,10 +27,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Measures the cases, and returns a row of the table for each case. The first case is the baseline with which the
-/// other cases are compared.
+/// Measures the cases, and returns a table row for each case. The other cases are compared with the first case.
 ///
-/// Each round runs every case once, so that other load on the machine affects all cases.
+/// Each round runs every case once, so that other load on the machine affects all cases in the same way.
 fn compare(rounds: usize, cases: &[Listening]) -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let mut times = vec![Vec::new(); cases.len()];
     let mut allocations = vec![0; cases.len()];

@@ -1,9 +1,9 @@
-//! Measures thousands of agents in one process that call a server in another process, compared with clients without
-//! agents.
+//! Measures thousands of agents in one process, compared with other clients. The agents call a server in another
+//! process.
 //!
-//! A measurement has two child processes. The standard output of the server process is the standard input of the client
-//! process. The server process writes its URL and the number of received requests, and the client process writes the
-//! result to us. Each measurement starts new processes, because the peak memory of a process never decreases.
+//! Each measurement starts a server process and a client process. New processes are needed because the peak memory of a
+//! process never decreases. The server process writes its URL and the number of received requests to the standard input
+//! of the client process. The client process writes the result to its standard output.
 
 mod clients;
 mod part;

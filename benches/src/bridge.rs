@@ -1,5 +1,5 @@
-//! A call of a tool on an MCP server, through neuron's bridge and through the bare SDK. Both sides have a server and a
-//! connection of the same kind, in memory.
+//! Calls of a tool on an MCP server, through neuron's bridge and through the bare SDK for comparison. In both cases the
+//! server and the connection are in memory.
 
 use std::error::Error;
 use std::sync::Arc;

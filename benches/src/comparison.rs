@@ -1,5 +1,5 @@
-//! Measures neuron's code and its floor alternately, so that other load on the machine affects both. The floor is the
-//! same work in minimal hand-written code.
+//! Measures neuron's code and its floor alternately, so that other load on the machine affects both. A floor is minimal
+//! hand-written code for the same work.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ pub struct Comparison {
     pub library: Duration,
     /// Median time of the floor, the same work in hand-written code.
     pub floor: Duration,
-    /// Median of the ratios of all rounds. The ratio of a round is the time of neuron's code divided by the time of the
-    /// floor, which is hand-written code.
+    /// Median of the ratios of all rounds. A ratio is the time of neuron's code divided by the time of the floor, the
+    /// minimal hand-written code.
     pub ratio: f64,
 }
 
@@ -49,7 +49,7 @@ fn time<T>(work: impl Fn() -> T) -> Duration {
     time
 }
 
-/// Returns the median of the items, in the order that the comparison function defines.
+/// Returns the median of the items. `order` compares two items.
 ///
 /// # Panics
 ///
@@ -63,8 +63,7 @@ pub fn median<T: Copy>(
     items[items.len() / 2]
 }
 
-/// The command line options of a benchmark, as in `cargo bench -- …`. They set the number of rounds and select the
-/// cases.
+/// The command line options of a benchmark, after `cargo bench --`. They set the number of rounds and select the cases.
 #[derive(Debug)]
 pub struct Options {
     rounds: usize,
@@ -75,8 +74,9 @@ pub struct Options {
 impl Options {
     /// Parses the program's arguments. `rounds` is the default number of rounds.
     ///
-    /// `--once` runs one round, for profilers. A text without `--` selects the cases whose names contain the text.
-    /// Without `--bench`, which `cargo bench` passes, the program is a test and runs one round.
+    /// - `--once` runs one round, for profilers.
+    /// - A text without `--` selects the cases whose names contain the text.
+    /// - `cargo bench` passes `--bench`. Without `--bench` and `--once`, the program is a test and runs one round.
     #[must_use]
     pub fn from_args(rounds: usize) -> Self {
         let args: Vec<String> = std::env::args().skip(1).collect();

@@ -67,7 +67,7 @@ impl AgentSide {
         Self { agent: Agent::builder(provider).build() }
     }
 
-    /// Returns the time from the start of a run to its first text. Reads the rest of the response afterwards.
+    /// Returns the time from the start of a run to the first text of the response. Also reads the rest of the response.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl BareSide {
         })
     }
 
-    /// Returns the time from the request to the first text. Reads the rest of the response afterwards.
+    /// Returns the time from sending a request to the first text of the response. Also reads the rest of the response.
     ///
     /// # Errors
     ///

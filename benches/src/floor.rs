@@ -1,5 +1,5 @@
 //! A minimal hand-written loop, with which the agent loop is compared. It uses the same model and tool as the agent
-//! loop, and has no hooks, limits, cancellation or errors.
+//! loop, but has no hooks, limits, cancellation or error handling.
 
 use neuron_types::{ContentBlock, ContentItem, Message, Role};
 use serde::Deserialize;

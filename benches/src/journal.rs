@@ -39,7 +39,7 @@ impl Parrot {
     ///
     /// # Errors
     ///
-    /// Returns an error if the record cannot be encoded as JSON, which never happens for a response.
+    /// Returns an error if the record cannot be encoded as JSON. This never happens for a response.
     pub fn record(&self) -> Result<Vec<u8>, DurableError> {
         StepRecord::of_llm(Ok(self.0.clone()), Utc::now()).to_json()
     }
@@ -67,7 +67,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// Opens a durable run of the model `parrot` in a new SQLite database in `folder`.
+    /// Opens a durable run in a new SQLite database in `folder`. The model of the run is `parrot`.
     ///
     /// # Errors
     ///

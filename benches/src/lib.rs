@@ -1,5 +1,5 @@
-//! The work that the benchmarks and their tests measure, and its floors. A floor is the same work in minimal
-//! hand-written code, for comparison.
+//! The code that the benchmarks and their tests measure, and its floors. A floor is minimal hand-written code for the
+//! same work, for comparison.
 
 pub mod first_token;
 pub mod floor;

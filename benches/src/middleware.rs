@@ -42,7 +42,7 @@ pub fn call() -> ToolCall {
     ToolCall { id: "call".into(), name: "echo".into(), input: Value::Null }
 }
 
-/// Calls the tool `times` times through the registry and its middleware, as the agent loop does.
+/// Executes `call` `times` times through the registry and its middleware, as the agent loop does.
 ///
 /// # Errors
 ///
@@ -76,7 +76,7 @@ pub async fn call_by_hand(
     Ok(())
 }
 
-/// Runs `work` and returns the number of its allocations.
+/// Runs `work` to its end and returns the number of allocations that it made.
 ///
 /// # Errors
 ///

@@ -126,8 +126,8 @@ pub fn run_agent(
     Ok((clock.costs(), result.messages))
 }
 
-/// Runs the same turns as [`run_agent`] in hand-written code, which joins the futures of the tools and orders their
-/// results.
+/// Runs the same turns as [`run_agent`] without an agent. The code joins the futures of the tools and puts their
+/// results in order.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Appends a turn to a stored session. Each storage is compared with its floor, a plain insert of the same bytes with
-//! the same durability.
+//! Appends turns to stored sessions. Each storage is compared with its floor, which is a plain insert of the same bytes
+//! with the same durability.
 
 pub mod postgres;
 pub mod sqlite;
@@ -31,8 +31,8 @@ fn texts(messages: impl IntoIterator<Item = Message>) -> serde_json::Result<Vec<
     messages.into_iter().map(|message| serde_json::to_string(&message)).collect()
 }
 
-/// Stored sessions to which turns are appended in rotation. A session grows by at most a fifth, or by one turn, so its
-/// length stays about the same.
+/// Stored sessions to which turns are appended in rotation. Each session grows by at most a fifth, or by one turn if
+/// that is more. The sessions therefore keep about the same length.
 #[derive(Debug)]
 pub struct Growing<S> {
     storage: S,

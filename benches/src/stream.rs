@@ -92,8 +92,8 @@ fn answer() -> CompletionResponse {
 
 /// An iterator over bytes in chunks of a fixed size, like the reads of a connection.
 ///
-/// Unlike the bytes of a connection, the chunks are not reference-counted. With chunks of one byte, counting would take
-/// longer than decoding, and would hide the difference between the library and the hand-written decoder.
+/// Unlike the bytes of a connection, the chunks are not reference-counted. With chunks of one byte, reference counting
+/// would take longer than decoding, and the decoders could not be compared.
 #[derive(Debug, Clone)]
 pub struct Chunks {
     rest: &'static [u8],
@@ -123,7 +123,7 @@ fn body(chunks: Chunks) -> impl Stream<Item = Result<Bytes, ProviderError>> + Un
     stream::iter(chunks.map(Ok))
 }
 
-/// Reads a stream to its end without a runtime. The stream must always be ready. Each event is dropped after it was
+/// Reads a stream to its end without a runtime. The stream must always be ready. Events are dropped as soon as they are
 /// received.
 fn read(handle: StreamHandle) -> Heard {
     let mut receiver = handle.receiver;

@@ -237,7 +237,7 @@ pub fn run_agent(
     run_with(turns, strategy, false, None::<BoxedHook>)
 }
 
-/// Runs an agent like [`run_agent`], with an optional hook. The model yields once before each response.
+/// Runs an agent like [`run_agent`], with an optional hook. The model yields once to the runtime before each response.
 ///
 /// # Errors
 ///
@@ -272,8 +272,8 @@ pub enum Way {
     Stepped,
 }
 
-/// Runs an agent for `turns` turns in the way `way`, and returns the cost of each turn. If `waits` is `true`, the model
-/// yields to the runtime before each response.
+/// Runs an agent for `turns` turns, and returns the cost of each turn. `way` selects the method that runs the agent. If
+/// `waits` is `true`, the model yields to the runtime before each response.
 ///
 /// # Errors
 ///

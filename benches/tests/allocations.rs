@@ -7,8 +7,8 @@ use neuron_benches::turn::{Cost, Unlimited, run_agent};
 /// Maximum ratio of the agent's allocations to the allocations of the floor, the hand-written loop.
 const AT_MOST_TIMES_THE_FLOOR: usize = 2;
 
-/// Returns the median number of allocations of the turns after the turn `after`. Some turns also grow a vector, so the
-/// median is used.
+/// Returns the median number of allocations of the turns after the turn `after`. The few turns that also grow a vector
+/// do not change the median.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 10].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();

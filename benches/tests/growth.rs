@@ -1,8 +1,8 @@
-//! Checks that the number of allocations in a turn is the same early and late in a run. The test covers each way to run
-//! an agent, each context strategy and telemetry. It counts allocations instead of measuring time, so its result is the
-//! same on every machine.
+//! Checks that the number of allocations per turn does not grow during a run. The test covers each way to run an agent,
+//! each context strategy and telemetry. It counts allocations instead of measuring time, so its result is the same on
+//! every machine.
 //!
-//! `sessions.rs` has the same test for storages, and `replays.rs` for durable runs.
+//! The files `sessions.rs` and `replays.rs` have similar tests for storages and for durable runs.
 
 use neuron_benches::telemetry::Listening;
 use neuron_benches::turn::{Cost, Unlimited, Way, run_way};
@@ -15,8 +15,8 @@ const GROWS_AT_MOST: f64 = 1.3;
 
 const TURNS: usize = 4_020;
 
-/// Returns the median number of allocations of the 20 turns after the turn `after`. Some turns also grow a vector, so
-/// the median is used.
+/// Returns the median number of allocations of the 20 turns after the turn `after`. The few turns that also grow a
+/// vector do not change the median.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 20].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();

@@ -1,5 +1,5 @@
-//! Checks that a layer of middleware allocates only its own future. The test counts allocations instead of measuring
-//! time, so its result is the same on every machine.
+//! Checks that each layer of tool middleware allocates only its own future. The test counts allocations instead of
+//! measuring time, so its result is the same on every machine.
 
 use neuron_benches::middleware::{LAYERS, allocations, call, call_by_hand, call_through, registry};
 use neuron_benches::turn::Echo;

@@ -1,5 +1,5 @@
-//! Checks the allocations of a turn with concurrent tools. The test counts allocations instead of measuring time, so
-//! its result is the same on every machine.
+//! Checks the number of allocations in a turn with concurrent tool calls. The test counts allocations instead of
+//! measuring time, so its result is the same on every machine.
 
 use neuron_benches::parallel::{TOOLS, run_agent, run_by_hand};
 use neuron_benches::turn::Cost;

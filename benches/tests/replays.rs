@@ -1,5 +1,5 @@
-//! Checks the allocations of durable runs. The allocations of a step must not depend on the history, and the
-//! allocations of a replay must be proportional to its steps. The test counts allocations instead of measuring time, so
+//! Checks the number of allocations of durable runs. For a step, it must not depend on the length of the history. For a
+//! replay, it must be proportional to the number of steps. The test counts allocations instead of measuring time, so
 //! its result is the same on every machine.
 
 use std::path::Path;
@@ -54,8 +54,8 @@ fn run(turns: usize) -> (Vec<Cost>, usize) {
     (costs, replay)
 }
 
-/// Returns the median number of allocations of the turns after the turn `after`. Some turns also grow a vector, so the
-/// median is used.
+/// Returns the median number of allocations of the turns after the turn `after`. The few turns that also grow a vector
+/// do not change the median.
 fn allocations(costs: &[Cost], after: usize) -> usize {
     let mut counts: Vec<_> = costs[after..after + 20].iter().map(|cost| cost.allocations).collect();
     counts.sort_unstable();

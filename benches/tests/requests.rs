@@ -1,7 +1,8 @@
-//! Checks that the number of allocations for encoding a request does not grow with its messages.
+//! Checks that the number of allocations for encoding a request does not grow with the number of messages, except for
+//! growing the buffer.
 //!
-//! The body grows by doubling its size, so its reallocations grow with the logarithm of the size. The test counts
-//! allocations instead of measuring time, so its result is the same on every machine.
+//! The buffer of the body doubles its size when it is full, so its reallocations grow with the logarithm of the body's
+//! size. The test counts allocations instead of measuring time, so its result is the same on every machine.
 
 use neuron_benches::ALLOCATOR;
 use neuron_benches::request::{APIS, history};

@@ -1,5 +1,5 @@
-//! Checks that the number of allocations of an append does not depend on the length of the session, for the SQLite and
-//! the file storage.
+//! Checks that the number of allocations of an append does not grow with the length of the session. Tests the SQLite
+//! and the file storage.
 
 use neuron_benches::ALLOCATOR;
 use neuron_benches::session::{Growing, LENGTHS, sqlite};
@@ -7,8 +7,8 @@ use neuron_runtime::FileSessionStorage;
 use stats_alloc::{Region, Stats};
 use tokio::runtime::Runtime;
 
-/// Number of counted appends, of which the minimum is used. If the blocking thread of the previous append is not idle
-/// yet, the runtime starts another thread, which also allocates.
+/// Number of measured appends, of which the minimum is used. Some appends also start a thread, which allocates, because
+/// the runtime's blocking thread is not idle yet.
 const APPENDS: usize = 20;
 
 // This file has only one test, because the counters are for the whole process.

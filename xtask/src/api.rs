@@ -1,31 +1,33 @@
 //! The listings of the crates' public API, the files `crates/*/api.txt`.
 //!
-//! This module finds the crates that have a listing, and writes the listings for `cargo xtask api`. The module `source`
-//! reads the items of a crate. `surface` decides which items have lines, and at which path. `items` creates the lines
-//! of one item. `line` formats a line.
+//! This module writes the listings for `cargo xtask api`. Its child modules have these tasks:
 //!
-//! The listing does not resolve names. The workspace denies the lint `unreachable_pub`, so every item, field and method
-//! that is plain `pub` is reachable. The path of an item contains only the `pub` modules around it, so an item can move
-//! between private modules without a change of the listing. A re-export has its own line, at the path where users
-//! import it.
+//! - `source` reads the items of a crate.
+//! - `surface` decides which items have lines, and under which path.
+//! - `items` creates the lines of an item.
+//! - `line` formats a line.
 //!
-//! We have our own listing because cargo-public-api and cargo-semver-checks read rustdoc's JSON, whose format is
-//! unstable and changes with the compiler. This listing is created from the source within seconds, and does not depend
-//! on the compiler.
+//! Names are not resolved. Every item, field and method that is plain `pub` counts as reachable, because the workspace
+//! denies the lint `unreachable_pub`. The path of an item contains only `pub` modules, so that an item can move between
+//! private modules without a change of the listing. A re-export has its own line, under the path where users import it.
+//!
+//! We do not use cargo-public-api or cargo-semver-checks, because they read rustdoc's JSON, whose unstable format
+//! changes with the compiler. Our listing is created from the source within seconds, and does not depend on the
+//! compiler.
 //!
 //! # Limits
 //!
-//! - The printed path of an item in a private module may differ from its import paths. The `pub use` lines show the
-//!   import paths.
+//! - The printed path of an item in a private module may differ from its import paths, which are in the lines of its
+//!   re-exports.
 //! - Items of `#[doc(hidden)]` modules are not listed, even if they are re-exported.
-//! - Items that a macro generates are not listed, except those written in its call, as in `pin_project!`. Traits from
-//!   blanket implementations and auto traits are not listed either.
-//! - The type and the trait of an `impl` are matched by their last path segment with the names of this crate. If
-//!   several items have this name, the item in the `pub` module of the `impl` is used, otherwise the first.
-//! - A line has the gates (`cfg` attributes) of its item, and of the modules and blocks around the item. The gates of a
-//!   `pub use` are only in the line of the re-export.
-//! - The lint sees the features and targets that clippy is run with. Code for other features and targets is listed
-//!   although it may be unreachable.
+//! - Items that a macro generates are not listed, except items that are written in the macro call, as in
+//!   `pin_project!`. Traits from blanket implementations and auto traits are not listed either.
+//! - The type and the trait of an `impl` are looked up in the crate by the last segment of their path. If several items
+//!   have this name, the item in the same `pub` module as the `impl` is preferred.
+//! - A line contains the gates (`cfg` attributes) of its item, and of the modules and blocks that contain the item. The
+//!   gates of a `pub use` are only in the line of the re-export.
+//! - The lint checks only the features and targets that clippy is run with. A `pub` item for other features or targets
+//!   is listed even if it is unreachable.
 
 mod items;
 mod line;

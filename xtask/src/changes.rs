@@ -17,8 +17,8 @@ pub(crate) struct Changes {
 
 /// Returns the changes since the commit `base`.
 ///
-/// The default is the commit at which the branch left its upstream. If nothing changed since then, the default is
-/// `HEAD~1`.
+/// If `base` is `None`, the commit at which the branch left its upstream is used. If nothing changed since that commit,
+/// `HEAD~1` is used.
 pub(crate) fn since(base: Option<&str>) -> Result<Changes, String> {
     if let Some(base) = base {
         return Changes::since(commit(base)?);
@@ -41,8 +41,8 @@ impl Changes {
         Ok(Self { base, files })
     }
 
-    /// Returns the content of a file in the commit [`base`](Self::base). Returns an empty text if the file did not
-    /// exist in this commit.
+    /// Returns the content of a file in the commit [`base`](Self::base), or an empty text if the commit does not
+    /// contain the file.
     pub(crate) fn text_before(&self, file: &str) -> String {
         git(&["show", &format!("{}:./{file}", self.base)]).unwrap_or_default()
     }
@@ -71,10 +71,10 @@ fn list(args: &[&str]) -> Result<Vec<String>, String> {
     Ok(files.filter(|file| !process::root().join(file).starts_with(&target)).collect())
 }
 
-/// Returns the packages whose tests must run if these files changed.
+/// Returns the packages whose tests must run after a change of these files.
 ///
-/// The result is all packages if one of the files may affect every package. A file outside of all packages that no test
-/// reads has no effect.
+/// The result is all packages if one of the files may affect every package. Other files outside of all packages count
+/// only if a test reads them.
 pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
     let mut packages = BTreeSet::new();
     for file in files {

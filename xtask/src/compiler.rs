@@ -1,5 +1,4 @@
-//! Excludes the packages that this machine's compiler is too old to build, and prints the name of each. Some members of
-//! the workspace require a newer compiler than the other members.
+//! Excludes the packages that require a newer compiler than this machine has, and prints their names.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -54,7 +53,7 @@ pub(crate) fn version(mut command: Command) -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| format!("`{name}` says {text}"))
 }
 
-/// Parses a version into three numbers, so that versions can be compared. `1.90` becomes `1.90.0`. A suffix such as
+/// Parses a version into three numbers, so that versions can be compared. Missing numbers are 0, and a suffix such as
 /// `-nightly` is ignored.
 pub(crate) fn numbers(version: &str) -> [u32; 3] {
     let version = version.split(['-', '+']).next().unwrap_or_default();

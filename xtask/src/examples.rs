@@ -50,8 +50,8 @@ pub(crate) fn run() -> Result<(), String> {
 
 /// Builds all examples. Returns a map from the source file of an example to its program.
 ///
-/// The caller starts the programs directly. `cargo run -p` would select the features for one package only, and build
-/// most dependencies again for each package.
+/// The caller starts the programs directly, because `cargo run -p` would select other features for each package and
+/// build most dependencies again.
 fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     let mut command = compiler::cargo(["build", "--examples", "--all-features"])?;
     command.arg("--message-format=json-render-diagnostics");
@@ -66,12 +66,14 @@ fn build() -> Result<BTreeMap<PathBuf, PathBuf>, String> {
     Ok(programs)
 }
 
-/// Compares the `text` block on a page with the output of an example. The comparison stops at a line `…` of the block.
+/// Compares the first code block with the language `text` on a page with the output of an example.
+///
+/// The block may start at a later line of the output. A line `…` in the block stands for the rest of the output.
 /// Numbers before `ms` are ignored.
 ///
 /// # Errors
 ///
-/// Returns an error with the first line of the block that the output does not have.
+/// Returns the first line of the block that differs from the output.
 fn compare(page: &str, output: &str) -> Result<(), String> {
     let block = page.split("```text\n").nth(1).and_then(|block| block.split("```").next());
     let shown = block.ok_or("no block of the language `text`")?.lines();

@@ -1,12 +1,11 @@
-//! The command `cargo xtask faults`, which checks that the tests of the agent loop find deliberate faults in a copy of
-//! its source.
+//! The command `cargo xtask faults`, which checks that tests of the agent loop find deliberate faults in its source.
 //!
-//! The command puts one fault at a time into the copy. The test `model` of the agent loop
-//! (`crates/neuron-loop/tests/model`), which runs random cases, must then fail. If this test does not cover the faulty
-//! code, the list of faults names another test that must fail.
+//! The command puts one fault at a time into a copy of the source. The test `crates/neuron-loop/tests/model`, which
+//! runs random cases, must then fail. If this test does not cover the faulty code, the list of faults names another
+//! test that must fail.
 //!
-//! cargo-mutants generates a mutant for every function and cannot use a given list. The faults of our list are mistakes
-//! that a person would make, so they measure the quality of the test `model` and not the coverage of lines.
+//! The faults in our list are mistakes that a person would make. We do not use cargo-mutants, because it generates a
+//! mutant for every function and cannot use a given list.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -16,14 +15,14 @@ use std::time::{Duration, Instant};
 use crate::{changes, process, workspace};
 
 /// Number of random cases that the test `model` of the agent loop runs for each fault. Most faults are found within 100
-/// cases, and the last one within 19,000.
+/// cases, and the fault that takes longest within 19,000.
 const CASES: &str = "20000";
 
 /// Time limit for the test `model` on the source without a fault.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// Minimum time limit for a test on the source with a fault. The time limit itself is ten times the duration of the
-/// test `model` without a fault. A longer run counts as an endless loop.
+/// Minimum time limit for a test of the source with a fault. The actual limit is ten times the duration of the test
+/// `model` without a fault, if that is longer. A test that exceeds the limit counts as an endless loop.
 const MINIMUM_LIMIT: Duration = Duration::from_secs(120);
 
 /// Maximum number of faults in a sample that concern changed code. Of all other faults, the sample contains every 16th.
@@ -45,8 +44,8 @@ pub(crate) enum Selection<'a> {
     Sample,
 }
 
-/// Puts each selected fault into a copy of the source, and runs the test that must then fail. Returns an error if this
-/// test succeeds for any of the faults.
+/// Puts one selected fault after another into a copy of the source, and runs the test that must then fail. Returns an
+/// error if the test succeeds for any fault.
 pub(crate) fn check(selection: Selection<'_>) -> Result<(), String> {
     let list = read(&process::root().join(LIST))?;
     let faults = select(parse(&list)?, selection)?;
@@ -163,8 +162,8 @@ impl Fault<'_> {
         }
     }
 
-    /// Returns the content of the source file with the fault in it. Returns an error unless the fault's text occurs
-    /// exactly once in `text`.
+    /// Puts the fault into `text`, the content of the source file. Returns an error if the text that the fault replaces
+    /// does not occur exactly once.
     fn applied_to(&self, text: &str) -> Result<String, String> {
         match text.matches(&self.find).count() {
             1 => Ok(text.replacen(&self.find, &self.replace, 1)),
@@ -177,8 +176,8 @@ impl Fault<'_> {
 }
 
 enum Verdict {
-    /// The test failed or did not end, so it found the fault. The text is a line of its output, the name of the test,
-    /// or a short reason.
+    /// The test failed or did not end, so it found the fault. The field contains a line of the output, the name of the
+    /// test, or a short reason.
     Found(String),
     Missed,
 }
@@ -219,8 +218,7 @@ impl Copy {
         Ok(copy)
     }
 
-    /// Removes a file from the copy because it is not in the workspace any more. Removes also the folders that become
-    /// empty.
+    /// Removes a file that the workspace no longer has from the copy, and also the folders that become empty.
     fn remove(&self, file: &str) -> Result<(), String> {
         let path = self.folder.join(file);
         if path.is_file() {

@@ -1,5 +1,5 @@
-//! The command `cargo xtask fetch`, which is also a step of `cargo xtask test`. `neuron_testkit::fetch` has the list of
-//! programs and downloads them.
+//! The command `cargo xtask fetch`, which downloads the third-party programs that tests need. It is also a step of
+//! `cargo xtask test`. The list of programs is in `neuron_testkit::fetch`.
 
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +8,8 @@ use neuron_testkit::fetch::PROGRAMS;
 
 use crate::{prerequisites, process};
 
-/// Prints the path of every program, or only of the program `id`. Downloads each program that is missing or does not
-/// work.
+/// Prints the path of every program, or only of the program `id`. Downloads a program first if it is missing or does
+/// not work.
 pub(crate) fn print(id: Option<&str>) -> Result<(), String> {
     let ids = PROGRAMS.map(|program| program.id);
     if let Some(id) = id
@@ -43,8 +43,8 @@ pub(crate) fn run(mut command: Command) -> Result<(), String> {
     process::run(command)
 }
 
-/// Sets the environment variables of a test command so that its tests skip the programs that could not be downloaded.
-/// Without these variables, the tests would try the downloads again.
+/// Sets environment variables of a test command, so that its tests do not try again to download the programs that could
+/// not be downloaded. Tests that need these programs are skipped.
 pub(crate) fn hide_missing(command: &mut Command) {
     let missing = MISSING.lock().unwrap_or_else(PoisonError::into_inner);
     command.envs(missing.iter().map(|variable| (variable, "none")));

@@ -1,5 +1,5 @@
-//! Runs the tests with cargo-nextest, which runs each test in its own process. Tests of different test programs
-//! therefore run concurrently. `.config/nextest.toml` has the profiles.
+//! Runs the tests with cargo-nextest, which runs each test in its own process. Tests of different test programs can
+//! thus run concurrently. The profiles are in `.config/nextest.toml`.
 
 use std::collections::BTreeSet;
 

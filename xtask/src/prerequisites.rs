@@ -1,8 +1,8 @@
-//! Reports a check that is skipped because a prerequisite is missing on this machine. On a developer's machine the run
-//! continues with a message. On CI the run fails.
+//! Reports checks that are skipped because this machine lacks a prerequisite. On a developer's machine, the run
+//! continues after a message. On CI, the run fails.
 
-/// Prints that the check with the name `what` is skipped, and the reason. Returns an error if the environment variable
-/// `CI=true` is set.
+/// Prints that the check `what` is skipped, with the reason. Returns an error if the environment variable `CI` is
+/// `true`.
 pub(crate) fn not_checked(what: &str, reason: &str) -> Result<(), String> {
     println!("not checked: {what} ({reason})");
     verdict(what, reason, std::env::var("CI").ok().as_deref())

@@ -16,11 +16,11 @@ pub(crate) fn root() -> &'static Path {
     package.parent().unwrap_or(package)
 }
 
-/// Returns a command that runs the program `name` in the workspace's root.
+/// Returns a command that runs the program `name` in the root of the workspace.
 ///
-/// `cargo run` sets variables about xtask's own package (`CARGO_PKG_NAME`, `CARGO_MANIFEST_DIR`, …). The command does
-/// not inherit these variables. If it did, build scripts that depend on the variables would run again after each switch
-/// between `cargo xtask test` and plain cargo.
+/// The command does not inherit the variables that `cargo run` sets for xtask's own package, such as
+/// `CARGO_MANIFEST_DIR`. With these variables, some build scripts would run again whenever a developer uses `cargo`
+/// directly after `cargo xtask`.
 pub(crate) fn program(name: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(name);
     command.current_dir(root());
@@ -52,10 +52,10 @@ pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
 /// `true` if cargo must build without incremental data and debug information.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Disables incremental data and debug information for all later builds, unless the target folder has incremental data
-/// already.
+/// Disables incremental data and debug information for all later builds, if the target folder contains no incremental
+/// data yet.
 ///
-/// In a fresh clone, as on CI, nothing would use these data, and they would be half of the target folder.
+/// A fresh clone, as on CI, is built only once. The data would not be used, and would be half of the target folder.
 pub(crate) fn build_once_in(target: &Path) {
     let kept = fs::read_dir(target.join("debug/incremental")).into_iter().flatten().flatten();
     let is_library = |name: OsString| name.to_string_lossy().starts_with("neuron_types-");
@@ -113,7 +113,7 @@ pub(crate) enum Ending {
 
 /// Runs a command without input, and kills it after `limit`.
 ///
-/// The command writes its output to the file `output`. With a pipe, a thread would have to read while the command runs.
+/// Standard output and standard error are written to the file `output`.
 pub(crate) fn run_within(
     mut command: Command,
     output: &Path,

@@ -1,5 +1,5 @@
-//! The step `sdks`, in which the vendors' official Python clients call our loopback servers, and check the requests of
-//! our providers. The scripts are in the folder `e2e`.
+//! The step `sdks`, which tests with the vendors' official Python clients. The clients call our loopback servers and
+//! check the requests of our providers. The scripts are in the folder `e2e`.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -26,8 +26,8 @@ const CLIENTS: Program = Program {
 
 /// Runs the scripts for every vendor. Returns an error that names the vendors whose scripts failed.
 ///
-/// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
-/// prerequisite is an error.
+/// If a prerequisite is missing, prints a message and returns `Ok`. If the environment variable `CI` is `true`, returns
+/// an error.
 pub(crate) fn check() -> Result<(), String> {
     let scripts = process::root().join("e2e");
     let folder = workspace::members()?.target_directory;
@@ -64,9 +64,10 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Runs a Python script. Returns the first line that the script prints, and `true` if the script succeeded.
+/// Runs a Python script. `args` are the script and its arguments. Returns the first line of the script's standard
+/// output, and `true` if the script succeeded.
 ///
-/// The script prints problems to standard error, which is not captured.
+/// The problems that the script finds are printed to our standard error.
 fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
     let mut command = process::program(python);
     command.args(args).stderr(Stdio::inherit());
@@ -84,8 +85,8 @@ fn run_script(python: &Path, args: &[PathBuf]) -> (String, bool) {
 
 /// Builds the program `neuron-e2e`, which runs our servers and writes our requests. Returns its path.
 ///
-/// The command also builds the examples, like the step `examples`. A build of the program alone would select other
-/// features for the dependencies and build them again.
+/// Also builds the examples, like the step `examples`, because cargo would select other features for the program alone
+/// and build the dependencies again.
 fn build() -> Result<PathBuf, String> {
     let mut command = compiler::cargo(["build", "--all-features", "--examples"])?;
     command.args(["--bin", "neuron-e2e", "--message-format=json-render-diagnostics"]);
@@ -97,8 +98,8 @@ fn build() -> Result<PathBuf, String> {
 
 /// Returns `true` if a script must not inherit the environment variable `key`.
 ///
-/// Such variables set keys, URLs and other settings of the clients, proxies, or Python's module path. A proxy must not
-/// be used because the servers are on this machine.
+/// These variables set keys, URLs and other settings of the clients, Python's module path, or a proxy. The clients need
+/// no proxy, because the servers are on this machine.
 fn is_a_setting(key: &str) -> bool {
     let key = key.to_uppercase();
     let starts = ["ANTHROPIC_", "OPENAI_", "OLLAMA_", "PYTHON"];

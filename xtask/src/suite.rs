@@ -12,8 +12,8 @@ use crate::{changes, compiler, examples, fetch, packages, process, sdks, wasm, w
 /// The name of a step, and the function that runs it.
 type Step = (&'static str, fn() -> Result<(), String>);
 
-/// The steps of `cargo xtask test`, which a change must pass. Cheap steps come first. The tests come last, so that the
-/// summary of the test runner is at the end of the output.
+/// The steps of `cargo xtask test`, which every change must pass. Cheap steps come first. The tests come last, so that
+/// their summary is at the end of the output.
 const TEST: &[Step] = &[
     ("fmt", fmt),
     ("clippy", clippy),
@@ -56,10 +56,10 @@ pub(crate) fn nightly(only: Option<&str>) -> ExitCode {
     run("nightly", NIGHTLY, only)
 }
 
-/// Checks the changes since the commit `base`. [`changes::since`] has the default.
+/// Checks the changes since the commit `base`. [`changes::since`] chooses a commit if `base` is `None`.
 ///
-/// Checks formatting, runs the lints, and runs the tests of the changed packages and of their dependents. The test
-/// profile `quick` excludes tests that take long or that need third-party programs.
+/// Checks the formatting, runs the lints, and runs the tests of the changed packages and of their dependents. The test
+/// profile `quick` excludes tests that are slow or that need third-party programs.
 pub(crate) fn quick(base: Option<&str>) -> Result<(), String> {
     let start = Instant::now();
     let changes = changes::since(base)?;
@@ -137,8 +137,8 @@ fn benches() -> Result<(), String> {
 
 /// Checks that each library compiles alone, once with each of its features.
 ///
-/// In a build of the whole workspace, another package may enable a feature of a dependency that the library forgot to
-/// enable. A user who depends on this library alone then gets a compile error.
+/// This finds features of dependencies that a library needs and does not enable. In a build of the whole workspace,
+/// another package may enable them.
 fn features(libraries: &[String]) -> Result<(), String> {
     let mut command = process::cargo(["hack", "check", "--each-feature", "--lib"]);
     command.args(libraries.iter().flat_map(|name| ["--package", name]));

@@ -1,5 +1,5 @@
-//! Finds the subcommands of cargo that the steps use, such as cargo-nextest. A subcommand that is missing or too old is
-//! installed once under `target/tools`.
+//! Finds the cargo subcommands that the steps of `cargo xtask test` use, such as cargo-nextest. A subcommand that is
+//! missing or too old is installed under `target/tools`.
 
 use std::process::Command;
 
@@ -33,8 +33,8 @@ impl Tool {
         }
     }
 
-    /// Adds the folder of the tool to `PATH` of a command, unless the installed version is new enough. Installs the
-    /// tool under `target/tools` if necessary.
+    /// Adds our own copy of the tool to the `PATH` of a command, if the machine's version is missing or too old.
+    /// Installs the copy under `target/tools` if necessary.
     pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
         // A tool that the developer has installed is preferred to a second installation.
         if self.is_new_enough(process::program("cargo")) {

@@ -1,5 +1,5 @@
 //! The step `wasm`, which type-checks the packages that must compile for wasm32. If the target is not installed, the
-//! module `debian` provides a compiler with the sources of the standard library.
+//! module `debian` provides a compiler that can build the standard library from source.
 
 mod debian;
 
@@ -12,8 +12,8 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Checks all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features.
 ///
-/// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
-/// prerequisite is an error.
+/// If a prerequisite is missing, prints a message and returns `Ok`. If the environment variable `CI` is `true`, returns
+/// an error.
 pub(crate) fn check() -> Result<(), String> {
     let metadata = workspace::members()?;
     let packages: Vec<&str> = metadata
@@ -39,8 +39,8 @@ pub(crate) fn check() -> Result<(), String> {
     }
 }
 
-/// Returns a `cargo check` command for wasm32, to which the caller adds the packages. Returns an error if this machine
-/// has no suitable compiler.
+/// Returns a `cargo check` command for wasm32, without the packages to check. Returns an error if this machine has no
+/// suitable compiler.
 fn command(target_directory: &Path) -> Result<Command, String> {
     let mut command = process::cargo(["check", "--target", TARGET]);
     // The build has a separate folder, because the other compiler version would invalidate the usual build.

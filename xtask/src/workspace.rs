@@ -108,8 +108,8 @@ impl Package {
         self.flag("/neuron/wasm").unwrap_or(false)
     }
 
-    /// Returns `false` if the examples of the package do not end by themselves, which its manifest declares with
-    /// `[package.metadata.neuron] run-examples = false`.
+    /// Returns `true` if the examples of the package can be run in tests. The manifest excludes examples that do not
+    /// end by themselves with `[package.metadata.neuron] run-examples = false`.
     pub(crate) fn runs_examples(&self) -> bool {
         self.flag("/neuron/run-examples").unwrap_or(true)
     }

@@ -1,7 +1,7 @@
-//! The measured clients, which are an agent, the provider without a loop, and a plain HTTP client.
+//! The kinds of clients that are measured. They are an agent, the provider without an agent, and a plain HTTP client.
 //!
-//! Every client sends the same two requests. The first request is a question. The second request has the result of the
-//! tool that the model calls.
+//! Every client sends the same two requests. The first contains a question, and the model responds with a tool call.
+//! The second contains the result of the tool.
 
 use std::error::Error;
 use std::str::FromStr;
@@ -78,11 +78,11 @@ impl FromStr for Case {
     }
 }
 
-/// Returns the replies of the server in order. They are `agents` tool calls, then `others` texts for additional
-/// requests, then `agents` texts.
+/// Returns the replies of the server in order. They are `agents` tool calls, then `others + agents` texts. `others` is
+/// the number of requests besides the two requests of each agent.
 ///
-/// Replies are sent in the order of the requests. The server must therefore not send a reply before it has received the
-/// first request of every agent.
+/// The n-th request gets the n-th reply. The server must therefore not send any reply before it has received the first
+/// request of every agent.
 pub fn script(agents: usize, others: usize) -> impl Iterator<Item = Reply> {
     let call = || Reply::tool_call("call_1", Echo.name(), json!({}));
     let calls = std::iter::repeat_with(call).take(agents);
@@ -129,7 +129,7 @@ impl Clients {
         };
     }
 
-    /// Sends one additional request. The server responds to the clients only after this request has arrived.
+    /// Sends the request that the server waits for before it responds to any client.
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ use super::run::Measured;
 use super::usage;
 use crate::ALLOCATOR;
 
-/// Maximum number of started clients whose requests the server has not received yet. More connections would overflow
-/// the kernel's accept queue, and would then wait for seconds.
+/// Maximum number of started clients whose first request the server has not received yet. More connections would
+/// overflow the kernel's accept queue and be delayed for seconds.
 const AHEAD: usize = 1_000;
 
 /// Number of requests between two reports. The server process reports how many requests it has received.
@@ -43,8 +43,8 @@ pub fn play() -> ExitCode {
     }
 }
 
-/// Runs a server for `agents` agents until standard input ends. Writes the URL and the numbers of received requests to
-/// standard output.
+/// Runs a server for `agents` agents until standard input ends. Writes the URL to standard output, and later the number
+/// of requests received so far.
 async fn serve(agents: usize) -> Result<(), Failure> {
     std::thread::spawn(|| {
         // The input ends when the parent process exits, or when the parent wants this process to end.

@@ -33,7 +33,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts the server process and the client process. Both run `program`, whose `main` must call
+    /// Starts the server process and the client process of a measurement. Both run `program`, whose `main` must call
     /// [`play`](super::play).
     ///
     /// # Errors
@@ -59,11 +59,11 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// Returns an error if a process failed. The process has printed the reason to standard error.
+    /// Returns an error if a process failed. The failed process prints the reason to standard error.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future kills the processes.
+    /// Dropping the future kills both processes.
     pub async fn finish(mut self) -> io::Result<Measured> {
         let mut output = self.output.take().ok_or_else(|| io::Error::other("no pipe"))?;
         // The blocking read ends when the client process ends, at the latest when `self` is dropped.
@@ -99,8 +99,8 @@ impl Measured {
     }
 }
 
-/// A child process that is killed when this value is dropped. If this process is killed, the standard input of the
-/// child ends, and the child exits.
+/// A child process that is killed when this value is dropped. If the parent process is killed, the child's standard
+/// input ends and the child exits.
 #[derive(Debug)]
 struct Part {
     child: Child,

@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// A plain file to which entries are appended, for comparison with the journal. The file has no runs, no steps and no
-/// checksums.
+/// A plain file to which entries are appended, for comparison with the journal. Unlike the journal, the file has no
+/// runs, no steps and no checksums.
 #[derive(Debug)]
 pub struct Floor {
     file: File,
@@ -23,7 +23,7 @@ impl Floor {
         File::create(folder.join("floor")).map(|file| Self { file })
     }
 
-    /// Appends an entry, waits until the entry is on the disk, and returns the duration.
+    /// Appends an entry and waits until the entry is on the disk. Returns the time that this took.
     ///
     /// # Errors
     ///

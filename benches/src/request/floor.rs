@@ -1,5 +1,5 @@
-//! Hand-written minimal encoders of requests, with which the library's encoders are compared. They pass plain structs
-//! in the wire format to `serde_json::to_vec`. The structs borrow the texts, and support only text content.
+//! Minimal hand-written encoders of requests, with which the library's encoders are compared. They serialise plain
+//! structs in the wire format with `serde_json::to_vec`. The structs borrow the texts, and support only text content.
 
 use neuron_types::{ContentBlock, Message, RequestRef, Role};
 use serde::Serialize;

@@ -12,7 +12,7 @@ use neuron_types::StorageError;
 
 use super::{message, texts, turn};
 
-/// Connects a session storage to a server. Sessions of each `length` have their own tables.
+/// Connects a session storage to a server. Each `length` of sessions has its own database schema.
 ///
 /// # Errors
 ///

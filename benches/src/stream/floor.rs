@@ -1,8 +1,8 @@
-//! Hand-written minimal decoders of each vendor's stream, with which the library's decoders are compared.
+//! Minimal hand-written decoders of each vendor's stream, with which the library's decoders are compared.
 //!
 //! A decoder returns every text delta and the final text. It searches for line ends, parses only the necessary fields
-//! without copying them, and allocates one `String` per delta. It does not support other kinds of content, errors,
-//! usage, and lines without the prefix `data: `.
+//! without copying them, and allocates one `String` per delta. It supports no other kinds of content, no errors, no
+//! usage, and no lines without the prefix `data: `.
 
 use std::borrow::Cow;
 

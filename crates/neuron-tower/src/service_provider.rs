@@ -14,13 +14,16 @@ use tower::{BoxError, Layer, Service};
 use crate::error::provider_error;
 use crate::{EmbeddingService, ModelCall, ModelResponseFuture, ProviderService};
 
-/// A tower service as a [`Provider`], for example for an agent. A service for embeddings, such as an
+/// An adapter from a tower service to a [`Provider`], for example for an agent. A service for embeddings, such as an
 /// [`EmbeddingService`], becomes an [`EmbeddingProvider`].
 ///
 /// The service must accept a [`ModelCall`] of any lifetime and must implement `Clone`. Each call clones the service and
-/// waits until the clone is ready. Put a [`SharedServiceLayer`](crate::SharedServiceLayer) around a layer that cannot
-/// be cloned, such as `rate_limit`. Put an [`OwnedRequestLayer`](crate::OwnedRequestLayer) around a layer that needs
-/// requests without borrowed data, such as `buffer`.
+/// waits until the clone is ready.
+///
+/// - Put a [`SharedServiceLayer`](crate::SharedServiceLayer) around a layer whose service is not `Clone`, such as
+///   `rate_limit`.
+/// - Put an [`OwnedRequestLayer`](crate::OwnedRequestLayer) around a layer that needs requests without borrowed data,
+///   such as `buffer`.
 ///
 /// # Errors
 ///
@@ -33,8 +36,8 @@ use crate::{EmbeddingService, ModelCall, ModelResponseFuture, ProviderService};
 ///
 /// # Cancel safety
 ///
-/// Dropping a call's future cancels the call, even while it waits for a limit, for a retry, or for the provider. The
-/// permits of the call are released immediately.
+/// Dropping a call's future cancels the call, even while the call waits for a limit, for a retry, or for the provider.
+/// The permits of limits, such as `concurrency_limit`, are released immediately.
 ///
 /// # Example: an agent
 ///
@@ -95,8 +98,10 @@ impl<S> ServiceProvider<S> {
         Self { service, info: StoredInfo::default() }
     }
 
-    /// Wraps a provider with layers, for example from a [`ServiceBuilder`](tower::ServiceBuilder). The result returns
-    /// the [`ProviderInfo`] of the wrapped provider, so telemetry contains its name, default model and server.
+    /// Wraps a provider with layers, for example from a [`ServiceBuilder`](tower::ServiceBuilder).
+    ///
+    /// The result has the [`ProviderInfo`] of the wrapped provider. Telemetry therefore shows the wrapped provider's
+    /// name, default model and server.
     pub fn layered<P, L>(layers: L, provider: P) -> Self
     where
         P: Provider,
@@ -106,8 +111,10 @@ impl<S> ServiceProvider<S> {
         Self { service: layers.layer(ProviderService::new(provider)), info }
     }
 
-    /// Wraps an embedding provider with layers. The result returns the [`ProviderInfo`] of the wrapped provider, so
-    /// telemetry contains its name, default embedding model and server.
+    /// Wraps an embedding provider with layers.
+    ///
+    /// The result has the [`ProviderInfo`] of the wrapped provider. Telemetry therefore shows the wrapped provider's
+    /// name, default embedding model and server.
     pub fn layered_embeddings<P, L>(layers: L, provider: P) -> Self
     where
         P: EmbeddingProvider,
@@ -195,7 +202,8 @@ where
 
 /// Clones the service, waits until the clone is ready, and calls the clone. Returns the future of the response.
 ///
-/// The clone is dropped before the response arrives, because it may hold a permit that other calls need.
+/// The clone is dropped when this function returns, before the response arrives. It may hold a permit that other calls
+/// need.
 pub(crate) async fn call_when_ready<S, R>(service: &S, request: R) -> Result<S::Future, BoxError>
 where
     S: Service<R> + Clone,

@@ -8,10 +8,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::PollSemaphore;
 use tower::{Layer, Service};
 
-/// A layer that makes a service cloneable. All clones share one service. Put the layer directly around a `rate_limit`.
+/// A layer that makes the wrapped service cloneable. All clones share this service.
 ///
-/// [`ServiceProvider`](crate::ServiceProvider) and tower's `retry` clone their service for each call. A rate limit has
-/// state and does not implement `Clone`. Unlike `buffer`, this layer spawns no task and accepts borrowed requests.
+/// Put the layer directly around tower's `rate_limit`, whose service does not implement `Clone`.
+/// [`ServiceProvider`](crate::ServiceProvider) and tower's `retry` need `Clone`, because they clone their service for
+/// each call.
+///
+/// Unlike tower's `buffer`, this layer spawns no task and accepts borrowed requests.
 ///
 /// # Example
 ///
@@ -43,8 +46,8 @@ impl<S> Layer<S> for SharedServiceLayer {
 
 /// A service that is shared by all its clones. See [`SharedServiceLayer`].
 ///
-/// Only one clone at a time can be ready, and holds a permit until it is called or dropped. The other clones wait in
-/// FIFO order. The futures of several calls run concurrently.
+/// Only one clone at a time can be ready. It stays ready until it is called or dropped. The other clones wait in FIFO
+/// order. The response futures of several calls run concurrently.
 pub struct SharedService<S> {
     service: Arc<Mutex<S>>,
     /// The single permit to use the service, which all clones share.

@@ -11,21 +11,22 @@ pub struct AgentResult {
     pub response: String,
     /// The whole conversation, including messages from before this run.
     pub messages: Vec<Message>,
-    /// The tokens that this run used, including nested agents. If the provider did not report the usage of a response,
-    /// an estimate is counted.
+    /// The tokens that this run used, including the runs of nested agents. For a response without reported usage, an
+    /// estimate is counted.
     pub usage: TokenUsage,
     /// Number of model calls of this run that returned a response.
     pub turns: usize,
     /// The stop reason of the last response.
     ///
     /// - [`StopReason::EndTurn`] and [`StopReason::StopSequence`] mean that the response is complete.
-    /// - [`StopReason::ToolUse`] means that the run ended after tool calls. Either a stop condition of the agent was
-    ///   met, or the model returned the run's typed output through a [tool](crate::OutputMode::Tool).
+    /// - [`StopReason::ToolUse`] means that the run ended after tool calls. The reason is a stop condition of the
+    ///   agent, or a typed output that the model returned through a [tool](crate::OutputMode::Tool).
     /// - Any other reason means that the response was cut off or refused.
     pub stop_reason: StopReason,
     /// Description of the limit that the run reached. `None` if the run reached no limit.
     ///
-    /// Set only with [`OnLimit::Finalize`](crate::OnLimit::Finalize), which ends a run at a limit with a result.
+    /// Set only with [`OnLimit::Finalize`](crate::OnLimit::Finalize). Otherwise a run that reaches a limit ends with an
+    /// error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_reached: Option<String>,
 }

@@ -20,9 +20,9 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
 
     /// Runs a call through the middleware. A panic of the tool becomes an error result for the model.
     ///
-    /// With `durability`, a tool that is an [agent](ToolDyn::agent) runs through [`AgentTool::call_in`]. The agent runs
-    /// outside of this tool set's sandbox, because the agent's tools have their own sandbox. Other tools ignore
-    /// `durability`.
+    /// If `durability` is set and the tool is an [agent](ToolDyn::agent), the agent runs through
+    /// [`AgentTool::call_in`]. It runs outside of this tool set's sandbox, because its tools have their own sandbox.
+    /// Other tools ignore `durability`.
     ///
     /// # Errors
     ///
@@ -41,11 +41,12 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
 
 /// A tool that runs an agent.
 ///
-/// A durable context journals each model and tool call of the agent. After a crash, at most one model call is repeated.
-/// The durable context creates a journal for the call of the agent tool, either inside the parent run's journal or as a
-/// new workflow. It makes this call with [`ToolSet::call`]. For each model and tool call of the agent, the durable
-/// context finds the agent's provider and tools by [`AgentPath`]. The model or tool call may therefore run in another
-/// process.
+/// A durable context journals each model and tool call of the agent, so that a crash repeats at most one model call.
+/// The journal is either a part of the parent run's journal or a new workflow. The durable context starts the agent
+/// with [`ToolSet::call`].
+///
+/// A model or tool call of the agent may run in another process. There, the durable context finds the agent's provider
+/// and tools by [`AgentPath`].
 ///
 /// # Contract
 ///
@@ -61,8 +62,10 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
     /// Runs a call of the tool. The agent makes its model and tool calls through `durability`.
     ///
     /// `name` is the name under which the caller registered the tool. It is appended to the [`AgentPath`] in the
-    /// agent's context. The agent does not wait for signals. If one of its tool calls needs an approval, the run ends
-    /// with [`ToolError::ApprovalRequired`].
+    /// agent's context.
+    ///
+    /// The agent does not wait for signals. If one of its tool calls needs an approval, this call ends with
+    /// [`ToolError::ApprovalRequired`].
     ///
     /// # Errors
     ///
@@ -76,8 +79,10 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
         durability: Durability<'a>,
     ) -> ToolFuture<'a>;
 
-    /// Adds the agent's hooks and permission policy to `ctx`, the context of a call of one of the agent's tools. `ctx`
-    /// already has the hooks and the policy of the parent run. The default adds nothing.
+    /// Adds the agent's hooks and permission policy to `ctx`. The default adds nothing.
+    ///
+    /// `ctx` is the context of a tool call that the agent makes. It already has the hooks and the policy of the parent
+    /// run.
     ///
     /// An engine that runs tools in another process calls this method there. See
     /// [`DurableAgent::extend_context`](crate::DurableAgent::extend_context).
@@ -88,9 +93,8 @@ pub trait AgentTool: WasmCompatSend + WasmCompatSync {
 
 /// The names of the nested agents around a tool call, outermost first.
 ///
-/// The path does not contain the agent of the outermost run. The first name is the name of a tool of that agent. Each
-/// further name is the name of a tool of the preceding agent. The path is stored in the
-/// [extensions](ToolContext::extensions) of the call's context.
+/// Each nested agent has the name of the tool that runs it. The agent of the outermost run is not in the path. The path
+/// is stored in the [extensions](ToolContext::extensions) of the call's context.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AgentPath(Vec<String>);
 
@@ -110,7 +114,7 @@ impl AgentPath {
 
     /// Finds the tool that runs the last, innermost agent of a path. Returns `None` for an empty path.
     ///
-    /// `tools` are the tools of the outermost run's agent. `visit` is called for each agent of the path, outermost
+    /// `tools` are the tools of the outermost run's agent. `visit` is called with each agent of the path, outermost
     /// first.
     ///
     /// # Errors

@@ -10,8 +10,8 @@ use crate::{Message, marks};
 /// Metadata that a provider reported for a response, such as the request id, rate limits and cost. Returned by
 /// [`Message::metadata`].
 ///
-/// The metadata is stored in a block at the end of the message. Sessions, snapshots and journals therefore keep it with
-/// the message. The block is never sent to a model. A provider adds the block only if the server reported metadata.
+/// The metadata is stored in a block at the end of the message, and so becomes part of sessions, snapshots and
+/// journals. The block is never sent to a model. A provider adds the block only if the server reported metadata.
 ///
 /// # Example
 ///
@@ -44,14 +44,13 @@ pub struct AnswerMetadata {
     /// Details of the stop reason, in the vendor's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_details: Option<Value>,
-    /// The container in which the server ran code, in the vendor's format. Anthropic requires its container in later
+    /// The container in which the server ran code, in the vendor's format. Anthropic requires the container in later
     /// requests that run code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<Value>,
     /// Citations and search results that the vendor sends outside of the content, in the vendor's format and order.
     ///
-    /// Citations inside text blocks stay there and are not repeated here. Anthropic's API and OpenAI's Responses API
-    /// send their citations in text blocks.
+    /// Citations inside text blocks, as sent by Anthropic's API and OpenAI's Responses API, are not repeated here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Value>,
     /// Number of uses of each server-side tool, for example `web_search_requests`.

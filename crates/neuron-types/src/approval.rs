@@ -17,9 +17,8 @@ use crate::{
 /// Any process can continue the run from this state. Store the state as JSON and show [`calls`](Self::calls) to a
 /// person. Then pass the state and the [`ApprovalDecisions`] to an agent with the same configuration.
 ///
-/// The state contains the conversation, so it is as large and as confidential as the conversation. Protect it against
-/// changes, because anyone who can modify the state controls which calls run. `Debug` omits the conversation and the
-/// arguments.
+/// The state contains the conversation, so it may be large and confidential. Protect it against changes, because anyone
+/// who can modify the state controls which calls run. `Debug` omits the conversation and the arguments.
 ///
 /// # Example
 ///
@@ -66,8 +65,8 @@ pub struct PendingApproval {
     pub tool_usage: TokenUsage,
     /// The conversation.
     ///
-    /// The message after the last response contains the results of the response's tool calls. A pending call has a
-    /// placeholder as its result. Messages that were added while calls were pending follow the results.
+    /// The last response is followed by a message with the results of its tool calls. The result of a pending call is a
+    /// placeholder. After the results come the messages that were added while calls were pending.
     #[serde(default)]
     pub messages: Vec<Message>,
     /// The pending calls, in the order of the response that made them.
@@ -101,8 +100,8 @@ impl PendingApproval {
         }
     }
 
-    /// Returns a copy for display, without [`messages`](Self::messages) and [`effects`](Self::effects). The copies of
-    /// nested runs lack these fields too. A run cannot continue from the copy.
+    /// Returns a copy for display, in which [`messages`](Self::messages) and [`effects`](Self::effects) are empty, also
+    /// in nested runs. A run cannot continue from the copy.
     #[must_use]
     pub fn without_messages(&self) -> Self {
         let shown = |pending: &PendingCall| PendingCall {
@@ -149,8 +148,8 @@ impl PendingApproval {
     /// # Errors
     ///
     /// - [`ApprovalError::UnsupportedVersion`] if the state was written by a newer release.
-    /// - [`ApprovalError::Malformed`] if no call is pending, if the conversation is invalid, or if the last response
-    ///   did not make the pending calls.
+    /// - [`ApprovalError::Malformed`] if no call is pending, if the conversation is invalid, or if a pending call is
+    ///   not in the last response.
     pub fn check_whole(&self) -> Result<(), ApprovalError> {
         self.check_version()?;
         let malformed = |reason: String| ApprovalError::Malformed { reason };
@@ -181,11 +180,11 @@ impl PendingApproval {
 
     /// Checks that decisions match the pending calls.
     ///
-    /// Each decision must be on a pending call. A call inside which a sub-agent waits cannot be approved. It requires
-    /// [nested](ApprovalDecisions::nested) decisions, a denial or a supplied result. No other call accepts nested
-    /// decisions.
-    ///
-    /// Each pending call must have a decision, except if the decisions are [partial](ApprovalDecisions::partial).
+    /// - Each decision must be on a pending call.
+    /// - A call inside which a sub-agent waits cannot be approved. It accepts [nested](ApprovalDecisions::nested)
+    ///   decisions, a denial or a supplied result.
+    /// - Any other call does not accept nested decisions.
+    /// - Each pending call must have a decision, except if the decisions are [partial](ApprovalDecisions::partial).
     ///
     /// # Errors
     ///
@@ -237,11 +236,11 @@ impl fmt::Debug for PendingApproval {
 pub struct PendingCall {
     /// The tool call, with the arguments of the model.
     ///
-    /// If `nested` is set, the call has already started. The arguments are then those with which it was started.
+    /// If `nested` is set, the call has already started. `call` then has the arguments with which it started.
     pub call: ToolCall,
     /// The reason why the permission policy requires an approval.
     pub reason: String,
-    /// The state of the sub-agent's run inside the call, if that run waits for an approval. Decide on the sub-agent's
+    /// The state of a sub-agent's run inside the call, if this run waits for an approval. Decide on the sub-agent's
     /// calls with [`ApprovalDecisions::nested`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nested: Option<Box<PendingApproval>>,
@@ -281,11 +280,11 @@ pub struct ApprovalSignature {
 
 /// Signs pending calls, and verifies the signatures when decisions arrive.
 ///
-/// A [`PendingApproval`] may be modified while it is outside of the process. With a signer, an agent accepts decisions
-/// only on calls for which it requested the approval itself.
+/// A [`PendingApproval`] may be modified while it is stored outside of the process. An agent with a signer accepts
+/// decisions only on calls for which it requested the approval itself.
 ///
-/// In both methods, `run_id` is the id of the run, and `tool` is the definition of the called tool. `engine_time`
-/// returns the time of a durable engine's clock. If it is `None`, the system clock is used.
+/// In both methods, `run_id` is the id of the run, and `tool` is the definition of the called tool. `engine_time` is
+/// the time on a durable engine's clock. If it is `None`, use the system clock.
 pub trait ApprovalSigner: WasmCompatSend + WasmCompatSync {
     /// Signs a pending call, before the run waits for its approval.
     fn sign(
@@ -438,7 +437,7 @@ pub enum ApprovalDecision {
 /// The state of a nested run that waited for an approval, and the decisions on its pending calls.
 ///
 /// The loop inserts this value into [`ToolContext::extensions`](crate::ToolContext::extensions) and calls the tool
-/// again. The tool must then continue the nested run and not start a new run.
+/// again. The tool must then continue the nested run from this state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ResumedApproval {

@@ -8,30 +8,30 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
 /// Pass the budget to an agent or to a run, or insert it into
-/// [`ToolContext::extensions`](crate::ToolContext::extensions). A run passes its budget on to its tool calls through
-/// their extensions. Therefore an agent inside a tool call uses the same budget. If a run finds one budget in its
-/// extensions and is given another budget, both budgets apply.
+/// [`ToolContext::extensions`](crate::ToolContext::extensions). A run inserts its budget into the extensions of its
+/// tool calls, so that an agent inside a tool call uses the same budget. If a run has a budget of its own and finds
+/// another budget in its extensions, both budgets apply.
 ///
 /// A model call is made only if one request and an estimate of its tokens fit into the budget. The estimate is reserved
-/// during the call and then replaced with the actual usage. Thereby agents that run concurrently cannot exceed the
-/// budget together. The usage can exceed the budget only if the estimates of the calls in progress were too low. An
-/// agent whose call does not fit ends with [`LoopError::UsageLimitExceeded`]. It does not wait for other agents to
-/// release reservations.
+/// during the call and then replaced with the actual usage. Concurrent agents can thus exceed the budget only if the
+/// estimates of their calls were too low. If a call does not fit, the agent's run ends immediately with
+/// [`LoopError::UsageLimitExceeded`]. It does not wait until other agents release reservations.
 ///
-/// - The prompt is estimated by the agent's context strategy, corrected with the usage that the provider reported. If
-///   the strategy does not [count tokens](crate::ContextStrategy::counts_tokens), only the reported usage is used.
-/// - The response is estimated as the average length of the run's earlier responses. The first response is estimated as
-///   `max_tokens`, but at most 1,000 tokens.
+/// - The prompt is estimated by the agent's context strategy, and the estimate is corrected with the usage that the
+///   provider reported. If the strategy does not [count tokens](crate::ContextStrategy::counts_tokens), the estimate is
+///   only based on the reported usage.
+/// - The response is estimated as the average length of the run's earlier responses. For the first response, the
+///   estimate is `max_tokens` or 1,000 tokens, whichever is less.
 /// - A call that the provider refused counts as a request without tokens.
-/// - The usage of a cancelled, dropped or broken call is unknown. The larger of the estimate and the usage that the
-///   provider has reported so far counts.
-/// - A tool call counts when it starts. The calls of one response are reserved together before the first of them
-///   starts.
+/// - The usage of a cancelled, dropped or broken call is unknown. It counts with its estimate, or with the usage that
+///   the provider reported for it, whichever is larger.
+/// - A tool call counts when it starts. All calls of a response are reserved together before any of them starts.
 /// - The usage of a compaction counts when the compaction is complete.
 ///
-/// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process. If
-/// agents share a budget concurrently, the timing decides which call is refused. A replay by a durable engine may
-/// therefore differ from the first execution. Give each run its own budget if a durable engine runs it.
+/// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process.
+///
+/// If concurrent agents share a budget, the timing decides which call is refused. A replay by a durable engine may then
+/// differ from the first execution. Therefore give each run of a durable engine its own budget.
 ///
 /// # Example
 ///
@@ -140,8 +140,8 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a parent. Then nothing is
-    /// reserved.
+    /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a budget of which it is a
+    /// [part](Self::part). Nothing is reserved in this case.
     pub fn reserve(
         &self,
         input_tokens: usize,
@@ -154,8 +154,8 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`LoopError::UsageLimitExceeded`] if the calls do not fit into the budget or into a parent. Then nothing is
-    /// reserved.
+    /// [`LoopError::UsageLimitExceeded`] if the calls do not fit into the budget or into a budget of which it is a
+    /// [part](Self::part). Nothing is reserved in this case.
     pub fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
         self.take(Amount { tool_calls, ..Amount::default() })
     }
@@ -227,8 +227,8 @@ impl Account {
 
 /// A reservation in a [`Budget`] for a model call or for tool calls.
 ///
-/// If a reservation is dropped before [`start`](Self::start), it is released. If it is dropped later, the whole
-/// estimate counts as used, because the actual usage of an abandoned call is unknown.
+/// A reservation that is dropped before [`start`](Self::start) is released. If it is dropped after `start`, the whole
+/// reserved amount counts as used, because the actual usage is unknown.
 #[derive(Debug)]
 #[must_use = "what is reserved is given back when this is dropped"]
 pub struct Reservation {
@@ -253,14 +253,14 @@ impl Reservation {
         self.close(Amount { requests, ..Amount::of(usage) });
     }
 
-    /// Replaces the reservation of a model call that broke off. For each counter, the larger of the estimate and the
-    /// reported usage counts as used.
+    /// Ends the reservation of a model call that broke off. Each counter of the budget grows by the estimate or by
+    /// `usage`, whichever is larger.
     pub fn settle_at_least(mut self, usage: &TokenUsage) {
         let spent = Amount::of(usage).with(self.amount, usize::max);
         self.close(spent);
     }
 
-    /// Releases the reserved tokens of a model call that the provider refused. The request itself counts as used if the
+    /// Releases the reserved tokens of a model call that the provider refused. The request still counts as used if the
     /// call was [started](Self::start).
     pub fn release(mut self) {
         let requests = if self.is_started { self.amount.requests } else { 0 };

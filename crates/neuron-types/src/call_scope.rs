@@ -13,9 +13,11 @@ use crate::{Outcome, Scopes};
 /// The [`Scopes`] that hooks opened around a tool call. The loop passes them to a
 /// [`DurableContext`](crate::DurableContext).
 ///
-/// A durable context that runs tools in this process wraps each call in [`run`](Self::run). A tracing span of a hook is
-/// then current while the tool runs, and parallel calls do not mix their spans. A durable context that takes the result
-/// from its journal does not call `run`. Hooks that count or export work thereby see only the calls that really ran.
+/// A durable context that runs a tool in this process wraps the tool's future in [`run`](Self::run). A hook's tracing
+/// span is then current while the tool runs, and parallel calls do not mix their spans.
+///
+/// A durable context that takes a result from its journal does not call `run`. Hooks that count or export work
+/// therefore see only the calls that really ran.
 ///
 /// Clones share the scopes. The default contains no scopes.
 ///

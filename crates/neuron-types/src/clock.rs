@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Waits for `duration` and returns `true`.
 ///
-/// Returns `false` immediately if `duration` is zero, if there is no tokio runtime, or on wasm32. Panics inside a tokio
-/// runtime whose timer is not enabled.
+/// Returns `false` immediately if `duration` is zero, if there is no tokio runtime, or on wasm32. Panics in a tokio
+/// runtime without an enabled timer.
 ///
 /// # Example
 ///
@@ -39,8 +39,8 @@ pub async fn sleep(_duration: Duration) -> bool {
 
 /// Waits for `work` and returns its result. Returns `None` and drops `work` if `limit` expires first.
 ///
-/// The work never times out if there is no limit, no tokio runtime, or on wasm32. A limit of zero needs no timer. It
-/// expires at the first poll if `work` is not ready.
+/// The work never times out without a limit, without a tokio runtime, or on wasm32. A limit of zero works everywhere.
+/// It expires if `work` is not ready at the first poll.
 pub async fn within<T>(
     limit: impl Into<Option<Duration>>,
     work: impl Future<Output = T>,

@@ -8,8 +8,8 @@ use crate::ToolOutput;
 
 /// A program that a tool wants to run, similar to [`std::process::Command`].
 ///
-/// A [`Sandbox`](crate::Sandbox) runs the program, without a shell. Therefore arguments need no quoting. `Debug` shows
-/// neither the values of environment variables nor the standard input, because they may contain secrets.
+/// A [`Sandbox`](crate::Sandbox) runs the program without a shell, so arguments need no quoting. `Debug` omits the
+/// values of environment variables and the standard input, because they may contain secrets.
 ///
 /// # Example
 ///
@@ -140,8 +140,8 @@ impl CommandOutput {
 
     /// Formats the output as a tool result for the model.
     ///
-    /// The text consists of the standard output, the standard error, and the exit status if it is not 0. For a failed
-    /// program, [`is_error`](ToolOutput::is_error) is set. Invalid UTF-8 is replaced with U+FFFD.
+    /// The text consists of the standard output, the standard error, and the exit status if it is not 0. If the program
+    /// failed, [`is_error`](ToolOutput::is_error) is set. Invalid UTF-8 is replaced with U+FFFD.
     ///
     /// # Example
     ///

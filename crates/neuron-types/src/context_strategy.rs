@@ -17,8 +17,8 @@ use crate::{
 /// - The output must contain the user message that started the run and all [pinned](Message::pinned) messages.
 /// - After an error the history is unchanged, because the strategy works on a copy.
 /// - The loop calls [`estimate_request`](Self::estimate_request) at the start of each turn and after a compaction. If
-///   the strategy [counts tokens](Self::counts_tokens), the loop corrects the estimate with the usage that the provider
-///   reported last.
+///   [`counts_tokens`](Self::counts_tokens) returns `true`, the loop corrects the estimate with the usage that the
+///   provider reported last.
 ///
 /// # Example
 ///
@@ -87,8 +87,8 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
         self.token_estimate(request.messages)
     }
 
-    /// Returns `true` if the messages of a request should be compacted now. The whole request has about `token_count`
-    /// tokens.
+    /// Returns `true` if the messages of a request should be compacted now. `token_count` is the loop's estimate of the
+    /// whole request.
     ///
     /// The loop calls this method. The default calls [`should_compact`](Self::should_compact). Override this method if
     /// the decision depends on the system prompt or the tool definitions.
@@ -98,8 +98,8 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
 
     /// Returns `true` if the strategy's estimates approximate the provider's token counts. The default is `false`.
     ///
-    /// If `true`, the loop takes the usage that the provider reported last and adds the estimate of the messages after
-    /// it. If `false`, the loop uses only the strategy's own estimate of the whole request.
+    /// If `true`, the loop takes the last usage that the provider reported and adds the estimate of all later messages.
+    /// If `false`, the loop uses only the strategy's own estimate of the whole request.
     fn counts_tokens(&self) -> bool {
         false
     }
@@ -109,8 +109,9 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     /// The loop calls this method. The default calls [`compact_with_usage`](Self::compact_with_usage) with a copy of
     /// the messages.
     ///
-    /// `token_count` is the loop's corrected estimate of the whole request. The quotient of `token_count` and
-    /// [`estimate_request`](Self::estimate_request) tells the strategy by which factor its own estimates are wrong.
+    /// `token_count` is the loop's estimate of the whole request, corrected with the usage that the provider reported.
+    /// Divide it by [`estimate_request`](Self::estimate_request) to get the correction factor for the strategy's own
+    /// estimates.
     ///
     /// # Errors
     ///
@@ -125,8 +126,7 @@ pub trait ContextStrategy: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// A boxed context strategy of any type, for example to choose a strategy at run time. Clones of the box share the
-/// strategy.
+/// A boxed context strategy of any type, for a choice at run time. Clones of the box share the strategy.
 #[derive(Clone)]
 pub struct BoxedStrategy(Arc<dyn ContextStrategyDyn>);
 

@@ -11,8 +11,8 @@ use crate::{StreamEvent, WasmCompatSend, WasmCompatSync};
 pub trait DeltaSink: WasmCompatSend + WasmCompatSync {
     /// Takes the event out of `event` and delivers it to the reader.
     ///
-    /// Returns `Ready` when the reader has received the event, or accepts no more events. After `Pending`, call this
-    /// method again with the same `event`, even if the sink has already set `event` to `None`.
+    /// Returns `Ready` when the reader has received the event, or if the reader accepts no more events. After
+    /// `Pending`, call this method again with the same variable as `event`, even if its value is already `None`.
     fn poll_send(&self, cx: &mut Context<'_>, event: &mut Option<StreamEvent>) -> Poll<()>;
 }
 
@@ -21,7 +21,7 @@ impl dyn DeltaSink + '_ {
     ///
     /// # Cancel safety
     ///
-    /// The reader may receive the event even if the future is dropped.
+    /// If the future is dropped, the reader may or may not receive the event.
     pub fn send(&self, event: StreamEvent) -> impl Future<Output = ()> + WasmCompatSend {
         let mut event = Some(event);
         poll_fn(move |cx| self.poll_send(cx, &mut event))
@@ -133,9 +133,9 @@ impl DeltaSink for DeltaSlot {
     }
 }
 
-/// A [`DeltaSink`] that buffers the deltas of a response until a layer has checked the whole response.
+/// A [`DeltaSink`] that buffers the deltas of a response, so that a layer can first check the whole response.
 ///
-/// Events that are not deltas are passed on immediately. A [`StreamEvent::Reset`] also discards the buffered deltas.
+/// All other events are passed on immediately. A [`StreamEvent::Reset`] also discards the buffered deltas.
 ///
 /// # Example
 ///

@@ -17,7 +17,7 @@ use crate::{
 
 /// A boxed durable context of any type. Clones of the box share the context.
 ///
-/// The lifetime `'d` allows the box to borrow a context that an engine lends for one invocation.
+/// `'d` is the lifetime of data that the context borrows. An engine may create such a context for a single invocation.
 #[derive(Clone)]
 pub struct Durability<'d>(Arc<dyn DurableDyn + 'd>);
 

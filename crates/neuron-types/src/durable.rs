@@ -93,8 +93,8 @@ impl ToolInvocation {
         Self { call, ctx, effect, effect_key: None, is_agent: false, scope }
     }
 
-    /// Sets `effect`, `effect_key` and `is_agent` as declared by the tool. Changes nothing if `tool` is `None`, which
-    /// means that the tool is unknown.
+    /// Sets `effect`, `effect_key` and `is_agent` as declared by the tool. `None` means that the tool is unknown, and
+    /// changes nothing.
     #[must_use]
     pub fn of_tool(self, tool: Option<&dyn ToolDyn>) -> Self {
         let Some(tool) = tool else {
@@ -127,18 +127,18 @@ impl ToolInvocation {
 ///
 /// # Contract
 ///
-/// - The loop makes its calls in a deterministic order. A context can therefore derive the key of a journal entry by
-///   counting the model calls, the tool batches and the positions in a batch. The loop never runs several
+/// - The loop calls the context in a deterministic order. The context can therefore number the model calls, the tool
+///   batches and the calls in a batch, and use these numbers as keys of journal entries. The loop never runs several
 ///   [`execute_tool`](Self::execute_tool) futures concurrently.
 /// - Journal an error of the provider or of a tool as an [`ErrorRecord`](crate::ErrorRecord). On replay, return it as
 ///   the same [`DurableError::Provider`] or [`DurableError::Tool`].
-/// - Run tools through the registry of the executing process. The registry runs the middleware, knows the effects of
-///   the tools, and turns a panic into an error. Without the registry, a panic of a tool may unwind through the run.
-///   The history then stays valid, but the results of the other calls of the batch are lost.
-/// - Journal the [`total`](crate::UsageMeter::total) of [`ToolContext::usage`] with each tool result and with each tool
-///   error. On replay, [add](crate::UsageMeter::add) these tokens to the meter of the call's context. A tool that runs
-///   in another process has a separate meter there.
-/// - A call may be executed again after a crash, as far as the tool's [`ToolEffect`](crate::ToolEffect) allows. Every
+/// - Run tools through the tool registry of the executing process. The registry runs the middleware, knows the effects
+///   of the tools, and turns a panic into an error. Without the registry, a panic of a tool may unwind through the run.
+///   The results of the other calls in its batch are then lost, but the history stays valid.
+/// - Journal the tokens that each tool call used, which are the [`total`](crate::UsageMeter::total) of
+///   [`ToolContext::usage`], also for a failed call. On replay, [add](crate::UsageMeter::add) these tokens to the meter
+///   in the context of the call. Do the same after a call in another process, where the tool has a separate meter.
+/// - A tool call may be executed again after a crash if the tool's [`ToolEffect`](crate::ToolEffect) allows it. Every
 ///   attempt must have the same idempotency key.
 ///
 /// # Example: a context that journals nothing
@@ -232,19 +232,19 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// Errors of the engine, and [`DurableError::Other`] with a [`serde_json::Error`] if the value of the signal is not
-    /// a `T`. A signal with an invalid value is consumed.
+    /// Errors of the engine. [`DurableError::Other`] with a [`serde_json::Error`] if the value of the signal is not a
+    /// `T`, in which case the signal is consumed nevertheless.
     fn wait_for_signal<T: DeserializeOwned + WasmCompatSend>(
         &self,
         signal_name: &str,
         timeout: Duration,
     ) -> impl Future<Output = Result<Option<T>, DurableError>> + WasmCompatSend;
 
-    /// Returns `true` if the engine's history is so long that the run should continue as a new execution. The loop
-    /// calls this method at the start of each turn.
+    /// Returns `true` if the run should continue as a new execution, because the engine's history has become long. The
+    /// loop calls this method at the start of each turn.
     fn should_continue_as_new(&self) -> bool;
 
-    /// Ends the current execution of the run and starts a new execution from `state`.
+    /// Ends the current execution of the run, and starts a new execution that continues from `state`.
     ///
     /// # Errors
     ///
@@ -257,8 +257,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Returns the keys and results of the run's tool calls that have an [effect key](crate::Tool::effect_key). The
     /// default returns none.
     ///
-    /// When a run continues in another execution of the engine, the loop stores these keys and results in the run's
-    /// state. The next execution then does not repeat the effects.
+    /// The loop stores them in the run's state when the run continues in another execution of the engine. The next
+    /// execution then does not repeat the effects.
     fn known_effects(&self) -> Vec<KnownEffect> {
         Vec::new()
     }
@@ -269,7 +269,7 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Returns the current time of the engine's clock. A replay returns the same time again.
     fn now(&self) -> DateTime<Utc>;
 
-    /// Calls the model as an activity, with a borrowed request. The default copies the request and calls
+    /// Calls the model as an activity of the engine, with a borrowed request. The default copies the request and calls
     /// [`execute_llm_call`](Self::execute_llm_call).
     ///
     /// # Errors
@@ -283,13 +283,13 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
         self.execute_llm_call(request.to_request(), options)
     }
 
-    /// Calls the model as an activity and sends the response's deltas to `sink` as they arrive.
+    /// Calls the model as an activity of the engine, and sends the response's deltas to `sink` as they arrive.
     ///
-    /// Only the complete response is journaled. The default sends one delta for each block after the response is
-    /// complete.
+    /// Only the complete response is journaled. The default does not stream, and sends one delta for each block of the
+    /// complete response.
     ///
-    /// Implementations retry failed calls themselves, because the loop does not. Before the deltas of another attempt
-    /// they send [`StreamEvent::Reset`](crate::StreamEvent::Reset).
+    /// The loop does not retry failed calls, so an implementation must do this itself. It must send
+    /// [`StreamEvent::Reset`](crate::StreamEvent::Reset) before the deltas of another attempt.
     ///
     /// # Errors
     ///
@@ -316,9 +316,9 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
 
     /// Runs a batch of tool calls from one response and returns one result for each call, in the same order.
     ///
-    /// The default runs the calls one after another. An engine can override this method to run them concurrently, in a
-    /// way that is safe for its replay. A context that runs the tools in this process polls each tool inside its
-    /// [`ToolInvocation::scope`].
+    /// The default runs the calls one after another. An engine can override this method to run the calls concurrently
+    /// if its replay stays deterministic. A context that runs the tools in this process polls each tool inside the
+    /// [`scope`](ToolInvocation::scope) of the call.
     fn execute_tools(
         &self,
         batch: Vec<ToolInvocation>,
@@ -342,13 +342,14 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Waits for a person's decisions on the pending calls of a run. Returns `None` if no decisions arrive before the
     /// timeout.
     ///
-    /// The default waits for the signal `signal_name`. An engine that supports queries can return `pending` to a query
-    /// while it waits. The loop checks the decisions. It waits again if they do not match the pending calls.
+    /// The default waits for the signal `signal_name`. An engine that supports queries can answer them with `pending`
+    /// while it waits. The loop checks the decisions, and calls this method again if they do not match the pending
+    /// calls.
     ///
     /// # Errors
     ///
-    /// The errors of [`wait_for_signal`](Self::wait_for_signal). If the signal is not an [`ApprovalDecisions`], the
-    /// loop waits again.
+    /// The errors of [`wait_for_signal`](Self::wait_for_signal). After the error for a signal that is not an
+    /// [`ApprovalDecisions`], the loop calls this method again.
     fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -366,8 +367,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
 
     /// Called when the run ends, and again on each replay. The default does nothing.
     ///
-    /// The loop does not call this method if the run is dropped. The method cannot fail the run. If an implementation
-    /// could not store its state, it can store the state on the next replay.
+    /// The loop does not call this method if the run is dropped. The method returns no error. If it fails to store
+    /// something, it can try again on the next replay.
     fn run_ended(
         &self,
         result: Result<&AgentResult, &LoopError>,
@@ -384,8 +385,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
 
     /// Journals `value` and returns it. On replay, returns the journaled value instead of `value`.
     ///
-    /// The loop uses this method for values that may differ on replay. `name` is unique in the run. The default returns
-    /// `value` without a journal, for contexts that never replay.
+    /// The loop uses this method for values that may differ on replay. `name` is unique in the run. The default only
+    /// returns `value`, which is correct for contexts that never replay.
     ///
     /// # Errors
     ///

@@ -13,16 +13,18 @@ use crate::{
 pub enum Start {
     /// Adds a message to the conversation and starts a run.
     Message(Message),
-    /// Continues an interrupted run, whose future was dropped or whose process ended.
+    /// Continues an interrupted run. A run is interrupted if its future is dropped or its process ends.
     ///
-    /// Tool calls that were started before the interruption run again only if their [effect](crate::ToolEffect) allows
-    /// it. If the last run ended with an error, a new run starts from the current conversation.
+    /// A tool call that had already started runs again only if its [effect](crate::ToolEffect) allows it. If the last
+    /// run ended with an error, a new run starts from the current conversation.
     Continue,
     /// Continues the agent's current run, which waits for an approval. The value contains the decisions on the pending
     /// calls.
     Decide(ApprovalDecisions),
-    /// Continues a run that ended with [`LoopError::ApprovalRequired`] from its stored state. Used by durable engines
-    /// whose execution of the run has ended. The conversation in `pending` replaces the agent's conversation.
+    /// Continues a run that ended with [`LoopError::ApprovalRequired`] from its stored state.
+    ///
+    /// Durable engines use this variant when the execution that returned the error has ended. The conversation in
+    /// `pending` replaces the agent's conversation.
     Resume {
         /// The stored state of the run.
         pending: Box<PendingApproval>,
@@ -68,15 +70,14 @@ impl From<RunSnapshot> for Start {
 
 /// An agent that a durable engine runs.
 ///
-/// `neuron_loop::Agent` implements this trait. Closures `|start, durability| Box::pin(async move { … })` implement it
-/// too.
+/// `neuron_loop::Agent` and closures of the form `|start, durability| Box::pin(async move { … })` implement this trait.
 ///
 /// # Contract
 ///
 /// The engine calls [`run`](Self::run) again for each replay. Therefore `run` must have no effects except through the
 /// durable context. It must not read the clock, random numbers or the environment.
 pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
-    /// Runs the agent until the run ends. Model and tool calls are made through `durability`.
+    /// Runs the agent until the run ends. The agent makes its model and tool calls through `durability`.
     ///
     /// # Errors
     ///
@@ -90,12 +91,12 @@ pub trait DurableAgent: WasmCompatSend + WasmCompatSync {
     /// Adds the agent's hooks and permission policy to the context of a tool call. Agents inside the call inherit them
     /// from the context.
     ///
-    /// A context cannot transport hooks and policies to another process. An engine that runs tools in another process
-    /// therefore calls this method in that process.
+    /// Hooks and policies cannot be sent to another process. An engine that runs tools in another process therefore
+    /// calls this method in that process.
     ///
-    /// The default adds nothing. Implement this method if the agent has hooks or a policy, and other agents among its
-    /// tools. Without an implementation, the inner agents run without the policy. A wrapper of a `neuron_loop::Agent`
-    /// calls the same method of that agent.
+    /// The default adds nothing. Implement this method if the agent has hooks or a policy, and some of its tools are
+    /// agents. Otherwise these agents run without the policy. A wrapper of a `neuron_loop::Agent` must call the agent's
+    /// `extend_context`.
     fn extend_context(&self, ctx: &mut ToolContext) {
         let _ = ctx;
     }

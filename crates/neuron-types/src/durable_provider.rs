@@ -7,11 +7,12 @@ use crate::{
 
 /// A [`Provider`] that makes its model calls through a durable context.
 ///
-/// The engine journals these calls like the calls of the agent loop. Use this type for other model calls during a run,
-/// for example in a context strategy that summarises with a model.
+/// The engine journals these calls like the calls of the agent loop. Use this type for model calls that the loop does
+/// not make itself, for example in a context strategy that summarises with a model.
 ///
-/// The calls use the provider of the durable context. An error of the engine is returned as [`ProviderError::Other`]
-/// with the [`DurableError`] inside. The agent loop then ends the run with [`LoopError::Durable`].
+/// The durable context decides which provider answers the calls. An error of the engine is returned as
+/// [`ProviderError::Other`] with the [`DurableError`] inside. The agent loop then ends the run with
+/// [`LoopError::Durable`].
 ///
 /// [`LoopError::Durable`]: crate::LoopError::Durable
 ///
@@ -80,8 +81,8 @@ impl<D: DurableContext> Provider for DurableProvider<D> {
     }
 }
 
-/// Converts an error of the durable context into a provider error. [`DurableError::Provider`] is unwrapped, and any
-/// other error becomes the source of [`ProviderError::Other`].
+/// Returns the error inside a [`DurableError::Provider`]. Any other error becomes the source of
+/// [`ProviderError::Other`].
 fn provider_error(error: DurableError) -> ProviderError {
     match error {
         DurableError::Provider(error) => error,

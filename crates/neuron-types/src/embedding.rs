@@ -12,8 +12,8 @@ use crate::{EmbeddingError, ProviderInfo, WasmBoxedFuture, WasmCompatSend, WasmC
 
 /// A provider of embeddings.
 ///
-/// The trait is separate from [`Provider`](crate::Provider), because many vendors and models offer only embeddings or
-/// only completions.
+/// Completions have a separate trait [`Provider`](crate::Provider), because many vendors and models offer only
+/// embeddings or only completions.
 ///
 /// # Contract
 ///
@@ -55,11 +55,11 @@ pub trait EmbeddingProvider: WasmCompatSend + WasmCompatSync {
         request: EmbeddingRequest,
     ) -> impl Future<Output = Result<EmbeddingResponse, EmbeddingError>> + WasmCompatSend;
 
-    /// Returns the names of the provider, its default embedding model and its server, for telemetry. The default is
-    /// empty.
+    /// Returns the names of the provider, of its default embedding model and of its server, for telemetry. The default
+    /// is empty.
     ///
-    /// The method is not named `info`, because many types also implement [`Provider`](crate::Provider) and calls of
-    /// `info` would be ambiguous.
+    /// The method is not named `info`, because calls would be ambiguous on types that also implement
+    /// [`Provider`](crate::Provider).
     fn embedding_info(&self) -> ProviderInfo<'_> {
         ProviderInfo::default()
     }

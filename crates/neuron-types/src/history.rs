@@ -7,9 +7,9 @@ use crate::{Message, RequestRef};
 
 /// The key of a conversation to which messages are only appended.
 ///
-/// If two requests of one process have the same key, the messages of the earlier request are a prefix of the messages
-/// of the later request. A consumer that caches a digest or a serialised body of the messages therefore processes only
-/// the new messages. A loop that changes earlier messages must use a new key from [`rewritten`](Self::rewritten).
+/// If two requests in a process have the same key, the later request starts with all messages of the earlier request.
+/// Code that caches a digest or the serialised messages therefore needs to process only the new messages. After a
+/// change of earlier messages, the loop must use a new key from [`rewritten`](Self::rewritten).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistoryKey {
     /// Number that identifies the conversation. No other conversation in this process has the same number.
@@ -34,9 +34,9 @@ impl HistoryKey {
     }
 }
 
-/// A [`HistoryKey`], and the messages for which it was set.
+/// A [`HistoryKey`], with the messages for which the key was set.
 ///
-/// `Debug` does not show the fields, because the `Debug` form of a request already shows the messages.
+/// `Debug` omits the fields, because a request also contains the messages and shows them already.
 #[derive(Clone, Copy)]
 pub struct History<'a> {
     key: HistoryKey,
@@ -62,8 +62,8 @@ impl<'a> RequestRef<'a> {
         Self { history: Some(History { key, messages: self.messages }), ..self }
     }
 
-    /// Returns the key of the conversation. Returns `None` if no key was set, or if `messages` was replaced after the
-    /// key was set.
+    /// Returns the key of the conversation. Returns `None` if no key was set, or if the field `messages` was replaced
+    /// after the key was set.
     #[must_use]
     pub fn history_key(&self) -> Option<HistoryKey> {
         // The key is only valid for the messages with which it was set. Comparing addresses avoids comparing contents.

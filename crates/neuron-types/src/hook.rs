@@ -14,7 +14,7 @@ use crate::{
 /// An event of a run, as received by an [`ObservabilityHook`].
 ///
 /// Each `Pre…` event is followed by exactly one `Post…` or error event. The exception is a run whose future is dropped.
-/// Its hooks receive no further events, because they can no longer be awaited. Only its [`OperationScope`]s are
+/// Hooks then receive no further events, because the run cannot await them. The [`OperationScope`]s of the run are
 /// dropped.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
@@ -75,8 +75,8 @@ pub enum HookEvent<'a> {
         /// The result of the run.
         result: Result<&'a AgentResult, &'a LoopError>,
     },
-    /// The first part of a model's response arrived. Without streaming, and on replay by a durable engine, this event
-    /// means that the whole response arrived.
+    /// The first part of a model's response arrived. If the response is not streamed, or is replayed by a durable
+    /// engine, the whole response arrived.
     FirstChunk,
     /// A model call failed or was cancelled, or a hook prevented the call.
     LlmError {
@@ -94,8 +94,8 @@ pub enum HookEvent<'a> {
 
 /// The decision of a hook on an event.
 ///
-/// If an agent has several hooks, all hooks receive the event. The strongest of their actions is applied. `Terminate`
-/// is stronger than `Skip`, and `Skip` is stronger than `Continue`.
+/// If an agent has several hooks, all of them receive the event, and the strongest of their actions is applied.
+/// `Terminate` is stronger than `Skip`, and `Skip` is stronger than `Continue`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HookAction {
     /// Continue the run.
@@ -203,8 +203,8 @@ impl<'a> HookScope<'a> {
 ///
 /// # Contract
 ///
-/// - Hooks are called one after another, in the order in which they were added. The run waits for each hook. Parallel
-///   tool calls and the handling of a cancellation wait too.
+/// - Hooks are called one after another, in the order in which they were added. The run waits for each hook, and so do
+///   its parallel tool calls. A cancellation takes effect after the hook has returned.
 /// - An error of a hook is logged, and the run continues. A hook whose failure must end the run returns
 ///   [`HookAction::Terminate`].
 ///
@@ -240,8 +240,8 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
         event: HookEvent<'_>,
     ) -> impl Future<Output = Result<HookAction, HookError>> + WasmCompatSend;
 
-    /// Handles an event, with its position in the run. The loop calls this method. The default calls
-    /// [`on_event`](Self::on_event).
+    /// Handles an event. `_scope` is the position of the event in the run. The loop calls this method, and the default
+    /// calls [`on_event`](Self::on_event).
     ///
     /// # Errors
     ///
@@ -260,8 +260,8 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
         None
     }
 
-    /// Returns a layer that is added to every agent with this hook. One object can thereby observe events and change or
-    /// reject model calls. The default returns `None`, which means no layer.
+    /// Returns a layer that is added to every agent with this hook. A hook can thus also change or reject model calls.
+    /// The default returns `None`, which means no layer.
     fn layer(&self) -> Option<BoxedLayer> {
         None
     }

@@ -29,15 +29,15 @@ impl<'a> InjectionPoint<'a> {
     }
 }
 
-/// Injects reminders into a long conversation, so that the model keeps following its instructions.
+/// Adds reminders to a long conversation, so that the model keeps following its instructions.
 ///
 /// The agent loop calls [`injections`](Self::injections) before each model call and appends the texts as system
 /// messages. Earlier messages do not change, so the provider's cache of the conversation stays valid.
 ///
 /// # Contract
 ///
-/// With a durable engine, the texts must depend only on the [`InjectionPoint`], because the injector is called again on
-/// replay.
+/// In a run with a durable engine, the texts must depend only on the [`InjectionPoint`], because a replay calls the
+/// injector again.
 ///
 /// # Example
 ///

@@ -15,8 +15,8 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RunView<'a> {
-    /// Number of model calls of this run that returned a response. Before a model call, this is also the index of the
-    /// turn, from zero.
+    /// Number of model calls of this run that have returned a response. Before a model call, this number is also the
+    /// zero-based index of the current turn.
     pub turns: usize,
     /// Number of tool calls that were started in this run.
     pub tool_calls: usize,
@@ -48,7 +48,7 @@ impl<'a> RunView<'a> {
 
 /// A model call, as passed to a [`ModelLayer`].
 ///
-/// The type is `Copy`. To change the request, create a new value with [`with_request`](Self::with_request).
+/// To change the request, create a new value with [`with_request`](Self::with_request). The type is `Copy`.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ModelCall<'a> {
@@ -73,8 +73,8 @@ pub struct ModelCall<'a> {
 }
 
 impl<'a> ModelCall<'a> {
-    /// Creates a call from its request, the state of the run, and the cancellation token. All other fields are empty or
-    /// not set.
+    /// Creates a call from its request, the state of the run, and the cancellation token. All other fields have empty
+    /// values.
     #[must_use]
     pub fn new(
         request: RequestRef<'a>,
@@ -95,9 +95,9 @@ impl<'a> ModelCall<'a> {
 
     /// Creates the error with which a layer rejects an input or a response.
     ///
-    /// The error text contains `reason`. If the run has started tool calls, it also contains their number, and states
-    /// whether the latest tool results were [removed](ModelNext::take_back_input) from the conversation.
-    /// `are_results_removed` selects this statement.
+    /// The error text contains `reason`. If the run has started tool calls, the text also contains their number and
+    /// says what happened to the latest tool results. Set `are_results_removed` if the layer
+    /// [removes](ModelNext::take_back_input) them from the conversation.
     #[must_use]
     pub fn rejected(&self, reason: impl Into<String>, are_results_removed: bool) -> LoopError {
         let mut reason = reason.into();
@@ -125,8 +125,8 @@ impl<'a> ModelCall<'a> {
 
 /// A layer around an agent's model calls, for example a guardrail, a retry or a change of the request.
 ///
-/// A layer has access to the state of the run. For rate limits, limits that agents share, and failover, wrap the
-/// provider instead, because these do not depend on a run. `neuron-tower` applies any tower layer to a provider.
+/// A layer has access to the state of the run. For rate limits, limits that agents share, and failover, which do not
+/// need this state, wrap the provider instead. `neuron-tower` applies any tower layer to a provider.
 ///
 /// | | `ModelLayer` | tower layer, with `neuron-tower` |
 /// |---|---|---|
@@ -137,9 +137,9 @@ impl<'a> ModelCall<'a> {
 ///
 /// # Contract
 ///
-/// - `next` returns a complete response, even if the response is streamed. The deltas are sent to [`ModelNext::sink`].
-///   A layer may replace the sink to inspect or buffer the deltas.
-/// - A layer that runs `next` again first sends [`StreamEvent::Reset`](crate::StreamEvent::Reset) to the sink.
+/// - `next` returns a complete response, even if the response is streamed. The deltas of a streamed response are sent
+///   to [`ModelNext::sink`]. A layer may replace the sink to inspect or buffer the deltas.
+/// - A layer that runs `next` again must first send [`StreamEvent::Reset`](crate::StreamEvent::Reset) to the sink.
 /// - Each run of `next` counts as one request for limits, budgets and hooks.
 /// - Layers run again when a durable engine replays a run. They must not read the clock or random numbers.
 /// - An error ends the run. The response is then not added to the conversation.
@@ -171,7 +171,7 @@ pub trait ModelLayer: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// The errors of `next`, or [`LoopError::HookTerminated`] to end the run.
+    /// The errors of `next`. To end the run for another reason, return [`LoopError::HookTerminated`].
     ///
     /// # Cancel safety
     ///
@@ -216,8 +216,8 @@ impl<L: ModelLayer> LayerDyn for L {
 
 /// Makes the actual model call, inside all layers. Implemented by the agent loop.
 pub trait ModelEndpoint: WasmCompatSend + WasmCompatSync {
-    /// Calls the model and returns the complete response. The deltas are sent to `sink`. Without a sink, the response
-    /// is not streamed.
+    /// Calls the model and returns the complete response. If `sink` is set, the response is streamed and its deltas are
+    /// sent to `sink`.
     fn make<'a>(
         &'a self,
         call: ModelCall<'a>,
@@ -241,7 +241,7 @@ pub enum TakeBack {
     PausedAnswer,
 }
 
-/// The rest of a model call inside a layer. It consists of the inner layers and the actual call of the model.
+/// The part of a model call that a layer wraps. It consists of the inner layers and the actual model call.
 ///
 /// The type is `Copy`, so a layer can run the call more than once.
 #[derive(Clone, Copy)]
@@ -269,7 +269,8 @@ impl<'a> ModelNext<'a> {
     ///
     /// # Errors
     ///
-    /// The error of the model, of a hook or of an inner layer, or the error of a limit that forbids another model call.
+    /// The error of the provider, of a hook or of an inner layer. If a limit forbids another model call, the error of
+    /// this limit.
     pub fn run<'b>(self, call: ModelCall<'b>) -> ModelResponseFuture<'b>
     where
         'a: 'b,
@@ -295,18 +296,18 @@ impl<'a> ModelNext<'a> {
         ModelNext { sink: Some(sink), ..self }
     }
 
-    /// Removes the input of this model call from the conversation. The removal happens after this layer has returned an
-    /// error.
+    /// Requests the removal of this model call's input from the conversation. The input is removed when the layer
+    /// returns an error.
     ///
-    /// The new input consists of the new user messages and the [injected](crate::Injector) reminders after them. Input
-    /// that an earlier model call of this turn has sent stays in the conversation. New tool results also stay. If
-    /// `with_tool_results` is set, the content of each new tool result is replaced with a placeholder text.
+    /// - Removed are the new user messages and the [injected](crate::Injector) reminders after them.
+    /// - Input that an earlier model call of this turn has already sent stays in the conversation.
+    /// - New tool results stay too. If `with_tool_results` is set, their contents are replaced with a placeholder text.
     pub fn take_back_input(&self, with_tool_results: bool) {
         self.endpoint.take_back(TakeBack::Input { with_tool_results });
     }
 
-    /// Removes the paused response that this call continues from the conversation. The response is incomplete because
-    /// the provider paused it. The removal happens after this layer has returned an error.
+    /// Requests the removal of the paused response that this call continues. A paused response is incomplete because
+    /// the provider interrupted it. The response is removed from the conversation when the layer returns an error.
     pub fn take_back_paused_answer(&self) {
         self.endpoint.take_back(TakeBack::PausedAnswer);
     }

@@ -36,7 +36,7 @@
 //! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
 //!
 //! The traits use native `async` and are not object-safe. To choose an implementation at run time, use the `Boxed…`
-//! types and [`Durability`]. Only they allocate a box for each call.
+//! types and [`Durability`]. These types allocate a box for each call.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

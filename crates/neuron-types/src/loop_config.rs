@@ -41,64 +41,67 @@ pub struct LoopConfig {
     pub on_limit: OnLimit,
     /// The point at which a cancelled run ends. Default: immediately.
     pub cancel_mode: CancelMode,
-    /// Grace period of parallel tool calls after one of them has failed in a way that ends the run. Default: 5 seconds.
+    /// Time that running tool calls have to finish after a parallel call has failed in a way that ends the run.
+    /// Default: 5 seconds.
     ///
-    /// The cancellation tokens of the other calls are cancelled. The calls have this time to finish, and are then
-    /// dropped. They are dropped immediately if the period is zero, or outside of a tokio runtime. The timer of the
+    /// The cancellation tokens of the running calls are cancelled at once. Calls that have not finished after this time
+    /// are dropped. They are dropped immediately if the time is zero, or outside of a tokio runtime. The timer of the
     /// tokio runtime must be enabled.
     pub tool_grace: Duration,
     /// Maximum number of tool calls of one response that run concurrently. Zero means one. Default: no limit.
     pub max_parallel_tools: Option<usize>,
-    /// Timeout of one tool call. Applies only inside a tokio runtime. A durable engine uses the timeout in
-    /// `tool_activity` instead. Default: no timeout.
+    /// Timeout of each tool call. Default: no timeout. Applies only inside a tokio runtime. A durable engine uses the
+    /// timeout in `tool_activity` instead.
     pub tool_timeout: Option<Duration>,
     /// The consequence of a failed tool call for the run. Default: the run ends.
     pub tool_errors: ToolErrorPolicy,
-    /// Maximum number of consecutive turns in which the calls of a tool fail with errors that the model sees. Default:
-    /// no limit.
+    /// Maximum number of consecutive turns in which calls of the same tool fail with errors that the model sees.
+    /// Default: no limit.
     ///
-    /// Another such turn ends the run with [`LoopError::Tool`](crate::LoopError::Tool). A successful call of the tool
-    /// resets its counter. All unknown tool names share one counter.
+    /// If the tool fails in one more turn, the run ends with [`LoopError::Tool`](crate::LoopError::Tool). A successful
+    /// call of the tool resets its counter. All unknown tool names share one counter.
     pub tool_retry_limit: Option<usize>,
     /// Set to stop the run with [`LoopError::ApprovalRequired`](crate::LoopError) when the permission policy asks for
-    /// an approval. Default: the call is denied, and the model receives the reason.
+    /// an approval of a tool call. By default, the call is denied and the model receives the reason.
     ///
     /// To continue the run, start it with the decisions on the pending calls.
     pub pause_for_approval: bool,
     /// The signal that delivers decisions on pending calls to a run with a durable context. Default: `None`.
     ///
-    /// If set, calls wait for approvals as with `pause_for_approval`, but the run waits for the signal and does not
-    /// end. Ignored without a durable context. See [`ApprovalSignal`].
+    /// If set, a run whose tool calls need an approval waits for this signal and does not end. `pause_for_approval`
+    /// need not be set. Ignored without a durable context. See [`ApprovalSignal`].
     pub approval_signal: Option<ApprovalSignal>,
-    /// Maximum number of retries of a model call after a transient error. Ignored with a durable context, which has its
-    /// own retries. Default: 0.
+    /// Maximum number of retries of a model call after a transient error. Default: 0. Ignored with a durable context,
+    /// which has its own retries.
     pub retries: usize,
     /// Set to start calls of tools with [`ToolEffect::Pure`](crate::ToolEffect::Pure) while the response is still being
     /// streamed. Default: `false`.
     ///
-    /// This applies only to streamed responses without a durable context. A call starts early only if
+    /// This applies only to streamed responses without a durable context. A call starts early if all these conditions
+    /// are met:
     ///
-    /// - its arguments are complete.
-    /// - all preceding calls of the response have started early. It therefore cannot overtake a call that changes
+    /// - Its arguments are complete.
+    /// - All preceding calls of the response have started early. The call therefore cannot overtake a call that changes
     ///   something.
-    /// - the permission policy and all limits allow it.
-    /// - its tool does not [run alone](crate::Tool::runs_alone).
+    /// - The permission policy and all limits allow the call.
+    /// - Its tool does not [run alone](crate::Tool::runs_alone).
     ///
     /// With `parallel_tool_execution`, at most `max_parallel_tools` early calls run at the same time. Otherwise one
     /// call runs at a time.
     ///
-    /// Hooks receive an early call before the response is complete. Its result is added after the response, in the
-    /// order of the calls. If the response breaks off, or if its calls must not run, the early results are discarded.
-    /// The conversation then does not show these calls, although they may have run. They count for the limits on tool
-    /// calls.
+    /// Hooks receive the events of an early call before the response is complete. The results are added to the
+    /// conversation after the response, in the order of the calls.
+    ///
+    /// If the response breaks off, or if its calls must not run, the early results are discarded. The conversation then
+    /// does not contain the early calls, although they may have run. They still count for the limits on tool calls.
     pub early_tools: bool,
     /// The way in which a typed run, whose result is a value of a Rust type, requests its output from the model.
-    /// Default: with a tool.
+    /// Default: as a tool call.
     pub output_mode: OutputMode,
     /// Maximum number of retries after an invalid output in one typed run. Retries of tools do not count. Default: 2.
     pub output_retries: usize,
-    /// The handling of other tool calls in a response that contains the output of a typed run. Default: the calls run
-    /// first, and the output is discarded if one of them fails.
+    /// The handling of a response that contains the output of a typed run and also calls other tools. By default the
+    /// other calls run first, and the output is discarded if one of them fails.
     pub end_strategy: EndStrategy,
     /// Options for model calls that a durable context makes, such as timeouts and retries.
     pub llm_activity: ActivityOptions,
@@ -107,9 +110,10 @@ pub struct LoopConfig {
 }
 
 impl LoopConfig {
-    /// Returns `true` if tool calls wait for an approval when the permission policy asks for one. This is the case if
-    /// `pause_for_approval` is set. It is also the case if `approval_signal` is set and the run has a durable context,
-    /// as stated by `is_durable`.
+    /// Returns `true` if tool calls wait when the permission policy asks for an approval, and `false` if they are
+    /// denied. `is_durable` states that the run has a durable context.
+    ///
+    /// Calls wait if `pause_for_approval` is set. With a durable context, calls also wait if `approval_signal` is set.
     #[must_use]
     pub fn pauses(&self, is_durable: bool) -> bool {
         self.pause_for_approval || (is_durable && self.approval_signal.is_some())

@@ -4,18 +4,19 @@ use serde_json::{Map, Value};
 
 use crate::{ContentBlock, Message};
 
-/// The `provider` of marker blocks, which store data about a message. No provider has this name, so no provider sends a
-/// marker block.
+/// The value of `provider` in marker blocks, which store data about a message. No provider has this name, so marker
+/// blocks are never sent to a model.
 const NEURON: &str = "neuron";
 
 /// The value of `type` in the block that marks a message as pinned.
 const PIN: &str = "pin";
 
 impl Message {
-    /// Pins the message. Every [`ContextStrategy`](crate::ContextStrategy) keeps a pinned message unchanged.
+    /// Pins the message, so that every [`ContextStrategy`](crate::ContextStrategy) keeps it unchanged.
     ///
-    /// If a pinned message has tool calls or tool results, the message with the matching results or calls is kept too.
-    /// The pin is stored in a block at the end of the message, which is never sent to a model.
+    /// If a pinned message has tool calls, the message with their results is kept too. If it has tool results, the
+    /// message with their calls is kept. The pin is stored in a block at the end of the message, and is never sent to a
+    /// model.
     ///
     /// # Example
     ///
@@ -44,7 +45,8 @@ impl Message {
 
     /// Returns `true` if the message has at least one block that is sent to a model.
     ///
-    /// Marker blocks, which store data of neuron such as the pin of [`pinned`](Self::pinned), are never sent.
+    /// Marker blocks are never sent. They store neuron's data about a message, for example that it is
+    /// [pinned](Self::pinned).
     #[must_use]
     pub fn has_content(&self) -> bool {
         !self.content.iter().all(ContentBlock::is_mark)
@@ -75,8 +77,8 @@ pub(crate) fn content<'a>(block: &'a ContentBlock, kind: &str) -> Option<&'a Val
     }
 }
 
-/// Returns the JSON object of a block that [`block`](fn@block) created with this `kind`, so that the object can be
-/// changed. Returns `None` for any other block.
+/// Returns the JSON object of a block that [`block`](fn@block) created with this `kind`, mutably. Returns `None` for
+/// any other block.
 pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option<&'a mut Value> {
     content(block, kind)?;
     match block {
@@ -88,7 +90,8 @@ pub(crate) fn content_mut<'a>(block: &'a mut ContentBlock, kind: &str) -> Option
 impl ContentBlock {
     /// Returns `true` if the block is a marker block, which is never sent to a model.
     ///
-    /// A marker block stores the pin of [`Message::pinned`] or the [metadata](crate::AnswerMetadata) of a response.
+    /// A marker block stores that a message is [pinned](Message::pinned), or stores the
+    /// [metadata](crate::AnswerMetadata) of a response.
     #[must_use]
     pub fn is_mark(&self) -> bool {
         matches!(self, Self::Raw { provider, portable: None, .. } if provider == NEURON)

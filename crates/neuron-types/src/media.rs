@@ -1,8 +1,8 @@
 //! Constructors of images and documents from bytes and files. The MIME type is detected from the content, never from
 //! the file name.
 //!
-//! The module has its own file signatures, because those of the crate `infer` are too short. For example, `infer`
-//! detects any text that starts with `GIF` as an image.
+//! The module has its own file signatures, because the signatures of the crate `infer` are too short. For example,
+//! `infer` reports any text that starts with `GIF` as an image.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ impl ImageSource {
     ///
     /// # Errors
     ///
-    /// [`MediaError::Type`] if the bytes are of any other type, and [`MediaError::Empty`] if `bytes` is empty.
+    /// [`MediaError::Type`] if the bytes are of another type, and [`MediaError::Empty`] if `bytes` is empty.
     ///
     /// # Example
     ///
@@ -84,8 +84,8 @@ impl DocumentSource {
     ///
     /// # Errors
     ///
-    /// [`MediaError::Type`] if the bytes are of any other type, including text in another encoding.
-    /// [`MediaError::Empty`] if `bytes` is empty.
+    /// [`MediaError::Type`] if the bytes are of another type, including text in another encoding. [`MediaError::Empty`]
+    /// if `bytes` is empty.
     ///
     /// # Example
     ///
@@ -162,7 +162,7 @@ fn accepted_type(
 
 /// Detects the MIME type of the bytes. Returns `None` for an unknown type.
 ///
-/// The function also detects common types that are not accepted, so that the error can name them.
+/// The function also detects common types that the constructors refuse, so that the error can name the type.
 fn type_of(bytes: &[u8]) -> Option<&'static str> {
     let at = |offset, signature: &[u8]| {
         bytes.get(offset..).is_some_and(|rest| rest.starts_with(signature))

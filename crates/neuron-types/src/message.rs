@@ -1,7 +1,7 @@
 //! Messages and their content blocks, as neuron stores and sends them.
 //!
-//! Sessions and journals store messages in their serde form. Blocks are tagged by `type` in snake case
-//! (`{"type":"text","text":"…"}`). Unknown fields are ignored.
+//! Sessions and journals store messages in their serde form. The field `type` of a block contains the variant in snake
+//! case, as in `{"type":"text","text":"…"}`. Unknown fields are ignored.
 
 use std::fmt;
 
@@ -81,7 +81,7 @@ impl Message {
 
     /// Concatenates the text blocks of the message, including text blocks inside [`ContentBlock::Raw`].
     ///
-    /// No separator is inserted, because vendors split a sentence over several blocks, for example for citations.
+    /// No separator is inserted, because vendors may split a sentence into several blocks, for example at citations.
     #[must_use]
     pub fn text(&self) -> String {
         self.content.iter().filter_map(ContentBlock::as_text).collect()
@@ -105,8 +105,8 @@ pub enum ContentBlock {
     Text(String),
     /// The model's reasoning.
     ///
-    /// The block is sent back to the provider unchanged, because providers verify the signature. This also applies to
-    /// an empty text with a signature.
+    /// The block is sent back to the provider unchanged, because providers verify the signature. This includes a block
+    /// with a signature and an empty text.
     Thinking {
         /// The text of the reasoning. Empty if the provider sent only the signature.
         thinking: String,
@@ -154,15 +154,14 @@ pub enum ContentBlock {
     },
     /// A block in the provider's own JSON, sent back unchanged.
     ///
-    /// A provider creates this variant for a block without a variant of its own, for example web search results. It
-    /// also creates this variant for a known block with additional fields, for example a text with citations. Other
-    /// providers send `portable` instead. Without `portable`, they omit the block.
+    /// A provider creates this variant for content that no other variant can hold, for example web search results or a
+    /// text with citations. All other providers send `portable` instead. If `portable` is `None`, they omit the block.
     Raw {
         /// Name of the provider that created the block, as in [`ProviderInfo::name`](crate::ProviderInfo).
         provider: String,
         /// The block as received from the provider.
         json: Value,
-        /// The equivalent block for other providers, for example the plain text for a text with citations. `None` if
+        /// The block that other providers send instead, for example the plain text without the citations. `None` if
         /// other providers must omit the block.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         portable: Option<Box<ContentBlock>>,
@@ -198,8 +197,8 @@ impl ContentBlock {
         }
     }
 
-    /// Returns the form of the block that every provider can send. For [`ContentBlock::Raw`] this is its `portable`
-    /// block, or `None` without such a block. Any other block is returned itself.
+    /// Returns the form of the block that every provider can send. For [`ContentBlock::Raw`] this is the field
+    /// `portable`. Any other block is returned unchanged.
     #[must_use]
     pub fn portable(&self) -> Option<&Self> {
         match self {
@@ -247,9 +246,11 @@ pub struct ToolUseRef<'a> {
 
 /// An item of a tool's result.
 ///
-/// The stored form is `{"type":"text","text":"…"}`, or the type `image`, `audio`, `resource` or `resource_link` with
-/// the fields of the variant. `Display` is the form for models that accept only text. It prints text and text resources
-/// unchanged. Any other item becomes a short description in brackets, such as `[image]`.
+/// In the stored form, the field `type` is `text`, `image`, `audio`, `resource` or `resource_link`. The other fields
+/// are the fields of the variant, as in `{"type":"text","text":"…"}`.
+///
+/// `Display` is the form for models that accept only text. It prints text and text resources unchanged. Any other item
+/// becomes a short description in brackets, such as `[image]`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -336,7 +337,7 @@ pub enum DocumentSource {
 
 /// Serialises the variant `Text(String)` as `{"type":"text","text":"…"}`.
 ///
-/// Serde's internal tag requires that the content of a newtype variant is a map, and a `String` is not.
+/// This module is needed because serde's internally tagged enums support only newtype variants that contain a map.
 pub(crate) mod text_field {
     use std::borrow::Cow;
 

@@ -4,7 +4,7 @@ use crate::{ContentItem, EmbeddedResource, ImageSource};
 
 /// An item of a tool's result, in a form that models accept. Returned by [`ContentItem::for_model`].
 ///
-/// Providers convert tool results with this type. If a vendor does not accept a variant in tool results, the provider
+/// Providers use this type to send tool results. If a vendor does not accept a variant in tool results, the provider
 /// sends the `Display` form of the [`ContentItem`] as text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -35,9 +35,9 @@ pub enum ModelContent<'a> {
 impl ContentItem {
     /// Converts the item to a form that models accept.
     ///
-    /// An image stays an image only if the models of all vendors accept its MIME type. Tools, in particular of MCP
-    /// servers, may return images of any type, but vendors refuse requests with other types. A resource that contains
-    /// an image or a PDF is converted in the same way.
+    /// An image stays an image only if the models of all vendors accept its MIME type. Tools, especially of MCP
+    /// servers, may return images of any type, and vendors refuse a request with an unsupported type. A resource that
+    /// contains an image or a PDF is converted in the same way.
     ///
     /// # Example
     ///
@@ -83,8 +83,8 @@ pub(crate) const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif
 
 pub(crate) const PDF_TYPE: &str = "application/pdf";
 
-/// Converts base64 `data` to image content. Returns `None` if a vendor does not accept the MIME type, or if `data` is
-/// empty.
+/// Converts base64 `data` to image content. Returns `None` if `data` is empty, or if not all vendors accept the MIME
+/// type.
 fn image<'a>(media_type: &str, data: &'a str) -> Option<ModelContent<'a>> {
     let media_type = match essence(media_type) {
         // `image/jpg` is not a registered type, but tools often use it.

@@ -50,7 +50,7 @@ impl ContextStrategy for NoCompaction {
     }
 }
 
-/// Returns the number of bytes of text in a block. For images and documents this is the length of their `Display` form.
+/// Returns the length of a block's text in bytes. For an image or a document, this is the length of the `Display` form.
 fn length(block: &ContentBlock) -> usize {
     match block {
         ContentBlock::Text(text) | ContentBlock::Thinking { thinking: text, .. } => text.len(),

@@ -30,8 +30,8 @@ use crate::{JsonMismatch, ResponseFormat, ToolDefinition, read_json};
 pub struct OutputSchema {
     /// Name of the schema, which contains only characters that all providers accept.
     name: String,
-    /// The JSON Schema of the output. If the output type is not an object, this is the schema of an object
-    /// `{"value": …}` that wraps the output.
+    /// The JSON Schema of the output. If the output type is not an object, this is the schema of a wrapping object
+    /// `{"value": …}`.
     schema: Value,
     /// Validates a model's output and returns it. If the output type is not an object, removes the wrapping object.
     check: fn(Value) -> Result<Value, JsonMismatch>,
@@ -40,8 +40,8 @@ pub struct OutputSchema {
 impl OutputSchema {
     /// Creates the schema of a type for [`tool`](Self::tool) and [`response_format`](Self::response_format).
     ///
-    /// Providers accept only schemas of objects. The schema of any other type is wrapped, so that the model returns
-    /// `{"value": …}`. [`check`](Self::check) removes the wrapping object.
+    /// Providers accept only schemas of objects. For any other type, the schema is wrapped so that the model returns an
+    /// object `{"value": …}`. [`check`](Self::check) unwraps the value.
     #[must_use]
     pub fn of<T: DeserializeOwned + JsonSchema>() -> Self {
         let plain = Self::plain::<T>();
@@ -73,8 +73,8 @@ impl OutputSchema {
         Self { name, schema: schemars::schema_for!(T).into(), check: check::<T> }
     }
 
-    /// Returns the definition of a tool whose arguments are the output. `rule` tells the model when to call the tool.
-    /// It is appended to the description.
+    /// Returns the definition of a tool whose arguments are the output. `rule` is appended to the description, and
+    /// tells the model when to call the tool.
     #[must_use]
     pub fn tool(&self, name: impl Into<String>, rule: &str) -> ToolDefinition {
         let about = self.schema.get("description").and_then(Value::as_str).unwrap_or_default();
@@ -91,9 +91,8 @@ impl OutputSchema {
 
     /// Returns the response format for the output.
     ///
-    /// If providers can enforce the schema, the format is strict. Objects in a strict schema allow no additional fields
-    /// and require all their fields. If the schema cannot be enforced, the format is not strict and contains the
-    /// original schema.
+    /// If providers can enforce the schema, the format is strict. In a strict schema, objects require all their fields
+    /// and allow no other fields. Otherwise the format is not strict and contains the original schema.
     #[must_use]
     pub fn response_format(&self) -> ResponseFormat {
         let form = enforceable(&self.schema);
@@ -114,8 +113,8 @@ impl OutputSchema {
 
     /// Validates an output of the model and returns it as a value of the output type.
     ///
-    /// If the output type is not an object, the model writes the output inside an object. This method removes that
-    /// object.
+    /// If the output type is not an object, the model wraps the output in an object `{"value": …}`. This method unwraps
+    /// it.
     ///
     /// # Errors
     ///
@@ -125,8 +124,8 @@ impl OutputSchema {
     }
 }
 
-/// Validates that `value` can be deserialised to the output type `T`, and returns it unchanged. Used for types that are
-/// objects and therefore not wrapped.
+/// Validates that `value` can be deserialised to the output type `T`, and returns `value` unchanged. Used for output
+/// types that are objects and therefore not wrapped.
 fn check<T: DeserializeOwned>(value: Value) -> Result<Value, JsonMismatch> {
     read_json::<T>(value.clone())?;
     Ok(value)
@@ -169,9 +168,9 @@ const DESCRIBED: [&str; 13] = [
 
 /// Returns the form of a schema that providers can enforce in their strict modes.
 ///
-/// In this form, objects allow no additional fields and require all their fields. For an optional field, the model must
-/// write `null` or another value. Returns `None` for maps, tuples, flattened enums and arbitrary values, because strict
-/// modes do not support them.
+/// In this form, objects require all their fields and allow no other fields. The model writes `null` for an absent
+/// optional field. Returns `None` for maps, tuples, flattened enums and arbitrary values, because strict modes do not
+/// support them.
 pub(crate) fn enforceable(schema: &Value) -> Option<Value> {
     // An object without properties is a tool without arguments at the top level. Nested, it accepts any object, so it
     // cannot be enforced.

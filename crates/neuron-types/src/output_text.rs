@@ -4,12 +4,12 @@ use serde_json::Value;
 
 /// Parses the JSON in a model's text.
 ///
-/// The text must be JSON, or must contain exactly one fenced block (three backticks) with JSON. Any other text would be
-/// ambiguous.
+/// The text must be JSON, or must contain exactly one fenced block (three backticks) with JSON. A text with several
+/// blocks is ambiguous.
 ///
 /// # Errors
 ///
-/// Returns the reason as a text for the model.
+/// Returns an error text for the model, which states why no JSON could be parsed.
 ///
 /// # Example
 ///
@@ -32,8 +32,8 @@ pub fn json_in(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Returns the content of the only fenced block. Returns `None` if the text has no fenced block or several, or if the
-/// block is not closed.
+/// Returns the content of the fenced block in a text. Returns `None` if there is no fenced block, if there are several,
+/// or if the block is not closed.
 fn only_block(text: &str) -> Option<&str> {
     let mut position = 0;
     let mut fences = text.split_inclusive('\n').filter_map(|line| {

@@ -27,10 +27,10 @@ pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
     /// Decides whether a call is allowed, given the tool's name and the arguments.
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision;
 
-    /// Decides whether a call is allowed, given the whole call and the tool's definition. The definition is `None` for
-    /// an unknown tool.
+    /// Decides whether a call is allowed. `_definition` is the definition of the called tool, or `None` for an unknown
+    /// tool.
     ///
-    /// Callers such as the agent loop call this method. The default calls [`check`](Self::check).
+    /// The agent loop calls this method, and the default calls [`check`](Self::check).
     fn check_call(
         &self,
         call: &ToolCall,

@@ -18,8 +18,8 @@ pub struct TurnSetup<'a> {
     pub system_prompt: SystemPrompt,
     /// All tools of the request, including the tool `output_tool`.
     tools: &'a [ToolDefinition],
-    /// Name of the tool whose arguments are the output of a typed run. The callback can neither see nor remove this
-    /// tool.
+    /// Name of the tool with which the model returns the output of a typed run. This tool is hidden from the callback
+    /// and cannot be removed.
     output_tool: Option<&'a str>,
     /// A flag for each element of `tools`, set if the model is offered the tool.
     offered: Vec<bool>,
@@ -52,7 +52,7 @@ impl<'a> TurnSetup<'a> {
 
     /// Removes the tools for which `is_offered` returns `false` from this request.
     ///
-    /// If the model calls a removed tool in its response, the call fails like a call of an unknown tool.
+    /// If the model calls a removed tool nevertheless, the call fails like a call of an unknown tool.
     pub fn retain_tools(&mut self, mut is_offered: impl FnMut(&ToolDefinition) -> bool) {
         let output_tool = self.output_tool;
         for (tool, offered) in self.tools.iter().zip(&mut self.offered) {

@@ -16,9 +16,9 @@ use crate::{
 /// that needs an owned request implements [`complete`](Self::complete) and [`complete_stream`](Self::complete_stream)
 /// instead. Each model call of a loop then copies the conversation.
 ///
-/// The default of `complete` calls `complete_ref`, and the default of `complete_ref` calls `complete`. If a provider
-/// implements neither, the compiler reports a recursion that "requires boxing" (E0733) where the provider is used. The
-/// same applies to the streaming methods.
+/// The defaults of `complete` and `complete_ref` call each other. If a provider implements neither, the compiler
+/// reports a recursion that "requires boxing" (E0733) where the provider is used. The same applies to the streaming
+/// methods.
 ///
 /// This trait is not object-safe. Use [`BoxedProvider`] to choose a provider at run time.
 ///
@@ -27,7 +27,7 @@ use crate::{
 /// - Do not retry. Report [`ProviderError::is_retryable`] correctly instead.
 /// - Dropping a future or a stream cancels the request.
 /// - End each stream with [`StreamEvent::ResponseComplete`](crate::StreamEvent::ResponseComplete) or an error. A stream
-///   that ends without [`StreamEvent::MessageComplete`](crate::StreamEvent) or an error is treated as broken.
+///   that ends without an error and without [`StreamEvent::MessageComplete`](crate::StreamEvent) is treated as broken.
 ///
 /// # Example
 ///
@@ -107,7 +107,7 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
     ///
     /// # Errors
     ///
-    /// A [`ProviderError`] that occurs before the first event. Later errors are sent as
+    /// The [`ProviderError`] of a request that fails before the first event. Later errors are sent as
     /// [`StreamEvent::Error`](crate::StreamEvent::Error).
     fn complete_stream_ref(
         &self,
@@ -125,7 +125,7 @@ pub trait Provider: WasmCompatSend + WasmCompatSync {
 /// Number of messages from which [`copied`] logs a warning.
 const LONG_CONVERSATION: usize = 100;
 
-/// Copies a request for a provider that needs an owned request. Logs a warning if the conversation is long, once per
+/// Copies a request for a provider that needs an owned request. For a long conversation, logs a warning once per
 /// process.
 fn copied(request: RequestRef<'_>, provider: &str) -> CompletionRequest {
     static WARNING: Once = Once::new();
@@ -161,7 +161,7 @@ pub struct ProviderInfo<'a> {
 
 /// A provider's support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
 ///
-/// If the provider does not support it, the agent loop asks the model in the prompt to call the tool.
+/// For a provider without this support, the agent loop instructs the model in the prompt to call the tool.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ForcedCalls {
@@ -287,11 +287,10 @@ impl Provider for BoxedProvider {
     }
 }
 
-/// Object-safe form of [`Provider`], for example for a borrowed `&dyn ProviderDyn`. For an owned provider use
-/// [`BoxedProvider`].
+/// Object-safe form of [`Provider`], for a borrowed `&dyn ProviderDyn`. For an owned provider use [`BoxedProvider`].
 ///
-/// Every [`Provider`] implements this trait. The method names differ from [`Provider`], because otherwise calls would
-/// be ambiguous after a glob import.
+/// Every [`Provider`] implements this trait. The methods have other names than in [`Provider`], so that calls are not
+/// ambiguous when both traits are imported.
 pub trait ProviderDyn: WasmCompatSend + WasmCompatSync {
     /// Calls [`Provider::complete`].
     fn complete_dyn(

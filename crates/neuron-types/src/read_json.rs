@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
-/// Number of characters that [`shorten`] keeps at each end of a long error text. An error text quotes the invalid
-/// value, which may be long.
+/// Number of characters that [`shorten`] keeps at each end of an error text. The text may be long, because it quotes
+/// the invalid value.
 const MAX_CHARACTERS: usize = 200;
 
 /// A mismatch between a JSON value and the expected type. Returned by [`read_json`].
@@ -25,8 +25,7 @@ pub struct JsonMismatch {
 ///
 /// # Errors
 ///
-/// The first [`JsonMismatch`]. Its text is written for the model, which can correct the value. The middle of a long
-/// text is omitted.
+/// The first [`JsonMismatch`]. Its text tells the model how to correct the value. The middle of a long text is omitted.
 ///
 /// # Example
 ///
@@ -102,8 +101,7 @@ fn location(path: &str) -> String {
     }
 }
 
-/// Omits the middle of a long error text. The start is kept because it contains the invalid value, and the end because
-/// it contains the expected type.
+/// Omits the middle of a long error text. The start contains the invalid value, and the end contains the expected type.
 fn shorten(text: String) -> String {
     let total = text.chars().count();
     if total <= 2 * MAX_CHARACTERS {

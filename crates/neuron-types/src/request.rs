@@ -89,8 +89,9 @@ impl SystemPrompt {
         }
     }
 
-    /// Appends another prompt. Two [texts](Self::Text) are joined with an empty line between them. If one of the
-    /// prompts has [blocks](Self::Blocks), all blocks stay separate, because each may have a cache breakpoint.
+    /// Appends another prompt. Two [texts](Self::Text) are joined with an empty line between them. If a prompt consists
+    /// of [blocks](Self::Blocks), the result contains all texts as separate blocks, so that cache breakpoints stay in
+    /// place.
     #[must_use]
     pub fn and(self, other: impl Into<Self>) -> Self {
         match (self, other.into()) {
@@ -259,8 +260,9 @@ pub enum ContextEdit {
     },
 }
 
-/// Serialises the variant `Blocks(Vec<…>)` as `{"type":"blocks","blocks":[…]}`. Serde's internal tag requires that the
-/// content of a newtype variant is a map, and a `Vec` is not.
+/// Serialises the variant `Blocks(Vec<…>)` as `{"type":"blocks","blocks":[…]}`.
+///
+/// This module is needed because serde's internally tagged enums support only newtype variants that contain a map.
 mod blocks_field {
     use std::borrow::Cow;
 

@@ -10,10 +10,11 @@ use crate::{
 
 /// A [`CompletionRequest`] with borrowed parts.
 ///
-/// An agent calls the model with this type, which avoids a copy of the conversation and the tools for each call. It
-/// serialises to the same JSON as a [`CompletionRequest`]. The fields [`cache`](Self::cache) and
-/// [`history`](Self::history) are additional, and are not serialised. The type is `Copy`. To change a field, create a
-/// new value with struct update syntax.
+/// An agent calls the model with this type, so that the conversation and the tools are not copied for each call. To
+/// change a field, create a new value with struct update syntax. The type is `Copy`.
+///
+/// It serialises to the same JSON as a [`CompletionRequest`]. The additional fields [`cache`](Self::cache) and
+/// [`history`](Self::history) are not serialised.
 ///
 /// # Example
 ///
@@ -71,8 +72,8 @@ pub struct RequestRef<'a> {
     pub context_management: Option<&'a ContextManagement>,
     /// Cache breakpoint at the end of the conversation. `None` means no breakpoint.
     ///
-    /// The provider may then read the conversation from its cache for the next request. The breakpoint does not change
-    /// the response. Providers with automatic caching ignore this field. The field is not serialised.
+    /// With a breakpoint, the provider can read the conversation from its cache at the next request. The breakpoint
+    /// does not change the response. Providers with automatic caching ignore this field. The field is not serialised.
     #[serde(skip)]
     pub cache: Option<CacheControl>,
     /// The key that identifies the conversation, for code that caches data about earlier messages across requests.

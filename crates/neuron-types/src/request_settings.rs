@@ -8,8 +8,8 @@ use serde_json::Value;
 
 /// The options of a request, without its conversation, tools and system prompt.
 ///
-/// Each option without a value is left to the provider. Create the struct with `..Default::default()`, because later
-/// versions may add fields.
+/// For an option without a value, the provider's default applies. Create the struct with `..Default::default()`,
+/// because later versions may add fields.
 ///
 /// # Example
 ///
@@ -36,8 +36,8 @@ pub struct RequestSettings {
     pub stop_sequences: Vec<String>,
     /// Constraint on the model's tool calls. `None` means the provider's default.
     ///
-    /// An agent's run ends with a response without tool calls. Require a tool call only for single turns, otherwise the
-    /// run does not end by itself.
+    /// An agent's run ends at a response without tool calls. Therefore require a tool call only for single turns,
+    /// because otherwise the run does not end by itself.
     pub tool_choice: Option<ToolChoice>,
     /// The format of the response. `None` means the provider's default.
     pub response_format: Option<ResponseFormat>,

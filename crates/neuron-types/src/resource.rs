@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A resource with its content, as part of a tool's result or as read from an MCP server.
+/// A resource with its content, as returned by a tool or read from an MCP server.
 ///
 /// The content is in [`text`](Self::text) or in [`blob`](Self::blob).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

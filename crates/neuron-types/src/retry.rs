@@ -12,10 +12,12 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// A [layer](ModelLayer) that retries a model call after a transient error.
 ///
-/// Before a retry, the layer waits for the delay that the provider requests. If the provider requests more than one
-/// minute, the call is not retried. If no timer is available (see [`sleep`]), a retry is made immediately. The reader
-/// of a stream receives a [`StreamEvent::Reset`] before each retry and discards the deltas of the failed attempt. Calls
-/// of a durable engine are not retried, because the engine retries them itself.
+/// - Before a retry, the layer waits for the delay that the provider requests. If the provider requests more than one
+///   minute, the call is not retried.
+/// - If no timer is available (see [`sleep`]), a retry is made immediately.
+/// - If the response is streamed, a [`StreamEvent::Reset`] is sent before each retry. The reader must discard the
+///   deltas of the failed attempt.
+/// - Calls through a durable engine are not retried, because the engine retries them itself.
 ///
 /// # Example
 ///
@@ -72,8 +74,8 @@ impl ModelLayer for Retry {
 
 /// Returns `true` if the call may be retried after this error.
 ///
-/// If the response is streamed, the call may also be retried after a stream that broke off within the response. The
-/// reader then receives a [`StreamEvent::Reset`] and discards the deltas of the broken stream.
+/// This includes a stream that broke off within the response, if the response is streamed to a reader. Before the
+/// retry, a [`StreamEvent::Reset`] tells the reader to discard the deltas of the broken stream.
 fn is_transient(error: &ProviderError, next: ModelNext<'_>) -> bool {
     error.is_retryable()
         || (next.sink().is_some() && matches!(error, ProviderError::StreamError(_)))

@@ -13,8 +13,7 @@ use crate::{DurableError, Message, TokenUsage, ToolOutput};
 /// The loop passes the snapshot as JSON to [`DurableContext::continue_as_new`](crate::DurableContext). An agent with
 /// the same configuration continues from the snapshot. Limits and usage then still cover the whole run.
 ///
-/// A snapshot contains the conversation, so it is as large and as confidential as the conversation. `Debug` omits the
-/// conversation.
+/// A snapshot contains the conversation, so it may be large and confidential. `Debug` omits the conversation.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunSnapshot {
@@ -32,8 +31,8 @@ pub struct RunSnapshot {
     /// `loop_state`.
     #[serde(default)]
     pub turns: usize,
-    /// Set if the conversation ends with an incomplete response that the model continues. This is a response that the
-    /// provider paused, or the beginning of a response that the caller supplied.
+    /// Set if the conversation ends with an incomplete response that the model must continue. Either the provider
+    /// paused the response, or the caller supplied its beginning.
     #[serde(default)]
     pub is_paused: bool,
     /// The keys and results of the run's tool calls that have an [effect key](crate::Tool::effect_key), from
@@ -45,7 +44,7 @@ pub struct RunSnapshot {
     pub loop_state: Value,
     /// Number of the run in its conversation, from zero.
     ///
-    /// This field and all fields after it are used only in snapshots of format version 1.
+    /// Used only in snapshots of format version 1, like all fields after it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub run_number: usize,
     /// The part of the run's tokens that tools used. Used only in snapshots of format version 1.
@@ -64,8 +63,8 @@ pub struct RunSnapshot {
     /// Number of consecutive responses that the provider paused. Used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pauses: usize,
-    /// Number of consecutive turns in which the calls of a tool failed, by tool name. Unknown tools are counted
-    /// together under the empty name. Used only in snapshots of format version 1.
+    /// Number of consecutive turns in which the calls of a tool failed, for each tool name. All unknown tools are
+    /// counted under the empty name. Used only in snapshots of format version 1.
     #[serde(default, skip_serializing_if = "is_default")]
     pub failing_turns: BTreeMap<String, usize>,
 }

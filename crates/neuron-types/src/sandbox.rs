@@ -15,11 +15,11 @@ use crate::{
 ///
 /// # Contract
 ///
-/// - If a tool declares its program ([`ToolDyn::command_dyn`]), run the program in isolation, or return
-///   [`SandboxError::SetupFailed`]. The code of other tools runs in this process and cannot be isolated. Run such a
+/// - If [`ToolDyn::command_dyn`] returns a program, run the program in isolation, or return
+///   [`SandboxError::SetupFailed`]. The code of all other tools runs in this process and cannot be isolated. Run such a
 ///   tool without isolation, or refuse it.
-/// - Return a tool's own error unchanged in [`SandboxError::Tool`]. The error may be a hint for the model or a pending
-///   approval.
+/// - Return a tool's own error unchanged in [`SandboxError::Tool`], because the error may contain a hint for the model
+///   or a pending approval.
 /// - If the tool exceeds a limit, stop all its processes and return [`SandboxError::LimitExceeded`].
 ///
 /// # Example
@@ -63,8 +63,8 @@ pub trait Sandbox: WasmCompatSend + WasmCompatSync {
 
     /// Checks that the sandbox accepts a tool. The default accepts every tool.
     ///
-    /// The check is made before an agent with the tool and the sandbox is built. A refused tool is therefore reported
-    /// before the first run.
+    /// The check is made when an agent with the tool and the sandbox is built, so a refused tool is reported before the
+    /// first run.
     ///
     /// # Errors
     ///

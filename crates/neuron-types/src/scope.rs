@@ -97,9 +97,9 @@ impl<'a> From<&'a Result<CompletionResponse, LoopError>> for Outcome<'a> {
 
 /// A hook's scope around one operation.
 ///
-/// Every poll of the operation's future runs inside [`around`](Self::around). A tracing span that `around` enters is
-/// current while the tool or the HTTP client runs. Parallel tools do not mix their spans. The method takes a callback,
-/// because the guards of tracing and OpenTelemetry must not be kept between polls.
+/// Every poll of the operation's future runs inside [`around`](Self::around). If `around` enters a tracing span, the
+/// span is current while the tool or the HTTP client runs, and parallel tools do not mix their spans. `around` takes a
+/// callback, because the guards of tracing and OpenTelemetry must not be kept between polls.
 ///
 /// # Contract
 ///
@@ -144,7 +144,7 @@ impl Scopes {
         Self(hooks.iter().filter_map(|hook| hook.scope(operation)).collect())
     }
 
-    /// Wraps a future. Each poll of the future runs inside all scopes.
+    /// Wraps a future, so that each of its polls runs inside all scopes.
     ///
     /// For an operation that consists of several futures, call this method for each future.
     pub fn run<F: Future>(&mut self, future: F) -> InScopes<'_, F> {

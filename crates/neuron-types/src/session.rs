@@ -105,11 +105,11 @@ impl Session {
         self.messages.iter().filter(|message| begins_turn(message)).count()
     }
 
-    /// Keeps the first `turns` turns and removes all later messages. Returns the removed messages. Removes nothing if
-    /// the session has at most `turns` turns.
+    /// Keeps the first `turns` turns, and removes and returns all later messages. Removes nothing if the session has at
+    /// most `turns` turns.
     ///
-    /// The token usage in the state does not change, because the tokens have been used. A valid conversation stays
-    /// valid, because a tool call and its result belong to the same turn.
+    /// The token usage in the state does not change, because the removed turns have used their tokens. A valid
+    /// conversation stays valid, because a tool call and its result belong to the same turn.
     pub fn rewind(&mut self, turns: usize) -> Vec<Message> {
         let mut starts =
             self.messages.iter().enumerate().filter(|(_, message)| begins_turn(message));
@@ -153,8 +153,8 @@ pub struct SessionSummary {
     pub created_at: DateTime<Utc>,
     /// Time of the last change.
     pub updated_at: DateTime<Utc>,
-    /// The error that loading the session would return, if the storage has detected damage. All other fields except
-    /// `id` may then be wrong.
+    /// The error that loading the session would return, if the storage detected that the session is damaged. All other
+    /// fields except `id` may then be wrong.
     ///
     /// `None` does not guarantee that the session is intact, because a storage lists sessions without reading their
     /// messages.
@@ -163,7 +163,7 @@ pub struct SessionSummary {
 }
 
 impl SessionSummary {
-    /// Creates the summary of a session that cannot be loaded. Its message count is zero, and its times are the Unix
+    /// Creates the summary of a session that cannot be loaded. The message count is zero, and both times are the Unix
     /// epoch.
     #[must_use]
     pub fn damaged(id: impl Into<String>, damage: &StorageError) -> Self {

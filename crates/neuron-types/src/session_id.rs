@@ -15,8 +15,8 @@ const RESERVED: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 /// - has 1 to 200 bytes.
 /// - contains none of `/ \\ : * ? " < > |` and no control characters.
 /// - does not start or end with a full stop or a space.
-/// - is not a name that Windows reserves, such as `con`, `nul` or `com1`. Upper case letters and an extension make no
-///   difference.
+/// - is not a name that Windows reserves, such as `con`, `nul` or `com1`. Names in upper case and with an extension are
+///   reserved too.
 ///
 /// # Errors
 ///
@@ -59,8 +59,8 @@ fn fault(id: &str) -> Option<String> {
     is_reserved(id).then(|| "Windows reserves this name".into())
 }
 
-/// Returns `true` for the name of a Windows device. As on Windows, the extension, spaces before it and the case are
-/// ignored.
+/// Returns `true` if Windows reserves the id as the name of a device. As on Windows, case, an extension, and spaces
+/// before the extension make no difference.
 fn is_reserved(id: &str) -> bool {
     let name = id.split('.').next().unwrap_or(id).trim_end().to_lowercase();
     // Windows also reserves `COM` and `LPT` with the superscript digits 1, 2 and 3.

@@ -16,11 +16,11 @@ use crate::{
 /// - [`save`](Self::save) is atomic. After a crash, either the old or the new version of the session is stored.
 /// - Concurrent calls of `save` overwrite each other, and the last call wins. For concurrent writers see
 ///   [`VersionedSessionStorage`].
-/// - A storage refuses the ids that [`check_session_id`](crate::check_session_id) refuses. Therefore every session can
-///   be moved to any other storage.
-/// - Loading a damaged session returns an error, and `save` does not overwrite a damaged session.
-///   [`list`](Self::list) returns it with its [damage](SessionSummary::damage), and [`delete`](Self::delete) deletes
-///   it.
+/// - A storage refuses the ids that [`check_session_id`](crate::check_session_id) refuses, so that every session can be
+///   moved to any other storage.
+/// - If a session is damaged, [`load`](Self::load) returns an error, and `save` does not overwrite the session.
+///   [`list`](Self::list) returns its summary with the [damage](SessionSummary::damage), and [`delete`](Self::delete)
+///   deletes it.
 ///
 /// `neuron_conformance` has a test suite for this contract.
 ///
@@ -83,7 +83,7 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
 
     /// Lists the summaries of all sessions in the order of their ids, without loading the messages.
     ///
-    /// A damaged session does not cause an error. Its summary contains the [damage](SessionSummary::damage).
+    /// A damaged session causes no error, and its summary contains the [damage](SessionSummary::damage).
     ///
     /// # Errors
     ///
@@ -103,8 +103,8 @@ pub trait SessionStorage: WasmCompatSend + WasmCompatSync {
 
 /// A storage of sessions with optimistic concurrency control, for sessions with several writers.
 ///
-/// Every write gives the session a new [`SessionRevision`]. A writer passes the revision of the session that it loaded.
-/// If another writer has changed the stored session since then, the revisions differ and nothing is written.
+/// Every write gives the session a new [`SessionRevision`]. A writer passes the revision that it loaded. If another
+/// writer has changed the stored session since then, the revisions differ and nothing is written.
 ///
 /// # Contract
 ///
@@ -179,7 +179,7 @@ pub trait VersionedSessionStorage: SessionStorage {
     /// Appends messages to the stored session if it has the revision `expected`. Returns the new revision.
     ///
     /// If `state` is not `None`, it replaces the state of the session. [`Session::updated_at`] is set to the current
-    /// time. Unlike [`update`](Self::update), a database writes only the new messages.
+    /// time. Unlike [`update`](Self::update), a database storage writes only the new messages.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl<S: VersionedSessionStorage> VersionedSessionStorageDyn for S {
 
 /// A revision of a stored session. Every write creates a new revision.
 ///
-/// The content is opaque and only meaningful for the storage that created the revision.
+/// The content is opaque. Only the storage that created the revision can interpret it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct SessionRevision(String);
 

@@ -1,8 +1,8 @@
 //! JSON for session storages and journals. Every written value can be read again without loss.
 //!
-//! By default serde_json refuses to read JSON that is nested deeper than 127 levels, and rounds some numbers. Stored
-//! messages may exceed this depth. All storages use the functions of this module and therefore have the same limits.
-//! The functions support up to [`DEEPEST`] levels and keep every number exactly.
+//! The functions support up to [`DEEPEST`] levels of nesting and keep every number exactly. By default, serde_json
+//! refuses to read more than 127 levels, which stored messages may exceed, and rounds some numbers. All storages use
+//! this module and therefore have the same limits.
 
 use serde::Serialize;
 use serde::de::{DeserializeOwned, Error as _};
@@ -10,8 +10,8 @@ use serde_json::Error;
 
 /// Maximum nesting depth of stored JSON. The depth is limited because reading needs stack space for each level.
 ///
-/// The maximum must exceed 127, because tool arguments from providers have up to 127 levels and the message around them
-/// adds more.
+/// The maximum must exceed 127 levels. Tool arguments from providers have up to 127 levels, and the message around them
+/// has more.
 pub const DEEPEST: usize = 256;
 
 /// Appends a value to `out` as JSON.
@@ -41,8 +41,8 @@ pub fn to_string(value: &impl Serialize) -> Result<String, Error> {
 ///
 /// # Errors
 ///
-/// Returns an error if the bytes are not valid JSON of a `T` or contain more bytes after the value. Returns an error if
-/// the JSON is nested more than [`DEEPEST`] levels deep.
+/// Returns an error if the bytes are not exactly one JSON value of the type `T`, or if the JSON is nested more than
+/// [`DEEPEST`] levels deep.
 ///
 /// # Example
 ///
@@ -66,8 +66,8 @@ pub fn read<T: DeserializeOwned>(json: &[u8]) -> Result<T, Error> {
 
 /// Checks that JSON is nested at most [`DEEPEST`] levels deep.
 ///
-/// [`write`](fn@write) and [`to_string`] make this check themselves. A caller that writes JSON in pieces must check the
-/// whole text.
+/// [`write`](fn@write) and [`to_string`] make this check themselves. A caller that assembles JSON from several pieces
+/// must check the whole JSON.
 ///
 /// # Errors
 ///
@@ -100,8 +100,6 @@ fn is_too_deep(json: &[u8]) -> bool {
 
 /// Returns the position of the closing quotation mark of the string whose content begins at `start`. Returns the length
 /// of `json` if the string is not closed.
-///
-/// Uses `memchr2`, which is fast, because strings are the largest part of a conversation.
 fn end_of_string(json: &[u8], start: usize) -> usize {
     let mut index = start;
     while let Some(found) = json.get(index..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {

@@ -16,12 +16,12 @@ use crate::{
 
 /// An event of a model's response or of an agent's run.
 ///
-/// A provider's stream has deltas, then [`Usage`](Self::Usage), [`MessageComplete`](Self::MessageComplete) and
+/// A provider's stream consists of deltas, then [`Usage`](Self::Usage), [`MessageComplete`](Self::MessageComplete) and
 /// [`ResponseComplete`](Self::ResponseComplete). The stream may end with an [`Error`](Self::Error) at any point.
 ///
-/// An agent's stream has, for each turn, deltas, `MessageComplete`, `Usage` and one [`ToolResult`](Self::ToolResult)
-/// per tool call. The stream ends with exactly one [`RunComplete`](Self::RunComplete),
-/// [`ApprovalRequired`](Self::ApprovalRequired) or `Error`. If the agent retries a broken response,
+/// In an agent's stream, each turn consists of deltas, `MessageComplete`, `Usage` and one
+/// [`ToolResult`](Self::ToolResult) per tool call. The stream ends with exactly one [`RunComplete`](Self::RunComplete),
+/// [`ApprovalRequired`](Self::ApprovalRequired) or `Error`. If the agent repeats a model call whose response broke off,
 /// [`Reset`](Self::Reset) separates the deltas of the two attempts.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -67,7 +67,7 @@ pub enum StreamEvent {
     MessageComplete(Message),
     /// The complete response. This is the last event of a provider's stream.
     ResponseComplete(Box<CompletionResponse>),
-    /// The result of a tool call, only in an agent's stream. The order of results may differ from the order of calls.
+    /// The result of a tool call. Only in an agent's stream. The order of results may differ from the order of calls.
     ToolResult {
         /// Id of the call.
         id: String,
@@ -78,8 +78,8 @@ pub enum StreamEvent {
     },
     /// The model's response broke off, and the agent repeats the model call. Only in an agent's stream.
     ///
-    /// Discard the deltas since the last [`MessageComplete`](Self::MessageComplete), or since the start of the stream.
-    /// The deltas of the new attempt follow. Tool calls in the discarded deltas did not run.
+    /// Discard the deltas since the last [`MessageComplete`](Self::MessageComplete), or since the start of the stream
+    /// if there was none. The deltas of the new attempt follow. Tool calls in the discarded deltas did not run.
     Reset {
         /// Number of the attempt that starts now. The first attempt was 1.
         attempt: usize,
@@ -258,8 +258,8 @@ impl Stream for Channel {
 
 /// Assembles the complete response from the events of a provider's stream.
 ///
-/// Pass every event of the stream to [`take`](Self::take), which returns the deltas and stores the message and the
-/// usage. At the end of the stream, call [`finish`](Self::finish) if `take` did not return [`Progress::Done`].
+/// Pass every event of the stream to [`take`](Self::take), until it returns [`Progress::Done`]. It returns the deltas
+/// and stores the message and the usage. If the stream ends before `Done`, call [`finish`](Self::finish).
 #[derive(Debug, Default)]
 pub struct ResponseEnd {
     /// The message of the last [`StreamEvent::MessageComplete`]. `None` if no such event has arrived.

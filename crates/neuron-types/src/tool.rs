@@ -17,12 +17,12 @@ use crate::{
 ///
 /// - `NAME` equals the name in [`definition`](Self::definition). A registry calls `definition` once, when the tool is
 ///   registered.
-/// - Return [`ToolError::ModelRetry`] (as `Self::Error`, or from [`map_error`](Self::map_error)) for errors that the
-///   model can correct. Any other error ends the run, unless the [policy](crate::ToolErrorPolicy) returns the error to
-///   the model.
-/// - The future may be dropped at any await, for example when the run is cancelled. Do cleanup in a `Drop`
-///   implementation. Work that outlives the call should observe [`ToolContext::cancellation_token`].
-/// - A durable engine may repeat a call after a crash, if [`effect`](Self::effect) allows it.
+/// - For an error that the model can correct, return [`ToolError::ModelRetry`], as `Self::Error` or from
+///   [`map_error`](Self::map_error). Any other error ends the run, unless the run's
+///   [`ToolErrorPolicy`](crate::ToolErrorPolicy) returns the error to the model.
+/// - The future may be dropped at any await, for example when the run is cancelled. Put cleanup in a `Drop`
+///   implementation. Background work that outlives the call should observe [`ToolContext::cancellation_token`].
+/// - After a crash, a durable engine may repeat a call if [`effect`](Self::effect) allows it.
 ///
 /// # Example
 ///
@@ -101,22 +101,21 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
 
     /// Returns the effect of running the same call twice. The default is [`ToolEffect::AtMostOnce`].
     ///
-    /// A durable engine decides with this value whether it repeats a call that a crash interrupted.
+    /// With this value, a durable engine decides whether it repeats a call that a crash interrupted.
     fn effect(&self) -> ToolEffect {
         ToolEffect::AtMostOnce
     }
 
     /// Returns a key for the effect of a call, for example the number of the invoice that the call pays.
     ///
-    /// In one run, calls of the tool with the same key take effect once. The model may, for example, call for the same
-    /// payment again. The default is `None`, which means that each call has its own effect.
+    /// In one run, calls of the tool with the same key take effect only once. For example, the model may request the
+    /// same payment twice. The default is `None`, which means that each call has its own effect.
     ///
     /// The tool receives the key as [`ToolContext::idempotency_key`] and can send it to a service that deduplicates
-    /// requests. The service compares the keys of all runs. Therefore the key must be unique for the service, and not
-    /// only within the run.
+    /// requests. Such a service compares the keys of all runs, so the key must be unique across runs.
     ///
-    /// The key must depend only on the arguments. A new release of the tool must not return other keys while workflows
-    /// of the old release are in progress.
+    /// The key must depend only on the arguments. A new release of the tool must return the same keys as the old
+    /// release, as long as workflows of the old release are in progress.
     ///
     /// In a run with a journal, the outcome of the first call determines whether a later call with the same key runs:
     ///
@@ -125,7 +124,7 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
     /// - If the outcome of the first call is unknown, the later call runs only if [`effect`](Self::effect) allows the
     ///   tool to run twice.
     ///
-    /// An agent inside a tool call has its own run, whose keys are separate.
+    /// An agent inside a tool call has its own run, and calls in different runs do not share keys.
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None
@@ -137,8 +136,8 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         false
     }
 
-    /// Converts an error of the tool to a [`ToolError`], which the agent loop handles. The default returns a
-    /// [`ToolError`] unchanged. Any other error becomes the source of [`ToolError::ExecutionFailed`].
+    /// Converts an error of the tool to a [`ToolError`]. The default returns a [`ToolError`] unchanged. Any other error
+    /// becomes the source of [`ToolError::ExecutionFailed`].
     fn map_error(&self, error: Self::Error) -> ToolError {
         ToolFailure::tool_error(error)
     }
@@ -229,14 +228,14 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
 
     /// Returns a key for the effect of a call. See [`Tool::effect_key`]. The default is `None`.
     ///
-    /// An implementation of [`call_dyn`](Self::call_dyn) must itself use this key as the idempotency key. The
-    /// idempotency key in the [`ToolContext`] that `call_dyn` receives is a different key.
+    /// [`call_dyn`](Self::call_dyn) does not receive this key. Its [`ToolContext`] has a different idempotency key. An
+    /// implementation must therefore call this method itself and use the key as the idempotency key.
     fn effect_key(&self, input: &Value) -> Option<String> {
         let _ = input;
         None
     }
 
-    /// Returns the agent that the tool runs. Returns `None`, the default, for a tool that is not an agent.
+    /// Returns the agent that the tool runs. The default is `None`, for a tool that runs no agent.
     ///
     /// A durable context journals each model and tool call of the agent.
     fn agent(&self) -> Option<&dyn AgentTool> {
@@ -249,7 +248,7 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         false
     }
 
-    /// Returns `true` if the name and the definition come from a third party, such as an MCP server. The default is
+    /// Returns `true` if a third party, such as an MCP server, chose the name and the definition. The default is
     /// `false`.
     ///
     /// In a registry, such a tool cannot replace another tool with the same name.
@@ -259,8 +258,8 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
 
     /// Validates the arguments of a call without running the tool. The default accepts all arguments.
     ///
-    /// The loop calls this method before it asks a person for approval. A [`Tool`] accepts arguments that can be
-    /// deserialised to [`Tool::Args`].
+    /// The loop calls this method before it asks a person for approval. A type that implements [`Tool`] accepts all
+    /// arguments that can be deserialised to [`Tool::Args`].
     ///
     /// # Errors
     ///
@@ -269,11 +268,10 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         Ok(())
     }
 
-    /// Returns the program that a call would run. Returns `None`, the default, for a tool whose code runs in this
-    /// process.
+    /// Returns the program that a call would run. The default is `None`, for a tool whose code runs in this process.
     ///
-    /// The tool must do nothing other than run the program. A [`Sandbox`](crate::Sandbox) can then run the program in
-    /// isolation, and pass the program's output to [`command_output`](Self::command_output).
+    /// If a program is returned, the call must consist only of running this program. A [`Sandbox`](crate::Sandbox) can
+    /// then run it in isolation, and pass its output to [`command_output`](Self::command_output).
     ///
     /// # Errors
     ///
@@ -286,8 +284,8 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         None
     }
 
-    /// Returns `true` if every call only runs the program that [`command_dyn`](Self::command_dyn) returns. The tool
-    /// then requires a sandbox. The default is `false`.
+    /// Returns `true` if [`command_dyn`](Self::command_dyn) returns a program for every call. The tool then requires a
+    /// sandbox. The default is `false`.
     fn runs_program(&self) -> bool {
         false
     }
@@ -361,8 +359,8 @@ impl<T: Tool> ToolDyn for T {
 pub enum ToolEffect {
     /// The tool has no effect, because it only reads. A call may run any number of times.
     Pure,
-    /// The tool changes something, but repeated calls with the same [`idempotency_key`](ToolContext::idempotency_key)
-    /// have the effect of one call. A call may run again.
+    /// The tool changes something, and repeated calls with the same [`idempotency_key`](ToolContext::idempotency_key)
+    /// take effect only once. A call may run again.
     Idempotent,
     /// A call must not run twice. This is the default.
     #[default]
@@ -406,7 +404,8 @@ pub struct ToolDefinition {
 
 /// Hints about the behaviour of a tool, as defined by MCP (Model Context Protocol).
 ///
-/// Hints are not verified. Do not rely on the hints of an untrusted server. `None` means that there is no hint.
+/// A field is `None` if the tool gives no such hint. Hints are not verified, so do not rely on the hints of an
+/// untrusted server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ToolAnnotations {
@@ -482,10 +481,10 @@ impl ToolCall {
         ToolUseRef { id: &self.id, name: &self.name, input: &self.input }
     }
 
-    /// Returns the raw text of arguments that were not valid JSON. Returns `None` for all other arguments.
+    /// Returns the raw text of arguments that were not valid JSON. Returns `None` for valid arguments.
     ///
-    /// The text is invalid if the model made an error or its response was truncated. Providers store the text as
-    /// `{"invalid_json": "<raw text>"}`, so that it is not lost. The loop does not run a call with such arguments.
+    /// Arguments are invalid if the model made an error or if its response was truncated. Providers then store the raw
+    /// text as `{"invalid_json": "<raw text>"}`. The loop does not run a call with such arguments.
     #[must_use]
     pub fn invalid_json(input: &Value) -> Option<&str> {
         // An object with more fields is an ordinary argument object.

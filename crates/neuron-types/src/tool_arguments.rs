@@ -95,8 +95,8 @@ mod tests {
         );
     }
 
-    /// The error text contains the path of the invalid value. A long field name from the model must be shortened in
-    /// this text.
+    /// Checks that a long field name from the model is shortened in the error text, which contains the path of the
+    /// invalid value.
     #[test]
     fn long_name_is_shortened_in_the_error() {
         let huge = "ä".repeat(100_000);

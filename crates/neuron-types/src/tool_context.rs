@@ -33,10 +33,10 @@ pub struct ToolContext {
     pub session_id: String,
     /// Environment variables for tools, which may contain secrets.
     pub environment: HashMap<String, String>,
-    /// Cancels the run.
+    /// Token that is cancelled together with the run.
     ///
-    /// A tool call receives a child token. The child token is cancelled together with the run. It is also cancelled if
-    /// a parallel call fails in a way that ends the run, or if the run's future is dropped during the call.
+    /// Each tool call receives a child token. The child token is also cancelled if a parallel call fails in a way that
+    /// ends the run, or if the run's future is dropped during the call.
     pub cancellation_token: CancellationToken,
     /// Receives progress reports of long tool calls. `None` if progress is not reported.
     pub progress_reporter: Option<Arc<dyn ProgressReporter>>,
@@ -46,11 +46,11 @@ pub struct ToolContext {
     pub run_id: String,
     /// Idempotency key of the tool call. Empty outside of a tool call.
     ///
-    /// Every attempt of one call has the same key. All other calls of a conversation have different keys. If the tool
+    /// All attempts of a call have the same key. Different calls in a conversation have different keys. If the tool
     /// returns an [effect key](crate::Tool::effect_key), the effect key is used instead.
     ///
-    /// An agent inside a tool call uses the key as its [`run_id`](Self::run_id). Several agents inside one call
-    /// therefore need contexts with different keys.
+    /// An agent inside a tool call uses the key as its [`run_id`](Self::run_id). If one call runs several agents, give
+    /// their contexts different keys.
     pub idempotency_key: String,
     /// Number of the turn, from zero. All tool calls of one response have the same number. `None` outside of a run.
     pub turn: Option<usize>,
@@ -69,8 +69,8 @@ impl ToolContext {
     }
 }
 
-/// Returns a context with the current directory and a new cancellation token. The usage meter is at zero, and all other
-/// fields are empty.
+/// Returns a context with the current directory, a new cancellation token and a usage meter at zero. All other fields
+/// are empty.
 impl Default for ToolContext {
     fn default() -> Self {
         Self {
@@ -146,7 +146,7 @@ impl fmt::Debug for ToolContext {
 pub trait ProgressReporter: WasmCompatSend + WasmCompatSync {
     /// Reports the progress of a call.
     ///
-    /// `progress` is the completed part of `total`, in any unit of the tool. `total` is `None` if it is unknown.
+    /// `progress` is the completed part of `total`. The tool chooses the unit. `total` is `None` if it is unknown.
     /// `message` describes the current work.
     fn report(&self, progress: f64, total: Option<f64>, message: Option<&str>);
 }
@@ -182,8 +182,8 @@ impl Extensions {
         self.0.as_ref()?.get(&TypeId::of::<T>())?.downcast_ref()
     }
 
-    /// Removes the value of type `T`. Returns `true` if there was such a value. Clones that were made before do not
-    /// change.
+    /// Removes the value of type `T`. Returns `true` if there was such a value. Existing clones of these extensions
+    /// keep the value.
     pub fn remove<T: Any + WasmCompatSend + WasmCompatSync>(&mut self) -> bool {
         match &mut self.0 {
             Some(values) => Arc::make_mut(values).remove(&TypeId::of::<T>()).is_some(),

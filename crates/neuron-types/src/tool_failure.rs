@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::wasm::SendError;
 use crate::{ToolError, WasmCompatSend};
 
-/// The source of [`ToolError::ExecutionFailed`] for a tool's own error type.
+/// A wrapper around an error of a tool's own type, used as the source of [`ToolError::ExecutionFailed`].
 ///
-/// A [`Tool::Error`](crate::Tool::Error) need not be `Sync`, but the source of a [`ToolError`] must be `Sync`.
-/// Therefore this type contains copies of the texts of the error and of its sources, and the original error in a mutex.
-/// [`downcast`](Self::downcast) returns the original error.
+/// The wrapper is `Sync`, as required for the source of a [`ToolError`]. A [`Tool::Error`](crate::Tool::Error) need not
+/// be `Sync`. Therefore the wrapper contains the texts of the error and of its sources, and the original error in a
+/// mutex. [`downcast`](Self::downcast) returns the original error.
 ///
 /// # Example
 ///
@@ -43,9 +43,9 @@ pub struct ToolFailure {
 impl ToolFailure {
     /// Converts any error to a [`ToolError`].
     ///
-    /// A `ToolError` is returned unchanged. Any other error becomes the source of [`ToolError::ExecutionFailed`].
-    /// Errors of I/O and JSON, which are `Sync`, become the source directly. All other errors are wrapped in a
-    /// `ToolFailure`.
+    /// - A `ToolError` is returned unchanged.
+    /// - An I/O or JSON error, which is `Sync`, becomes the source of a [`ToolError::ExecutionFailed`].
+    /// - Any other error is wrapped in a `ToolFailure`, which becomes the source of a [`ToolError::ExecutionFailed`].
     pub fn tool_error<E: Error + WasmCompatSend + 'static>(error: E) -> ToolError {
         // Do not wrap a `ToolError`, because the loop must recognise its variant.
         let error = match take_as::<E, ToolError>(error) {

@@ -9,8 +9,8 @@ use crate::output_schema::enforceable;
 
 /// The keyword of the input schema under which a tool's vendor-specific options are stored.
 ///
-/// Options in the schema are kept wherever a definition is copied or serialised. Providers remove the keyword before
-/// they send the schema.
+/// Because the options are in the schema, they are kept when a tool definition is copied or serialised. Providers
+/// remove the keyword before they send the schema.
 const KEYWORD: &str = "x-neuron-options";
 
 /// Name of the option that stores the schema for the vendor's strict mode.
@@ -21,10 +21,10 @@ impl ToolDefinition {
     /// or use a wrong type.
     ///
     /// OpenAI and Anthropic enforce the schema that [`strict_schema`](Self::strict_schema) returns. Other providers
-    /// ignore this option. A schema with maps, tuples, flattened enums or arbitrary values cannot be enforced. This
-    /// method then changes nothing.
+    /// ignore this option. A schema with maps, tuples, flattened enums or arbitrary values cannot be enforced. For such
+    /// a schema, this method changes nothing.
     ///
-    /// Local validators still use the original input schema.
+    /// Validators in this process still use the original input schema.
     ///
     /// Sources: [OpenAI](https://platform.openai.com/docs/guides/function-calling#strict-mode),
     /// [Anthropic](https://platform.claude.com/docs/en/agents-and-tools/tool-use/strict-tool-use).
@@ -56,9 +56,9 @@ impl ToolDefinition {
 
     /// Returns the schema that vendors enforce. Returns `None` if the tool is not [strict](Self::strict).
     ///
-    /// In this schema each object allows no additional properties and requires all its properties. The model writes
-    /// `null` for an absent `Option` argument. Vendors do not enforce bounds, formats and defaults. The descriptions
-    /// state them instead.
+    /// In this schema, objects require all their properties and allow no other properties. The model writes `null` for
+    /// an absent `Option` argument. Vendors do not enforce bounds, formats and defaults, so these are stated in the
+    /// descriptions instead.
     #[must_use]
     pub fn strict_schema(&self) -> Option<&Value> {
         self.options()?.get(STRICT).filter(|schema| schema.is_object())
@@ -72,10 +72,12 @@ impl ToolDefinition {
 
     /// Adds a vendor-specific field to the JSON of the tool, as documented by the vendor.
     ///
-    /// `provider` is the name in [`ProviderInfo`](crate::ProviderInfo), for example `anthropic`, `openai` or `ollama`.
-    /// Other providers do not send the field. The field is sent in the same JSON object as the tool's name, which for
-    /// Chat Completions and Ollama is the object `function`. A field that neuron writes itself is not replaced. If the
-    /// input schema is not a JSON object, this method changes nothing.
+    /// `provider` is the name of the provider that sends the field, from [`ProviderInfo`](crate::ProviderInfo), for
+    /// example `anthropic`, `openai` or `ollama`. The field is added to the JSON object that contains the tool's name.
+    /// For Chat Completions and Ollama, this is the object `function`.
+    ///
+    /// A field that neuron writes itself is not replaced. If the input schema is not a JSON object, this method changes
+    /// nothing.
     ///
     /// # Example
     ///

@@ -3,8 +3,8 @@
 /// A position in a distributed trace, in the W3C format.
 ///
 /// The trace context of a tool call is stored in [`ToolContext::extensions`](crate::ToolContext::extensions). Code that
-/// sends requests to another process propagates it there. The fields are plain text, so this type does not depend on a
-/// tracing library.
+/// sends a request to another process adds it to the request. The fields are plain text, so this type does not depend
+/// on a tracing library.
 ///
 /// # Example
 ///

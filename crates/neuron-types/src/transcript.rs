@@ -1,7 +1,7 @@
 //! Validation and repair of conversations.
 //!
-//! Providers reject a history in which a tool call has no result or a result has no call. All code of neuron that
-//! changes a history keeps the history valid. Use [`repair`] for histories from other sources.
+//! Providers reject a history in which a tool call has no result or a result has no call. All code in neuron keeps a
+//! valid history valid. Use [`repair`] for histories from other sources.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -77,8 +77,8 @@ pub fn validate(messages: &[Message]) -> Result<(), Violation> {
     }
 }
 
-/// Returns the index of the message directly after the last assistant message. This message contains the results of the
-/// last tool calls. Returns `None` if there is no such message or if it is not a user message.
+/// Returns the index of the user message directly after the last assistant message. This message contains the results
+/// of the last tool calls. Returns `None` if there is no such message.
 #[must_use]
 pub fn place_of_results(messages: &[Message]) -> Option<usize> {
     let answer = messages.iter().rposition(|message| message.role == Role::Assistant)?;
@@ -97,9 +97,8 @@ pub fn trailing_answer(messages: &[Message]) -> String {
 
 /// Returns `true` if the model can be called with this history.
 ///
-/// This is the case if the history ends with a user message. If `is_paused` is set, the last response is incomplete.
-/// The history may then also end with an assistant message, which the model continues. System messages at the end are
-/// ignored.
+/// The history must end with a user message. If `is_paused` is set, it may also end with an assistant message, which is
+/// an incomplete response that the model continues. System messages at the end are ignored.
 #[must_use]
 pub fn is_open(messages: &[Message], is_paused: bool) -> bool {
     let last = messages.iter().rfind(|message| message.role != Role::System);
@@ -136,8 +135,8 @@ pub fn check_answer(answer: &Message) -> Result<(), ProviderError> {
     }
 }
 
-/// Checks that a message contains exactly one result for each call of the preceding message, before its other content.
-/// `open` contains the ids of these calls.
+/// Checks that a message starts with exactly one result for each tool call of the preceding message. `open` contains
+/// the ids of these calls.
 fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> {
     let calls: HashSet<&str> = open.iter().copied().collect();
     let mut answered: HashSet<&str> = HashSet::new();
@@ -169,8 +168,8 @@ fn check_results(message: &Message, open: &[&str]) -> Result<(), ViolationKind> 
 
 /// Returns a valid form of a history. As little content as possible is removed.
 ///
-/// - A tool result that is in a later message is moved to the message after its call. It is not moved across another
-///   assistant message.
+/// - A tool result that is in a later message is moved to the message directly after its call, if no other assistant
+///   message is between them.
 /// - A tool call without a result gets an error result, which states that the call was interrupted.
 /// - Results without a call, duplicate results, and calls with an empty or a duplicate id are removed. Messages that
 ///   become empty are removed too.
@@ -231,8 +230,8 @@ const MISSING_RESULT: &str =
 /// The text of the user message that [`repair`] inserts before a first assistant message.
 const MISSING_BEGINNING: &str = "[the beginning of this conversation is missing]";
 
-/// Collects one result for each tool call in `message`. A result is taken out of `following`, where the search ends at
-/// the next assistant message. A call without a result gets an error result.
+/// Returns one result for each tool call in `message`. Takes the results out of the messages in `following` before the
+/// next assistant message. A call without a result gets an error result.
 fn results_of(message: &Message, following: &mut [Message]) -> Vec<ContentBlock> {
     let ids: Vec<&str> = message.tool_uses().map(|call| call.id).collect();
     let mut missing: HashSet<&str> = ids.iter().copied().collect();

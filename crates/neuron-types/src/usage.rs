@@ -8,9 +8,8 @@ use crate::LoopError;
 
 /// The tokens of one or more model calls.
 ///
-/// All providers fill the fields in the same way. [`input_tokens`](Self::input_tokens) includes the tokens that are
-/// counted in [`cache_read_tokens`](Self::cache_read_tokens) and
-/// [`cache_creation_tokens`](Self::cache_creation_tokens).
+/// All providers fill the fields in the same way. [`input_tokens`](Self::input_tokens) includes the
+/// [`cache_read_tokens`](Self::cache_read_tokens) and the [`cache_creation_tokens`](Self::cache_creation_tokens).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TokenUsage {
@@ -27,8 +26,8 @@ pub struct TokenUsage {
     /// Number of response tokens that were reasoning. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<usize>,
-    /// The passes of a call in which the model ran several times, for example a compaction before the response. `None`
-    /// if not reported.
+    /// The usage of each pass, if the model ran several times within a call, for example for a compaction before the
+    /// response. `None` if not reported.
     ///
     /// The tokens of the passes are included in [`input_tokens`](Self::input_tokens) and
     /// [`output_tokens`](Self::output_tokens).
@@ -168,7 +167,7 @@ impl UsageLimits {
         at_most("tool call", calls, self.tool_calls_limit)
     }
 
-    /// Checks used tokens against the three token limits.
+    /// Checks used tokens against the three token limits, for input, output and total tokens.
     ///
     /// # Errors
     ///

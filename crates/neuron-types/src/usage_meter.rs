@@ -8,8 +8,8 @@ use crate::TokenUsage;
 /// Counts the tokens that a tool call uses, for example for a model call inside the tool. Clones share the counter.
 ///
 /// Each tool call has a meter in [`ToolContext::usage`](crate::ToolContext::usage). When the call ends, even with an
-/// error, the calling run adds the counted tokens to its usage. They count for the token limits of the run. An agent
-/// inside the call adds its usage to the meter automatically. For all other usage, the tool itself must call
+/// error, the calling run adds the counted tokens to its own usage, to which its token limits apply. An agent inside
+/// the tool call adds its usage to the meter automatically. For other model calls, the tool itself must call
 /// [`add`](Self::add).
 ///
 /// The meter allocates memory only on the first `add` or clone.

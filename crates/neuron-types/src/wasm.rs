@@ -1,7 +1,7 @@
 //! Traits and types that require `Send` and `Sync` on native targets but not on wasm.
 //!
-//! JavaScript futures in browsers are not `Send`, because wasm there is single-threaded. The public traits and boxed
-//! futures of neuron use these bounds, so that one definition works on native targets and on wasm.
+//! Futures of JavaScript promises are not `Send`. The public traits and boxed futures of neuron use the bounds of this
+//! module, so that one definition works on native targets and on wasm.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! Creates the lines of one item in the listing of the public API, for its declaration, fields, variants, associated
-//! items and derived traits.
+//! Creates the lines of one item in the listing of the public API. The lines are for its declaration, fields, variants,
+//! associated items and derived traits.
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -13,8 +13,7 @@ use syn::{
 use super::line::{self, Line};
 use super::source::{is_hidden, is_public, with_gates};
 
-/// Returns the lines of an item of the module `module` in the listing of the public API. A private or hidden item has
-/// no lines.
+/// Returns the lines in the listing of the public API for an item of `module`. A private or hidden item has no lines.
 pub(super) fn lines(item: &Item, module: &str, gates: &[String]) -> Vec<Line> {
     let Some(own) = Declaration::of(item).filter(Declaration::is_listed) else {
         return Vec::new();
@@ -36,11 +35,13 @@ pub(super) fn lines(item: &Item, module: &str, gates: &[String]) -> Vec<Line> {
     lines
 }
 
-/// Returns the lines of an `impl` block in the listing of the public API.
+/// Returns the lines in the listing of the public API for an `impl` block. They are the public items of the block, and
+/// its head if the block has a trait or generics. For the `impl` of a trait, only the head and the associated types are
+/// listed.
 ///
-/// `owner` is the path of the type or trait under which the lines are sorted. `ty` is the type as it is printed.
-/// `gates` are the `cfg` attributes that precede each line. The lines are the public items, and the head of the block
-/// if it has a trait or generics. The `impl` of a trait lists only its associated types.
+/// - `owner` is the path of the type or trait under which the lines are sorted.
+/// - `ty` is the type as it is printed.
+/// - `gates` are the `cfg` attributes that precede each line.
 pub(super) fn implementation(
     block: &ItemImpl,
     owner: &str,
@@ -176,8 +177,8 @@ impl<'a> Declaration<'a> {
         self.is_public && !is_hidden(self.attributes)
     }
 
-    /// Returns the line of the declaration. `owner` is the path of its module or type, for sorting. `shown` is this
-    /// path as it is printed. `gates` are the `cfg` attributes of the module or type.
+    /// Returns the line of the declaration. `owner` is the path of the module or type that contains it, and `shown` is
+    /// this path as it is printed. `gates` are the `cfg` attributes of the module or type.
     fn line(&self, owner: &str, shown: &TokenStream, gates: &[String]) -> Line {
         const KEPT: [&str; 4] =
             ["non_exhaustive", "proc_macro", "proc_macro_attribute", "proc_macro_derive"];
@@ -210,8 +211,8 @@ fn variant(variant: &Variant) -> Declaration<'_> {
     Declaration::new(&variant.attrs, true, &variant.ident, quote!(), quote!(#fields))
 }
 
-/// Returns the declaration of an associated item of a trait. `..` marks an item with a default, which implementers may
-/// omit. Returns `None` for a macro call.
+/// Returns the declaration of an associated item of a trait. The default of an item is printed as `..`. Returns `None`
+/// for a macro call.
 fn trait_item(item: &TraitItem) -> Option<Declaration<'_>> {
     Some(match item {
         TraitItem::Fn(TraitItemFn { attrs, sig, default, .. }) => {
@@ -233,8 +234,8 @@ fn trait_item(item: &TraitItem) -> Option<Declaration<'_>> {
     })
 }
 
-/// Adds a line for each trait in a `derive` attribute, in the form of an `impl` block. `path` is the path of the type,
-/// and `gates` are the `cfg` attributes that precede each line.
+/// Adds a line `impl Trait for Type` for each trait in a `derive` attribute. `path` is the path of the type, and
+/// `gates` are the `cfg` attributes that precede each line.
 fn add_derived(attribute: &Meta, path: &str, gates: &[String], lines: &mut Vec<Line>) {
     let arguments = Punctuated::<Meta, Token![,]>::parse_terminated;
     let arguments = attribute.require_list().and_then(|list| list.parse_args_with(arguments));

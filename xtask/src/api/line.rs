@@ -1,9 +1,8 @@
-//! A line in the listing of a crate's public API, with its sort key. The text does not depend on the formatting of the
-//! source.
+//! A line in the listing of a crate's public API. Its text does not depend on the formatting of the source code.
 
 use quote::ToTokens;
 
-/// A line in the listing of a crate's public API. Lines are sorted by the segments of their path, then by their text.
+/// A line in the listing of a crate's public API. Lines are sorted by path, segment by segment, and then by text.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Line {
     segments: Vec<String>,
@@ -18,8 +17,8 @@ impl Line {
         Self { segments: path.split("::").map(str::to_owned).collect(), text: words.join(" ") }
     }
 
-    /// Creates the line of an `impl` block with the head `head`. The gates (`cfg` attributes) precede the text. The
-    /// line is sorted after the line of `owner` and before the items of `owner`.
+    /// Creates the line of an `impl` block. `head` is its text up to the brace, and the `gates` (`cfg` attributes)
+    /// precede it. The line is sorted after the line of `owner` and before the items of `owner`.
     pub(super) fn of_impl(owner: &str, gates: &[String], head: impl ToTokens) -> Self {
         Self::new(&format!("{owner}:: impl"), gates, layout(head))
     }
@@ -55,9 +54,9 @@ fn wants_blank(line: &str, word: &str) -> bool {
     !(may_attach && ends_with_name(line, word))
 }
 
-/// Returns `true` if the line ends with a name or with generics. A following `(`, `<` or `::` then needs no blank.
+/// Returns `true` if the line ends with a name or with generics, so that a following `(`, `<` or `::` needs no blank.
 ///
-/// Keywords and lifetimes are not names. `next` is the next word.
+/// Keywords and lifetimes are not names. `next` is the word that follows the line.
 fn ends_with_name(line: &str, next: &str) -> bool {
     const KEYWORDS: [&str; 7] = ["as", "const", "dyn", "in", "mut", "unsafe", "where"];
     let is_of_name = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';

@@ -24,7 +24,7 @@ pub(super) fn read(root: &Path, crate_name: &str) -> Result<Vec<SourceItem>, Str
 }
 
 /// Adds the items of a module and of its child modules to `found`. `gates` are the `cfg` attributes of the module and
-/// of all modules around it. The files of the child modules are in `folder`.
+/// of all modules that contain it. `folder` contains the files of the child modules.
 fn add(
     items: Vec<Item>,
     module: &str,

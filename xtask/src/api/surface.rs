@@ -1,5 +1,5 @@
-//! Creates the sorted lines of a crate for the listing of its public API. This module decides which `impl` blocks and
-//! re-exports are listed, and at which path.
+//! Creates the sorted lines in the listing of a crate's public API. This module decides which `impl` blocks and
+//! re-exports are listed, and under which path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,9 +59,9 @@ impl Names {
         names
     }
 
-    /// Returns the lines of an `impl` block in the listing of the public API. A block has lines if its head contains a
-    /// public type or trait of this crate, and neither a private type nor a private trait. `gates` are the `cfg`
-    /// attributes of the modules around the block.
+    /// Returns the lines in the listing of the public API for an `impl` block. A block is listed if its head contains a
+    /// public type or trait of this crate, and no private type or trait. `gates` are the `cfg` attributes of the
+    /// modules that contain the block.
     fn implementation(&self, block: &ItemImpl, module: &str, gates: &[String]) -> Vec<Line> {
         if is_hidden(&block.attrs) {
             return Vec::new();
@@ -90,8 +90,8 @@ impl Names {
         owner.map_or(Vec::new(), |owner| items::implementation(block, owner, &ty, &gates))
     }
 
-    /// Returns the lines of a `pub use` in the listing of the public API, one per imported name. `gates` are the `cfg`
-    /// attributes of the modules around the `pub use`.
+    /// Returns the lines in the listing of the public API for a `pub use`, one per imported name. `gates` are the `cfg`
+    /// attributes of the modules that contain the `pub use`.
     fn re_exports(&self, import: &ItemUse, module: &str, gates: &[String]) -> Vec<Line> {
         if !is_public(&import.vis) || is_hidden(&import.attrs) {
             return Vec::new();
@@ -117,8 +117,7 @@ impl Names {
     }
 }
 
-/// A map from the name of an item to the paths of all public items with this name. The name of a private item has an
-/// empty set.
+/// The paths of the public items, by name. A name that only private items have is mapped to an empty set.
 #[derive(Default)]
 struct Paths(BTreeMap<String, BTreeSet<String>>);
 
@@ -143,8 +142,7 @@ impl Paths {
         near.or_else(|| paths.first()).map_or(Subject::Private, |path| Subject::Public(path))
     }
 
-    /// Returns the path of the first public item whose name occurs in `text` as a word. Returns `None` if there is
-    /// none.
+    /// Returns the path of the first public item whose name occurs in `text` as a word.
     fn first_in(&self, text: &str) -> Option<&str> {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         words.find_map(|word| self.0.get(word)?.first()).map(String::as_str)

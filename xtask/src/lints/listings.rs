@@ -28,8 +28,8 @@ fn listings_match_the_source() {
     );
 }
 
-/// Returns the removed lines with `-` and the added lines with `+`. Returns a message if only the order of the lines
-/// differs.
+/// Returns the removed lines with the prefix `-` and the added lines with the prefix `+`. If only the order of the
+/// lines differs, returns a message.
 fn difference(committed: &str, present: &str) -> Vec<String> {
     let [old, new] = [committed, present].map(|text| text.lines().collect::<BTreeSet<_>>());
     let gone = old.difference(&new).map(|line| format!("- {line}"));

@@ -7,8 +7,8 @@ use crate::compiler::numbers;
 use crate::process;
 use crate::workspace::{self, Package};
 
-/// The newest version of an unrelated project whose packages have some of our names in the public registry. The
-/// versions of our packages must be higher.
+/// The version that our packages must exceed. In the public registry, an unrelated project has published packages with
+/// some of our names up to this version.
 const FOREIGN: &str = "0.4.0";
 
 /// Checks that all packages in `crates/` can be published, and no other packages.

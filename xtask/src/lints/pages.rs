@@ -3,8 +3,8 @@
 use super::assert_none;
 use crate::{process, workspace};
 
-/// Checks that every `cargo run` command on the pages runs an example of the workspace. The step `examples` runs all of
-/// these examples.
+/// Checks that every `cargo run` command on the pages runs an example that the step `examples` of `cargo xtask test`
+/// also runs.
 #[test]
 fn commands_of_the_pages_name_examples_that_run() {
     let members = workspace::members().unwrap();

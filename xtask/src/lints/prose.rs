@@ -1,15 +1,15 @@
 //! Limits habits that make the summaries of the documentation slow to read.
 //!
-//! A summary is the first sentence of a doc comment. Each limit is a share of all summaries in the sources of the
-//! crates.
+//! A summary is the first sentence of a doc comment. Each limit is a maximum share of the summaries in the sources of
+//! all crates.
 
 use super::assert_none;
 use super::sources::files;
 
-/// The limit for a habit, as a tuple of three fields.
+/// The limit for a habit of writing.
 ///
-/// The fields are a description of the habit, the maximum share of all summaries in per cent, and a function. The
-/// function returns `true` if a summary has the habit.
+/// The fields are a description of the habit, the maximum share of all summaries in per cent, and a function that
+/// returns `true` if a summary has the habit.
 type Habit = (&'static str, f64, fn(&Summary) -> bool);
 
 const HABITS: [Habit; 4] = [

@@ -1,15 +1,15 @@
-//! Checks that no source file or page ignores a test or an example, and that source files begin with documentation.
+//! Checks that no source file or page contains an ignored test or example, and that source files begin with
+//! documentation.
 //!
-//! Clippy has lints for ignored tests, but they check neither examples in documentation nor tests that are ignored with
-//! a reason.
+//! Clippy's lints for ignored tests do not check examples in documentation and tests that are ignored with a reason.
 
 use std::fs;
 
 use super::assert_none;
 use crate::{changes, process};
 
-/// The beginning of the attribute of an ignored test. It is assembled from parts, so that this file does not match
-/// itself.
+/// The beginning of the attribute for an ignored test. The text is assembled from parts, so that the check does not
+/// find it in this file.
 const IGNORED: &str = concat!("#[", "ignore");
 
 #[test]

@@ -1,6 +1,5 @@
-//! Provides a compiler with the sources of its standard library from Debian's packages, for machines on which rustup
-//! cannot add a target. The packages are unpacked into the target folder. The system and its package lists are not
-//! changed.
+//! Provides a compiler with the sources of its standard library, for machines on which rustup cannot add a target.
+//! Debian's packages are downloaded and unpacked into the target folder. The system is not changed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -11,14 +10,14 @@ use neuron_testkit::fetch::fill_once;
 
 use crate::{compiler, process};
 
-/// Name of Debian's package of the compiler. The names of its library packages contain versions, so these packages are
-/// found as dependencies.
+/// Name of Debian's package of the compiler. The packages of its libraries have versions in their names, and are found
+/// as dependencies of this package.
 const COMPILER: &str = "rustc-web";
 const SOURCES: &str = "rust-web-src";
 const LIBRARY_PREFIXES: [&str; 2] = ["libstd-rust-web", "libllvm"];
 
-/// A shell script that runs the unpacked compiler with the unpacked libraries. It uses relative paths, so the folder
-/// can be renamed.
+/// A shell script that runs the unpacked compiler with the unpacked libraries. It finds them relative to itself, so the
+/// folder can be renamed.
 const WRAPPER: &str = r#"#!/bin/sh
 root=$(dirname "$0")/root
 libraries=
@@ -101,8 +100,8 @@ fn fetch(folder: &Path) -> Result<(), String> {
     fs::set_permissions(&wrapper, Permissions::from_mode(0o755)).map_err(in_folder)
 }
 
-/// Returns an apt configuration with our own folders for package lists and downloads. The machine's lists may be
-/// missing or old, and only root can update them.
+/// Returns an apt configuration with our own folders for package lists and downloads. We cannot use the machine's
+/// lists, because they may be old and only root can update them.
 fn apt_settings(lists: &Path, cache: &Path) -> String {
     let (lists, cache) = (lists.display(), cache.display());
     // By default apt downloads as an unprivileged user, who cannot write into our folder.
@@ -112,8 +111,8 @@ fn apt_settings(lists: &Path, cache: &Path) -> String {
     )
 }
 
-/// Returns the packages to download, from the output of `apt-cache depends`. The C library and the linker are not
-/// included, because the machine has them.
+/// Returns the packages to download. `depends` is the output of `apt-cache depends`. The C library and the linker are
+/// excluded, because the machine already has them.
 fn packages(depends: &str) -> Result<Vec<String>, String> {
     let mut names: Vec<String> = depends
         .lines()

@@ -8,8 +8,7 @@ use tower::ServiceBuilder;
 
 use crate::support::{ask, ask_streamed, limited, millis, poll_once, script, seconds};
 
-/// Creates three providers that retry calls and limit concurrent calls to one. They differ only in the layer that
-/// limits the calls.
+/// Creates three providers that retry calls and allow one call at a time. Each has another layer for this limit.
 fn one_at_a_time(inner: &ScriptedProvider) -> [BoxedProvider; 3] {
     let below = || {
         ServiceBuilder::new()
@@ -83,8 +82,8 @@ async fn call_dropped_in_queue_keeps_no_permit() {
     }
 }
 
-/// Checks that a waiting call that is dropped after it received a permit, but before its next poll, releases the
-/// permit. The next waiting call must then get it.
+/// Drops a waiting call after it was woken with a permit and before it is polled again. The next waiting call must get
+/// the permit.
 #[tokio::test(start_paused = true)]
 async fn call_dropped_after_wakeup_passes_permit_on() {
     let inner = ScriptedProvider::default();

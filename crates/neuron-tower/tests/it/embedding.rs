@@ -14,8 +14,8 @@ use tower::{BoxError, ServiceBuilder};
 
 use crate::support::{in_time, millis, poll_once, seconds};
 
-/// An embedding provider with scripted errors. For `None` in the script, it embeds a text as its length. After the end
-/// of the script, a call hangs.
+/// An embedding provider with a list of scripted results, one per call. For `None`, the call returns the length of each
+/// text as its vector. Calls after the end of the list hang.
 #[derive(Clone, Default)]
 struct Lengths {
     errors: Arc<Mutex<VecDeque<Option<EmbeddingError>>>>,

@@ -81,8 +81,8 @@ async fn retries_are_counted_per_call() {
     inner.assert_complete();
 }
 
-/// Checks the number of calls and the class of the final error, for every class of error. Each error is tested directly
-/// and inside a `tower::BoxError`.
+/// Checks the number of calls and the returned error for each variant of `ProviderError`. In the second run of each
+/// case, a timeout layer boxes the errors.
 #[tokio::test(start_paused = true)]
 async fn only_temporary_errors_are_retried() {
     use ProviderError as E;

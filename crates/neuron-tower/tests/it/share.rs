@@ -77,8 +77,8 @@ async fn clone_with_readiness_error_releases_permit() {
     drop(first);
 }
 
-/// Checks that all tasks that wait for a shared rate limit are woken. The timer of a rate limit wakes only the task
-/// that polled it last, so the shared service must wake the other tasks.
+/// Checks that every task that waits for a shared rate limit is woken. The rate limit itself wakes only the task that
+/// polled it last.
 #[tokio::test(start_paused = true)]
 async fn all_tasks_waiting_for_shared_rate_limit_wake() {
     let inner = CallRecorder::new((0..5).map(|_| Reply::text("yes")));

@@ -51,8 +51,7 @@ pub(crate) async fn ask_streamed(provider: &impl Provider) -> Result<String, Pro
     Ok(in_time(handle.into_response()).await?.message.text())
 }
 
-/// Waits for a future, and panics if it hangs. On a paused clock, the timeout expires as soon as no earlier timer is
-/// left.
+/// Waits for a future, and panics if it hangs. With a paused clock, the panic comes as soon as no other timer is set.
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
     tokio::time::timeout(seconds(1_000_000), future).await.expect("it hangs")
 }
@@ -72,9 +71,9 @@ pub(crate) async fn rest(mut handle: StreamHandle) -> Vec<StreamEvent> {
 }
 
 /// A provider that forwards calls to another provider. It records the start times of the calls and the maximum number
-/// of open calls.
+/// of concurrent calls.
 ///
-/// Its methods with an owned request fail, because layers must pass requests by reference.
+/// The provider methods that take an owned request fail, because layers must pass requests by reference.
 #[derive(Clone, Default)]
 pub(crate) struct CallRecorder {
     inner: ScriptedProvider,
@@ -104,8 +103,8 @@ impl CallRecorder {
         self.state.begun.lock().unwrap().iter().map(|at| (*at - start).as_secs()).collect()
     }
 
-    /// Returns the memory address of the message list in each call. The addresses of two attempts differ if the request
-    /// was copied.
+    /// Returns the memory address of the request's messages in each call. If a request is copied for a retry, the
+    /// addresses of its two calls differ.
     pub(crate) fn histories(&self) -> Vec<usize> {
         self.state.histories.lock().unwrap().clone()
     }

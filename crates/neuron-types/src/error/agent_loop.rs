@@ -26,8 +26,8 @@ pub enum LoopError {
     /// The run reached a usage limit. The text names the limit.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
-    /// A run that must return an output of a given type ended without a valid output. All retries were used, the model
-    /// refused, or the response was cut off.
+    /// A typed run, whose result is a value of a Rust type, ended without a valid output. All retries were used, the
+    /// model refused, or the response was cut off.
     #[error("invalid output (attempt {attempts}): {reason}")]
     InvalidOutput {
         /// The model's last output, either a text or the arguments of the tool with which the model returns the output.
@@ -53,8 +53,8 @@ pub enum LoopError {
     /// The run stopped because tool calls need an approval. Continue the run with the decisions on these calls.
     #[error("approval required for {}", listed(.0))]
     ApprovalRequired(Box<PendingApproval>),
-    /// A run cannot continue after an approval. The decisions or the stored state are invalid, or no call is pending. A
-    /// run that waits for an approval still waits.
+    /// The run cannot continue with the given approval decisions. The decisions or the stored state are invalid, or no
+    /// call is pending. If the run was waiting for an approval, it still waits.
     #[error("approval: {0}")]
     Approval(#[from] ApprovalError),
     /// The conversation could not be stored.
@@ -62,10 +62,11 @@ pub enum LoopError {
     Storage(#[from] StorageError),
 }
 
-/// Converts into [`LoopError::Context`], or [`LoopError::Durable`] if the cause is an error of the durable engine.
+/// Converts an error of a context strategy into [`LoopError::Context`], or into [`LoopError::Durable`] if a durable
+/// engine caused it.
 ///
-/// A strategy receives an engine's error from its model call as a [`ProviderError::Other`]. See
-/// [`DurableProvider`](crate::DurableProvider).
+/// If a strategy calls a model through a [`DurableProvider`](crate::DurableProvider), an engine's error is the source
+/// of a [`ProviderError::Other`].
 impl From<ContextError> for LoopError {
     fn from(error: ContextError) -> Self {
         match error {
@@ -120,8 +121,8 @@ impl LoopError {
         }
     }
 
-    /// Returns the kind of the inner error of the provider, tool or engine, for example `RateLimit`. Returns
-    /// [`kind`](Self::kind) if there is no such inner error.
+    /// Returns the kind of the provider, tool or engine error inside this error, for example `RateLimit`. Returns
+    /// [`kind`](Self::kind) if there is no such error inside.
     #[must_use]
     pub fn innermost_kind(&self) -> &'static str {
         match self {
@@ -136,7 +137,7 @@ impl LoopError {
 
     /// Returns `true` if the error's text may quote arguments, results or responses of the conversation.
     ///
-    /// Logs and exporters that exclude content must then omit the error's text.
+    /// In this case, logs and exporters that exclude content must omit the error's text.
     #[must_use]
     pub fn may_quote_conversation(&self) -> bool {
         match self {
@@ -155,8 +156,8 @@ impl LoopError {
         }
     }
 
-    /// Returns `true` if the run waits for an approval, or if an agent inside one of the run's tool calls does. The run
-    /// has then not failed.
+    /// Returns `true` if the run waits for an approval and has not failed. This includes an agent inside a tool call
+    /// that waits for an approval.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
         matches!(
@@ -174,8 +175,8 @@ fn listed(pending: &PendingApproval) -> String {
     calls.map(|call| format!("`{}` ({})", call.name, call.id)).collect::<Vec<_>>().join(", ")
 }
 
-/// Converts an error of a model or tool call into the variant that a run without a durable engine would return. Any
-/// other error becomes [`LoopError::Durable`].
+/// Converts a provider's or tool's error into [`LoopError::Provider`] or [`LoopError::Tool`], as in a run without a
+/// durable engine. Any other error becomes [`LoopError::Durable`].
 impl From<DurableError> for LoopError {
     fn from(error: DurableError) -> Self {
         match error {

@@ -2,12 +2,12 @@
 
 /// The reason why a run that waits for an approval cannot continue with the given decisions.
 ///
-/// No pending call was executed, and the run still waits.
+/// After this error, no pending call was executed, and the run still waits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalError {
-    /// The agent does not wait for an approval. Either no call needed an approval, or the run has continued already, or
-    /// another run was started.
+    /// The agent does not wait for an approval. Possible reasons are that no call needed an approval, that the run has
+    /// already continued, or that a new run was started.
     #[error("the agent waits for no approval")]
     NothingPending,
     /// The call was decided on before. The stored session contains the outcome of the call.
@@ -36,7 +36,7 @@ pub enum ApprovalError {
         /// Id of the call.
         id: String,
     },
-    /// The decision on a call contains decisions for a sub-agent, but no sub-agent waits inside the call. Decide on the
+    /// The decision on a call contains decisions for a sub-agent, and no sub-agent waits inside the call. Decide on the
     /// call itself instead.
     #[error("no sub-agent waits inside the call `{id}`; decide on the call itself")]
     NotNested {
@@ -51,8 +51,8 @@ pub enum ApprovalError {
         /// The reason why the arguments are invalid.
         reason: String,
     },
-    /// The stored state of the run is inconsistent. For example, its conversation does not contain the response that
-    /// made the pending calls.
+    /// The stored state of the run is inconsistent. For example, the conversation lacks the response that made the
+    /// pending calls.
     #[error("the pending state is not whole: {reason}")]
     Malformed {
         /// Description of the inconsistency in the stored state.

@@ -15,8 +15,8 @@ pub enum DurableError {
     /// No signal arrived before the timeout.
     #[error("signal timeout")]
     SignalTimeout,
-    /// The current execution ended, and the run continues as a new execution of the engine. The text, whose content
-    /// depends on the engine, describes the new execution.
+    /// The current execution ended, and the run continues as a new execution of the engine. The text describes the new
+    /// execution in a form that depends on the engine.
     #[error("continue as new: {0}")]
     ContinueAsNew(String),
     /// The model call failed with the provider's error.
@@ -25,9 +25,9 @@ pub enum DurableError {
     /// The tool call failed with the tool's error, which may be [`ToolError::ModelRetry`].
     #[error("tool error: {0}")]
     Tool(#[from] ToolError),
-    /// On replay, the loop requested a different operation, such as a tool call, than the journal contains.
+    /// On replay, the loop requested an operation, such as a tool call, that differs from the journal.
     ///
-    /// The agent's code or configuration was changed since the journal was written.
+    /// The usual cause is a change of the agent's code or configuration since the journal was written.
     #[error("replay differs from the journal: expected {expected}, got {got}")]
     NonDeterminism {
         /// Description of the operation that the journal contains.

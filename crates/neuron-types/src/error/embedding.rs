@@ -80,7 +80,7 @@ impl EmbeddingError {
 
 /// Converts the error to the variant with the same meaning.
 ///
-/// A provider of both completions and embeddings can thus use the same code for both kinds of requests.
+/// A provider that offers completions and embeddings can thus use the same code for both kinds of requests.
 impl From<ProviderError> for EmbeddingError {
     fn from(error: ProviderError) -> Self {
         match error {

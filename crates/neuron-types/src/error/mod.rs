@@ -1,5 +1,5 @@
-//! The error enums that all neuron crates share, one file per domain. A crate that converts the errors of its
-//! dependencies into these enums does so in its own file `error.rs`.
+//! The error enums that all neuron crates share. Each crate converts the errors of its own dependencies into these
+//! enums, in its file `error.rs`.
 
 mod agent_loop;
 mod approval;

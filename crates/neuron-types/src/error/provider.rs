@@ -6,8 +6,8 @@ use crate::BoxError;
 
 /// The error of a provider.
 ///
-/// The text of a variant contains the HTTP status, the vendor's error code, the vendor's message and the request id, if
-/// the response had them.
+/// The error text contains the HTTP status, the vendor's error code and message, and the request id, if the response
+/// had them.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
@@ -67,12 +67,13 @@ impl ProviderError {
         )
     }
 
-    /// Returns the delay before the next attempt that the provider requests. Returns `None` if the provider requests no
-    /// delay.
+    /// Returns the time that the provider asks the client to wait before the next attempt. Returns `None` if the
+    /// provider asks for no delay.
     ///
-    /// [`RateLimit`](Self::RateLimit) has a field for the delay. For [`ServiceUnavailable`](Self::ServiceUnavailable)
-    /// and [`ModelLoading`](Self::ModelLoading), the delay is parsed from the end of the text, in the format of
-    /// [`with_retry_after`](Self::with_retry_after). Other errors have no delay.
+    /// - [`RateLimit`](Self::RateLimit) has a field for the delay.
+    /// - For [`ServiceUnavailable`](Self::ServiceUnavailable) and [`ModelLoading`](Self::ModelLoading), the delay is
+    ///   parsed from the end of the text, in the format of [`with_retry_after`](Self::with_retry_after).
+    /// - Other errors have no delay.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -82,12 +83,13 @@ impl ProviderError {
         }
     }
 
-    /// Sets the delay before the next attempt that the provider requests. An earlier delay is replaced.
+    /// Sets the delay that [`retry_after`](Self::retry_after) returns. An earlier delay is replaced.
     ///
-    /// [`ServiceUnavailable`](Self::ServiceUnavailable) and [`ModelLoading`](Self::ModelLoading) hold only a text. For
-    /// these, the delay is appended to the text: `503: busy, retry after 1.5s`. Journals and converted errors keep the
-    /// text, and therefore the delay. [`RateLimit`](Self::RateLimit) stores the delay in its field. Any other error is
-    /// returned unchanged.
+    /// - [`RateLimit`](Self::RateLimit) stores the delay in its field.
+    /// - [`ServiceUnavailable`](Self::ServiceUnavailable) and [`ModelLoading`](Self::ModelLoading) have only a text, so
+    ///   the delay is appended to the text, as in `503: busy, retry after 1.5s`. Journals and converted errors keep the
+    ///   text, and with it the delay.
+    /// - Any other error is returned unchanged.
     ///
     /// # Example
     ///
@@ -112,8 +114,8 @@ impl ProviderError {
 
     /// Returns `true` if the request may have reached the provider.
     ///
-    /// Returns `false` for a [`Network`](Self::Network) error with an [`Unsent`] error among its sources. The request
-    /// then used no tokens.
+    /// Returns `false` only for a [`Network`](Self::Network) error with an [`Unsent`] error among its sources. Such a
+    /// request used no tokens.
     #[must_use]
     pub fn was_sent(&self) -> bool {
         let Self::Network(error) = self else {

@@ -8,8 +8,8 @@ use crate::{BoxError, ProviderError, ToolError, UncertainEffect};
 
 /// A serialisable provider or tool error.
 ///
-/// A durable engine stores the record of a failed call in its journal. On replay it converts the record back into an
-/// error of the same kind with the same text. A boxed source error is stored as its text.
+/// A durable engine stores the record of a failed call in its journal. On replay, the engine converts the record back
+/// into an error of the same variant with the same text. Of a boxed source error, only the text is stored.
 ///
 /// # Example
 ///

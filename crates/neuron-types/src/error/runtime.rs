@@ -9,7 +9,7 @@ pub enum StorageError {
     /// The session does not exist.
     #[error("session not found: {0}")]
     NotFound(String),
-    /// The session was changed by another writer since it was loaded, or a new session's id exists already.
+    /// Another writer changed the session after it was loaded. For a new session, the id already exists.
     ///
     /// Nothing was written. Load the session again and repeat the change.
     #[error(
@@ -70,8 +70,8 @@ pub enum SandboxError {
     /// The tool itself returned an error. The caller of the tool receives this error unchanged.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// The sandbox could not run the tool to its end. The text describes the failure. An error that the tool itself
-    /// returned is [`Tool`](Self::Tool).
+    /// The sandbox could not run the tool to its end. The text describes the failure. If the tool itself returns an
+    /// error, the variant is [`Tool`](Self::Tool).
     #[error("execution failed in the sandbox: {0}")]
     ExecutionFailed(String),
     /// The tool exceeded a limit. The tool and all processes that it started were stopped.

@@ -8,8 +8,7 @@ use crate::{BoxError, ContextError, LoopError, ProviderError};
 
 /// The error that ends an event stream.
 ///
-/// Unlike the other error types, it implements `Clone`. Clones share the original error, which
-/// [`as_provider`](Self::as_provider) and [`as_loop`](Self::as_loop) return.
+/// Clones share the original error, which [`as_provider`](Self::as_provider) and [`as_loop`](Self::as_loop) return.
 ///
 /// # Example
 ///
@@ -59,9 +58,9 @@ impl StreamError {
 
     /// Returns `true` if the error is not [retryable](Self::is_retryable) and does not come from a provider.
     ///
-    /// A provider's error is never final, even if it is not retryable. For example, the connection may be lost in the
-    /// middle of a response. This error is not retryable, because the reader has received a part of the response. A
-    /// caller that can discard this part may repeat the call.
+    /// A provider's error is never final, even if it is not retryable. For example, a connection that is lost within a
+    /// response is not retryable, because the reader has received a part of the response. A caller that can discard
+    /// this part may repeat the call.
     #[must_use]
     pub fn is_final(&self) -> bool {
         !self.is_retryable() && self.as_provider().is_none()
@@ -74,8 +73,8 @@ impl StreamError {
         self.as_provider().and_then(ProviderError::retry_after)
     }
 
-    /// Returns the stable name of the error, from [`LoopError::kind`] or [`ProviderError::kind`]. Returns `StreamError`
-    /// for an error that was created from a text.
+    /// Returns the [`LoopError::kind`] or [`ProviderError::kind`] of the error, which is a stable name. Returns
+    /// `StreamError` for an error that was created from a text.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match &*self.0 {
@@ -155,9 +154,10 @@ impl From<LoopError> for StreamError {
 
 /// Converts into the provider's error that caused this error.
 ///
-/// If other clones of the error exist, the result is a copy of the same variant with the same text. An error that was
-/// created from a text becomes [`ProviderError::ServiceUnavailable`] if it is retryable, and
-/// [`ProviderError::StreamError`] otherwise. Any other error becomes [`ProviderError::Other`].
+/// - If other clones of the error exist, the result is a copy of the provider's error, with the same variant and text.
+/// - An error that was created from a text becomes [`ProviderError::ServiceUnavailable`] if it is retryable, and
+///   [`ProviderError::StreamError`] otherwise.
+/// - Any other error becomes [`ProviderError::Other`].
 impl From<StreamError> for ProviderError {
     fn from(error: StreamError) -> Self {
         // Without other clones, the original error can be moved out.
@@ -203,9 +203,9 @@ fn copy_of(error: &ProviderError, shared: &StreamError) -> ProviderError {
     }
 }
 
-/// Source of a copied [`ProviderError`], which refers to the original source inside a [`StreamError`].
+/// The source of a copied [`ProviderError`]. It shares the source of the original error, which cannot be cloned.
 ///
-/// `Display` shows only the original source. The copied provider error adds the prefix of its variant.
+/// `Display` shows only the original source, because the copied error adds the prefix of its variant.
 #[derive(Debug)]
 struct SharedSource(StreamError);
 

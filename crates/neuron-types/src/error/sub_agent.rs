@@ -61,10 +61,11 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Converts into the error of the tool call inside which the agent ran.
+/// Converts the error of a sub-agent into the error of the tool call that ran the sub-agent.
 ///
-/// A pending approval, a cancellation and a termination by a hook become the `ToolError` variant of the same name. Any
-/// other error becomes [`ToolError::ExecutionFailed`].
+/// A pending approval, a cancellation and a termination by a hook become the variants [`ToolError::ApprovalRequired`],
+/// [`ToolError::Cancelled`] and [`ToolError::HookTerminated`]. Any other error becomes the source of
+/// [`ToolError::ExecutionFailed`].
 impl From<SubAgentError> for ToolError {
     fn from(error: SubAgentError) -> Self {
         match error {

@@ -9,8 +9,8 @@ pub enum ToolError {
     /// No tool has this name.
     #[error("tool not found: {0}")]
     NotFound(String),
-    /// The arguments are invalid, and the call counts as failed. To let the model retry with other arguments without a
-    /// failure, return [`ModelRetry`](Self::ModelRetry).
+    /// The arguments are invalid, and the call counts as failed. To let the model retry without a failed call, return
+    /// [`ModelRetry`](Self::ModelRetry) instead.
     #[error("invalid input: {0}")]
     InvalidInput(String),
     /// The tool ran and failed.
@@ -26,22 +26,24 @@ pub enum ToolError {
     /// does not treat this error as a failure of the tool.
     #[error("{0}")]
     ModelRetry(String),
-    /// An agent inside the call waits for an approval. The loop does not treat this error as a failure of the tool.
+    /// An agent inside the tool call waits for an approval. The loop does not treat this error as a failure of the
+    /// tool.
     ///
-    /// The parent run waits for the approval too. Then its loop calls the tool again, with a
-    /// [`ResumedApproval`](crate::ResumedApproval) in the extensions of the call's context.
+    /// The parent run waits for the approval too. After the decision, the loop calls the tool again. A
+    /// [`ResumedApproval`](crate::ResumedApproval) is then in the extensions of the call's context.
     #[error("an agent inside the call needs an approval")]
     ApprovalRequired(Box<PendingApproval>),
-    /// A hook ended the run of an agent inside the call. The parent run also ends with [`LoopError::HookTerminated`],
-    /// regardless of its policy for tool errors.
+    /// A hook ended the run of an agent inside the tool call. The parent run then ends with
+    /// [`LoopError::HookTerminated`], regardless of its policy for tool errors.
     #[error("terminated by hook: {0}")]
     HookTerminated(String),
 }
 
-/// Converts the error of a nested agent's run into the error of the tool call inside which the agent ran.
+/// Converts the error of a nested agent's run into the error of the tool call that ran the agent.
 ///
-/// A pending approval, a cancellation and a termination by a hook become the `ToolError` variant of the same name. Any
-/// other error becomes [`ToolError::ExecutionFailed`].
+/// A pending approval, a cancellation and a termination by a hook become the variants [`ToolError::ApprovalRequired`],
+/// [`ToolError::Cancelled`] and [`ToolError::HookTerminated`]. Any other error becomes the source of
+/// [`ToolError::ExecutionFailed`].
 impl From<LoopError> for ToolError {
     fn from(error: LoopError) -> Self {
         match error {
@@ -60,7 +62,7 @@ impl From<LoopError> for ToolError {
 pub struct UncertainEffect(pub String);
 
 impl ToolError {
-    /// Returns `true` if the call may have had its side effect although it failed.
+    /// Returns `true` if the failed call may have had its side effect nevertheless.
     ///
     /// This is the case for [`ExecutionFailed`](Self::ExecutionFailed) with an [`UncertainEffect`] or an
     /// [I/O timeout](std::io::ErrorKind::TimedOut) as its source.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::ModelContent;
 
-/// Image files, which consist only of their signature, and their MIME types.
+/// Images with their MIME types. Each image consists only of the signature at the beginning of its file.
 ///
 /// The signatures are defined by <https://www.w3.org/TR/png-3/>, ITU-T T.81,
 /// <https://www.w3.org/Graphics/GIF/spec-gif89a.txt> and RFC 9649.

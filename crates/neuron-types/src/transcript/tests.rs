@@ -192,8 +192,8 @@ fn empty_message_is_kept() {
     assert_eq!(check_repaired(history), vec![Message::user("u"), assistant(vec![])]);
 }
 
-/// Generates valid histories of user messages, model responses, and tool calls with all their results. System messages
-/// may follow each of these.
+/// Generates valid histories. They contain user messages, model responses, tool calls with all their results, and
+/// system messages.
 fn valid_history() -> impl Strategy<Value = Vec<Message>> {
     let round = (0_usize..4, 0_usize..4, any::<bool>(), any::<bool>());
     prop::collection::vec(round, 0..8).prop_map(|rounds| {
@@ -268,8 +268,8 @@ proptest! {
     }
 }
 
-/// A pinned message must be removed if its only content is a tool result without its call. Otherwise only the pin stays
-/// in the message, and providers reject the message as empty.
+/// Checks that a pinned message is removed if repair leaves only its pin, because providers reject a message without
+/// content.
 #[test]
 fn empty_message_with_a_pin_is_removed() {
     let question = Message::user("go");

@@ -48,8 +48,8 @@ fn parallel_calls_have_separate_scopes() {
     assert_eq!((first.take().as_str(), second.take().as_str()), ("a( work )a", ""));
 }
 
-/// Each poll must enter the scopes only once if a durable context wraps another one, and both call `CallScope::run` for
-/// the same tool call.
+/// Checks that each poll enters the scopes only once if `CallScope::run` wraps the same tool call twice. This happens
+/// if one durable context wraps another.
 #[tokio::test]
 async fn nested_run_of_one_call_enters_the_scopes_once() {
     let log = Log::default();

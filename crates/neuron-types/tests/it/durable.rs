@@ -67,8 +67,8 @@ impl DeltaSink for Log {
 #[derive(Default)]
 struct Plain {
     log: Log,
-    /// The JSON value of every signal. The signals `late` and `broken` have no value, because they simulate a timeout
-    /// and an error.
+    /// The JSON value of every signal, except for two names. Waiting for `late` times out, and waiting for `broken`
+    /// fails.
     signal: Value,
     replaying: bool,
 }

@@ -10,8 +10,8 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// A durable context whose response is the text of the first message, followed by the attempt timeout in seconds. If
-/// the field is set, every model call returns the error of this function instead.
+/// A durable context for tests. A response consists of the text of the request's first message and the timeout of an
+/// attempt in seconds. If the field is set, every model call returns an error from this function instead.
 struct Engine(Option<fn() -> DurableError>);
 
 impl DurableContext for Engine {

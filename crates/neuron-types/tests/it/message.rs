@@ -1,5 +1,5 @@
-//! Tests of the `Display` text of messages, and of the block `portable` inside a `ContentBlock::Raw`, which providers
-//! other than its creator send.
+//! Tests of the `Display` text of messages, and of the field `portable` of `ContentBlock::Raw`. This field is the block
+//! that all other providers send.
 
 use neuron_types::{
     ContentBlock, ContentItem, DocumentSource, EmbeddedResource, ImageSource, Message,

@@ -73,8 +73,8 @@ impl Provider for Direct {
     }
 }
 
-/// Checks that each method of `wrapper` calls the method of `direct` with the same name exactly once. The address of
-/// the messages shows that a borrowed request is not copied.
+/// Checks that each method of `wrapper` forwards the call to the method of `direct` with the same name. Also checks
+/// that a borrowed request is not copied.
 async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let request = CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() };
     let here = request.messages.as_ptr().addr();

@@ -79,8 +79,8 @@ impl Drop for Scope {
     }
 }
 
-/// Opens a scope for each element of `modes`. The scopes have the names `a`, `b` and `c`, and write their calls to
-/// `log`.
+/// Opens a scope for each element of `modes`. The scopes are named `a`, `b` and `c` in order, and write the calls of
+/// their methods to `log`.
 pub(super) fn open<const N: usize>(modes: [PollMode; N], log: &Log) -> Scopes {
     let names = ["a", "b", "c"];
     let hooks: Vec<_> =

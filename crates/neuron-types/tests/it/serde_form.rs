@@ -1,7 +1,7 @@
 //! Tests of the stored form of every type in sessions, journals and payloads, as literal JSON.
 //!
-//! Do not change an expected form. Documents that released versions have stored could no longer be read. Increment the
-//! version of the document instead.
+//! Do not change an expected form, because documents that released versions have stored could no longer be read.
+//! Increment the version number of the document format instead.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// Checks that the value serialises to `stored`, and that `stored` deserialises to the value. `stored` must also
-/// deserialise with an unknown field, and with the field `type` at the end.
+/// Checks that the value serialises to `stored`, and that `stored` deserialises to the value. If `stored` is an object,
+/// an additional unknown field or another position of the field `type` must make no difference.
 #[track_caller]
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(value: T, stored: &str) {
     assert_eq!(serde_json::to_string(&value).unwrap(), stored);
