@@ -2,10 +2,10 @@
 //! [`DurableContext`](neuron_types::DurableContext).
 //!
 //! You write a [`DurableEngine`], which starts and resumes runs of a [`Scenario`] on your engine, and sends them
-//! signals. A scenario is an agent that any process can build by its name. It has a
-//! [provider](Scenario::provider), [tools](Scenario::tools), and an [agent](Scenario::agent), which is a
-//! [`DurableAgent`](neuron_types::DurableAgent) for your engine to host. Each call of its model and tools is
-//! logged in an [`EffectLog`], a file to which all processes of a run append.
+//! signals. A scenario has a [provider](Scenario::provider), [tools](Scenario::tools), and an [agent](Scenario::agent).
+//! The agent is a [`DurableAgent`](neuron_types::DurableAgent) for your engine to host. Any process can build a
+//! scenario from its name. Each model call and tool call is logged in an [`EffectLog`], a file to which all processes
+//! of a run append.
 //!
 //! Call each part from a separate test, so that the test runner shows which part failed. The panic message names the
 //! case. [`check_durable_engine`] runs all parts. The results are compared with those of the same agent
@@ -169,7 +169,7 @@ impl fmt::Display for Report {
 
 /// Calls your macro with the names of all parts.
 ///
-/// Use it to define one test for each part. A part that a later release adds then becomes a new test.
+/// Use it to define one test for each part. If a later release adds a part, your macro receives this part too.
 ///
 /// # Example
 ///

@@ -16,10 +16,10 @@ use crate::effects::{EffectKind, EffectLog};
 use crate::model::ScenarioProvider;
 use crate::tools::{self, PAUSE};
 
-/// A run with a scripted model, tools and an agent. Any process can build it by its name.
+/// A run with a scripted model, tools and an agent. Any process can build a scenario from its name.
 ///
-/// A scenario is deterministic. The agent's code uses only the durable context. It uses no clock, randomness or
-/// environment, and no timer or channel of a runtime. It writes to its [`EffectLog`].
+/// A scenario is deterministic. Apart from writing to its [`EffectLog`], the agent's code uses only the durable
+/// context. It uses no clock, no randomness, no environment, and no timer or channel of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scenario {
     pub(crate) kind: Kind,
@@ -101,8 +101,8 @@ pub struct ScenarioSignal {
 impl Scenario {
     /// Returns the scenario for crash tests.
     ///
-    /// Its five turns have parallel tools of every effect, a retry by the model, an approval, a compaction by a model,
-    /// and a tool that uses tokens.
+    /// The run has five turns. They contain parallel tool calls of every [`ToolEffect`](neuron_types::ToolEffect), a
+    /// call that the model retries, an approval, a compaction by a model, and a tool that uses tokens.
     #[must_use]
     pub fn crash() -> Self {
         Self::of(K::Crash)
@@ -111,7 +111,7 @@ impl Scenario {
     /// Returns the scenario for crashes inside nested agents.
     ///
     /// The outer agent calls an agent of twelve turns, which calls another agent of twelve turns. The innermost agent
-    /// has tools of every effect, a denied call and parallel calls.
+    /// has tools of every [`ToolEffect`](neuron_types::ToolEffect), a denied call and parallel calls.
     #[must_use]
     pub fn team() -> Self {
         Self::of(K::Team)
@@ -166,8 +166,8 @@ impl Scenario {
         Self { is_changed: true, ..*self }
     }
 
-    /// Returns the scenario to compare with in a run without an engine. It has the same result, but does not continue
-    /// as new and is not streamed.
+    /// Returns a variant of the scenario for a run without an engine. The variant has the same result, and is neither
+    /// streamed nor continued as new.
     pub(crate) fn plain(&self) -> Self {
         Self::of(match self.kind {
             K::Continues => K::Long(6),

@@ -66,8 +66,8 @@ async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Creates the provider `name`. Also returns the server in this process that emulates the vendor's API, or `None` if
-/// the vendor's own API is called.
+/// Creates the provider `name`. Also returns the local server that emulates the vendor's API, or `None` if the provider
+/// calls the vendor.
 async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), Box<dyn Error>> {
     let is_set = |variable: &str| std::env::var(variable).is_ok_and(|text| !text.trim().is_empty());
     Ok(match name {

@@ -13,7 +13,9 @@ use neuron_testing::Reply;
 const THOUGHT: &str = "Let me think: 日本 🦀, then \"answer\".";
 const SIGNATURE: &str = "c2lnbmF0dXJlKz0vMQ==";
 
-/// Checks reasoning before a text and before a tool call, in a whole response and in a stream.
+/// Checks that reasoning before a text or a tool call arrives, in whole responses and in streams.
+///
+/// The next request must contain the unchanged reasoning.
 ///
 /// # Panics
 ///

@@ -8,8 +8,8 @@ use super::context::{TestContext, ask, key};
 use super::errors::check_network;
 use crate::child_process::run_with_environment;
 
-/// Parts of a host name. Joined, they have 64 characters, and a DNS label has at most 63. The resolver rejects the name
-/// without a query.
+/// Parts of an invalid host name. The joined name has 64 characters, and a DNS label has at most 63. The resolver
+/// therefore rejects the name without a query.
 const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 
 /// Checks calls whose result depends on the environment of the process.

@@ -141,8 +141,8 @@ impl<H: ProviderHarness> TestContext<'_, H> {
     }
 }
 
-/// Appends a message with a result for every tool call in the last message of `request`. If `is_error` is `true`, the
-/// results are errors.
+/// Appends a message with a result for every tool call in the last message of `request`. `is_error` is the error flag
+/// of each result.
 pub(super) fn answer_calls(request: &mut CompletionRequest, is_error: bool) {
     let calls = request.messages.last().into_iter().flat_map(Message::tool_uses).enumerate();
     let results = calls.map(|(index, call)| ContentBlock::ToolResult {

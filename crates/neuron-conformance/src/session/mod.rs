@@ -91,11 +91,10 @@ pub use plain::{listing, missing, rewriting, round_trips, sizes};
 pub use versioned::{appending, creating, revisions, updating};
 pub use writers::writers;
 
-/// Calls the macro `$tests` with the names of all parts except [`load`](crate::session::load()), which takes a second
-/// argument.
+/// Calls your macro with the names of all parts except [`load`](crate::session::load()), which takes a second argument.
 ///
-/// Arguments after the macro's name are passed before the names of the parts. A part that a new version of the suite
-/// adds becomes a new test without a change to your code.
+/// Arguments after your macro's name are passed to it before the names of the parts. If a new version of the suite adds
+/// a part, your macro receives this part too.
 ///
 /// # Example
 ///

@@ -60,8 +60,8 @@ pub async fn round_trips<S: SessionStorage>(storage: &S) {
 /// Checks sessions of unusual sizes.
 ///
 /// The sessions have no messages, 10,000 messages, a message of four megabytes, or deeply nested arguments. Every
-/// storage must accept arguments with 100 levels. Responses of providers have up to 127 levels. A storage may reject
-/// more than 100 levels, but must not store a session that it cannot load.
+/// storage must accept arguments with 100 levels. A storage may reject more levels, but must not store a session that
+/// it cannot load. Responses of providers have up to 127 levels.
 ///
 /// # Panics
 ///

@@ -11,7 +11,8 @@ const CREATORS: u64 = 12;
 /// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, even if several tasks call it
 /// concurrently.
 ///
-/// For a session that was deleted, every other method must return [`NotFound`](neuron_types::StorageError::NotFound).
+/// After a session was deleted, every method except `create` must return
+/// [`NotFound`](neuron_types::StorageError::NotFound).
 ///
 /// # Panics
 ///
@@ -191,8 +192,8 @@ pub async fn appending<S: VersionedSessionStorage>(storage: &S) {
 
 /// Checks that every write creates a new revision, and that loading and listing create none.
 ///
-/// A write of the content that is already stored must also create a new revision. A session that is created again after
-/// a delete must not reuse an earlier revision.
+/// A write that does not change the content must also create a new revision. A session that is created again after a
+/// delete must not reuse an earlier revision.
 ///
 /// # Panics
 ///

@@ -158,8 +158,8 @@ fn question_mark_converts_errors() {
     assert!(matches!(storage(), Err(StorageError::Io(_))));
 }
 
-/// Contains the code of the section "is_retryable()" of neuron's book. It repeats a failed call, with a longer wait
-/// after each attempt.
+/// Repeats a failed call, with a longer wait after each attempt. This is the code of the section "is_retryable()" of
+/// neuron's book.
 async fn with_retries<P: Provider>(
     provider: P,
     request: CompletionRequest,
