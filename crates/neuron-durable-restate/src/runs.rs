@@ -45,8 +45,8 @@ pub struct AgentRuns<E = PlainHttp> {
 }
 
 impl AgentRuns {
-    /// Creates a client for the runs of a service, over plain HTTP. `ingress_url` and `admin_url` are the addresses of
-    /// the Restate server's two ports.
+    /// Creates a client for the runs of a service, over plain HTTP. `ingress_url` is the address of the Restate
+    /// server's port for requests to services, and `admin_url` that of its admin API.
     pub fn new(
         service: impl Into<String>,
         ingress_url: impl Into<String>,
@@ -78,10 +78,10 @@ impl<E: RequestExecutor> AgentRuns<E> {
         Err(RunsError::Ended { id: id.to_owned(), reason: run.end() })
     }
 
-    /// Reads the outcome of a run. Returns `None` if there is no outcome.
+    /// Requests the outcome of a run from the server. Returns `None` if there is no outcome.
     ///
-    /// A caller that only lists runs passes `false` for `needs_outcome`. Then `None` is also returned if the register
-    /// already has all data for the list.
+    /// A caller that only lists runs passes `false` for `needs_outcome`. If the register already has all data for the
+    /// list, the server is not asked and `None` is returned.
     async fn outcome(
         &self,
         run: &Run,
@@ -162,8 +162,8 @@ fn ended(id: &str, answer: &Answer) -> RunsError {
     RunsError::Ended { id: id.to_owned(), reason: answer.message() }
 }
 
-/// Returns the start with which a revived run begins, from the outcome of the old run. Fails if the outcome has no
-/// pending calls or no conversation, or if the decisions do not fit the calls.
+/// Creates the start of a revived run from the outcome of the old run. Fails if the outcome has no pending calls or no
+/// conversation, or if the decisions do not fit the calls.
 fn resume(id: &str, outcome: RunOutcome, decisions: ApprovalDecisions) -> Result<Start, RunsError> {
     let refused = |reason: String| Err(RunsError::NotRevivable { id: id.to_owned(), reason });
     let Some(pending) = outcome.pending else {

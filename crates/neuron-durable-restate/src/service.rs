@@ -23,11 +23,11 @@ pub struct AgentService<P> {
 }
 
 impl<P: Provider + 'static> AgentService<P> {
-    /// Hosts an agent under a service name. The name consists of letters, digits, `.`, `_` and `-`, and starts with a
-    /// letter.
+    /// Hosts an agent as the Restate service `name`. The name consists of letters, digits, `.`, `_` and `-`, and starts
+    /// with a letter.
     ///
-    /// `provider` makes all model calls and `tools` run all tool calls, even if `agent` has its own provider and tools.
-    /// The registry of the agent must describe the same tools.
+    /// `provider` makes all model calls, and `tools` run all tool calls. If `agent` has its own provider and tools,
+    /// they are not called. The agent's own tools must have the same definitions as `tools`.
     #[must_use]
     pub fn new(
         name: impl Into<String>,

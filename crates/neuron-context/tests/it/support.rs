@@ -51,7 +51,7 @@ pub(crate) fn result(id: &str, text: impl Into<String>) -> ContentBlock {
 }
 
 /// Formats a history for comparisons, with a space between messages. A tool call becomes `c` and its id, a cleared
-/// result `-`, and the prefix of a summary `=`. All other content becomes its text.
+/// result becomes `-`, and the prefix of a summary becomes `=`. All other content is shown as its text.
 pub(crate) fn short(messages: &[Message]) -> String {
     let message = |message: &Message| {
         let block = |block: &ContentBlock| match block {
