@@ -41,8 +41,8 @@ const DUE: &str = "
         AND (run.start IS NOT NULL OR run.input IS NOT NULL)
     ORDER BY run.key";
 
-/// Lists the runs that have not ended and have a start or an input, the oldest first. Checksums are checked only when a
-/// run is opened, so a damaged run does not hide other runs.
+/// Lists the runs that have not ended and have a start or an input, the oldest first. Checksums are not checked, so a
+/// damaged run does not prevent the listing of other runs.
 pub(super) fn due(connection: &Connection) -> Result<Vec<Due>, Abort<JournalError>> {
     let mut select = connection.prepare_cached(DUE)?;
     let now = millis(Utc::now());
