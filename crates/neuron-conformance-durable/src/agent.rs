@@ -198,8 +198,8 @@ impl DurableAgent for ScenarioAgent {
     }
 }
 
-/// Returns a text with which two errors can be compared. The text of a provider error or tool error ends with the kind
-/// of the error. That of a provider error also contains the `retry_after` delay.
+/// Returns a text by which errors are compared. For a provider error or tool error, the text ends with the kind of the
+/// error. For a provider error, the text also contains the `retry_after` delay.
 fn described(error: &LoopError) -> String {
     let cause = match error {
         LoopError::Provider(error) => format!("{}, {:?}", error.kind(), error.retry_after()),

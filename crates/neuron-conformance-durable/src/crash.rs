@@ -10,8 +10,8 @@
 //! Use [`check_killed_workers`] for engines with a server. There the killed process is a worker or service, and another
 //! process waits for the result.
 //!
-//! A [`CrashPlan`] sets the number of rounds. Environment variables override it. A round is a new run whose process is
-//! killed.
+//! A [`CrashPlan`] sets the number of rounds. A round is a new run whose process is killed. Environment variables
+//! override the plan:
 //!
 //! - `KILL_ROUNDS=500` sets the number of rounds with random moments.
 //! - `KILL_BOUNDARIES=1000` sets the maximum number of boundaries. Each boundary has one round.
@@ -210,7 +210,7 @@ pub async fn check_killed_workers<E: DurableEngine, G>(
 }
 
 /// Checks an undisturbed run, and then every round of a plan. A round is a new run whose processes are killed at the
-/// given moments. `run` executes a round, and returns the result of the run and all its processes.
+/// given moments. `run` executes a round. It returns the result of the run, and how each process ended.
 async fn check<E: DurableEngine>(
     test: &str,
     plan: CrashPlan,

@@ -253,8 +253,8 @@ pub(crate) fn check(case: &Case, log: &EffectLog, model_calls: usize, kills: usi
     }
 }
 
-/// Checks that each tool call had its own idempotency key, and had the same key each time. Returns the tool name and
-/// the number of starts for the id of each call.
+/// Checks that each tool call had its own idempotency key, and had this key at each start. Returns a map from the id of
+/// each call to its tool name and its number of starts.
 pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (String, usize)> {
     let (mut calls, mut keys, mut owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for effect in log.effects() {

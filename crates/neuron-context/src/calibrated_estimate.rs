@@ -7,8 +7,8 @@ use crate::token_counter::total;
 
 /// Estimates the tokens of a known request after its messages are replaced.
 ///
-/// Each estimate is multiplied by a ratio, to correct the errors of the token counter. The ratio is that of the known
-/// request's actual size to its estimated size.
+/// Each estimate is multiplied by a correction factor. This is the actual size of the known request divided by its
+/// estimated size.
 pub(crate) struct CalibratedEstimate<'a> {
     counter: &'a TokenCounter,
     /// Estimated number of tokens of the system prompt and the tool definitions.

@@ -129,8 +129,8 @@ fn last_final_response(messages: &[Message]) -> Option<usize> {
 ///
 /// - The history must start with a user message. If the first kept message is a pinned response, the preceding user
 ///   message is kept too.
-/// - If an earlier message than the run is kept, the [last final response](last_final_response) before the run is kept
-///   too. Without this response, the earlier message would look like a part of the run.
+/// - If a message from before the run is kept, the [last final response](last_final_response) before the run is kept
+///   too. Without this response, the kept message would look like a part of the run.
 pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     let first_kept = |keep: &[bool]| {
         let is_kept = |(message, keep): (&Message, &bool)| *keep && message.role != Role::System;

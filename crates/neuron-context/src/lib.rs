@@ -48,10 +48,10 @@
 //! # Sizes
 //!
 //! A budget is the maximum number of tokens of a whole request. A request consists of the system prompt, the tool
-//! definitions and the conversation. A compaction is due when the size of the request exceeds the budget. An agent adds
-//! the usage that the provider reported last and a [`TokenCounter`]'s estimate of the later messages. Leave room for
-//! the response and for estimates that are too low. If the request still exceeds the budget after a compaction, a
-//! warning is logged once, and the run continues.
+//! definitions and the conversation. A compaction is due when the size of the request exceeds the budget. An agent
+//! computes this size as the usage that the provider reported last, plus a [`TokenCounter`]'s estimate of the later
+//! messages. Leave room for the response and for estimates that are too low. If the request still exceeds the budget
+//! after a compaction, a warning is logged once, and the run continues.
 //!
 //! A compaction rewrites the conversation, which invalidates the provider's cache. Use a low-water mark, or a minimum
 //! number of tokens to free, so that one compaction frees enough tokens for many turns.

@@ -9,8 +9,8 @@ use crate::calibrated_estimate::CalibratedEstimate;
 /// per message, set if the message is kept.
 ///
 /// `choose(messages, n)` returns the flags that keep the newest `n` messages, and all messages that cannot be dropped.
-/// The result is that of the largest `n` up to `most` whose kept messages fit into `mark`. If no number fits, `n` is
-/// zero. If `mark` is `None`, `n` is `most`.
+/// This function uses the largest `n` up to `most` whose kept messages fit into `mark`. If no number fits, it uses
+/// zero. If `mark` is `None`, it uses `most`.
 ///
 /// `choose` must be monotonic. For a larger `n`, it must keep at least the same messages.
 pub(crate) fn choose_within(

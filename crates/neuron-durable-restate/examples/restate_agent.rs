@@ -2,8 +2,8 @@
 //!
 //! The program starts a real Restate server, and a child process that hosts the agent as a service. The program then
 //! calls the agent, kills the service with SIGKILL while tools run, and starts the service again. A line that begins
-//! with a process id reports a real effect of this process, which is not a replay. The program ends by itself after a
-//! few seconds.
+//! with a process id reports an effect that this process has really executed, and not a replayed step. The program ends
+//! by itself after a few seconds.
 //!
 //! ```text
 //! cargo run -p neuron-durable-restate --example restate_agent

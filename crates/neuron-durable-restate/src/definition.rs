@@ -83,7 +83,7 @@ pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
 /// Returns the service options with the inactivity timeout and the abort timeout.
 ///
 /// After the inactivity timeout, Restate asks an invocation to suspend itself. An invocation that executes a step
-/// cannot suspend itself. After the abort timeout, Restate aborts it.
+/// cannot suspend itself, and is aborted after the abort timeout.
 fn timeouts(options: &RestateOptions) -> ServiceOptions {
     let timeouts = ServiceOptions::new().abort_timeout(options.longest_step);
     match options.aside_after {

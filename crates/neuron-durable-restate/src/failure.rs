@@ -28,7 +28,7 @@ pub(crate) fn cancelled() -> TerminalError {
 }
 
 /// Returns the error with which a tool's handler ends if the invocation of the tool was cancelled. The text differs
-/// from that of [`cancelled`], so that the parent run does not take the error for its own cancellation.
+/// from the text of [`cancelled`], so the parent run does not mistake the error for its own cancellation.
 pub(crate) fn call_cancelled() -> TerminalError {
     TerminalError::new_with_code(CANCELLED, "the call was cancelled")
 }

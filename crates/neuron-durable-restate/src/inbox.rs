@@ -1,7 +1,7 @@
 //! The signals of a run. All of them are sent as values of a single Restate signal.
 //!
-//! A sender addresses a signal to the run, whose id is that of its first invocation. A run that continued as new has
-//! further invocations. Each invocation forwards the signals to the next invocation.
+//! A sender addresses a signal to the first invocation of the run. A run that continued as new has further invocations.
+//! Each invocation forwards signals to the next invocation.
 
 use std::collections::VecDeque;
 use std::pin::Pin;

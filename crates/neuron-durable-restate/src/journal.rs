@@ -55,7 +55,7 @@ pub(crate) struct Journal<'a, 'ctx> {
     fate: Fate,
     /// Number of journal entries so far.
     steps: AtomicUsize,
-    /// Number of steps so far that stored the current time, for the names of these steps.
+    /// Number of steps so far that stored the current time. The names of these steps contain their number.
     stamps: AtomicUsize,
     pin: Pin,
     /// Entry of the run in the register, the Restate object that lists the runs. `None` in the invocation of a tool.
@@ -158,9 +158,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// Runs `work` as a step, unless the journal has the result. Returns the stored JSON. An error of `work` is stored
     /// as the failure of the step.
     ///
-    /// `work` may borrow, although the closures of Restate's SDK cannot. Therefore a closure without borrows is passed
-    /// to the SDK, and communicates over two channels with `work`, which is polled beside it. On replay `work` is never
-    /// polled.
+    /// On replay `work` is never polled. `work` may borrow, although the closures of Restate's SDK may not. The SDK's
+    /// closure therefore only communicates with `work` over two channels.
     pub(crate) async fn step(
         &self,
         name: &str,

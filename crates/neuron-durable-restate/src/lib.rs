@@ -154,9 +154,9 @@
 //! process drops its handlers before they are polled again. It starts no tool, no retry and no model call. Restate
 //! calls the handlers again, in this process or another one. If an at-most-once call had begun, its outcome is unknown.
 //!
-//! An at-most-once call begins after Restate has confirmed that its step is journaled. A process that has lost the
-//! invocation through a network failure therefore does not begin the call either. A pause during a single poll is
-//! noticed after that poll.
+//! An at-most-once call begins after Restate has confirmed that its step is journaled. If a process has lost the
+//! invocation, for example through a network failure, it therefore does not begin the call. A pause during a single
+//! poll is noticed after that poll.
 //!
 //! # When the code changes
 //!
@@ -185,7 +185,7 @@
 //!   deployment with `PATCH /invocations/$ID/resume?deployment=$DEPLOYMENT`, or allow the new code with `GoOn`.
 //! - Runs that began without a version are not checked.
 //!
-//! When a replay of more than 100 steps ends, this is logged at level `INFO`.
+//! A replay of more than 100 steps is logged at level `INFO` when it ends and the first new step begins.
 //!
 //! # Limits
 //!

@@ -42,9 +42,9 @@ pub struct RestateOptions {
     /// Maximum duration of a step, including all attempts and the pauses between them. Default: one hour. Restate
     /// interrupts a longer step and begins it again.
     pub longest_step: Duration,
-    /// Maximum time for which this process may be stopped or hang and then continue its handlers. Default: 10 seconds.
-    /// After a longer pause the process drops its handlers, and Restate calls them again. A tool that blocks its thread
-    /// for longer than the lease counts as such a pause.
+    /// Maximum pause after which this process may continue its handlers. Default: 10 seconds. The process pauses if it
+    /// is stopped or hangs. After a longer pause the process drops its handlers, and Restate calls them again. A tool
+    /// that blocks its thread for longer than the lease counts as such a pause.
     ///
     /// The lease must be shorter than `worker.invoker.http2-keep-alive-timeout` in the server's configuration, 20
     /// seconds by default. After this time, Restate gives up a process that does not respond.
@@ -54,7 +54,8 @@ pub struct RestateOptions {
     /// `None`, and runs are not pinned.
     pub agent_version: Option<String>,
     /// Time that an invocation waits for a signal or a sleep before Restate suspends it. A suspended invocation is
-    /// replayed when its wait ends. Default: `None`, and the server's setting applies, which is usually one minute.
+    /// replayed when its wait ends. Default: `None`, and the server's setting applies. The server's default is one
+    /// minute.
     pub aside_after: Option<Duration>,
 }
 

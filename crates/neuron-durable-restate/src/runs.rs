@@ -46,7 +46,7 @@ pub struct AgentRuns<E = PlainHttp> {
 
 impl AgentRuns {
     /// Creates a client for the runs of a service, over plain HTTP. `ingress_url` is the address of the Restate
-    /// server's port for requests to services, and `admin_url` that of its admin API.
+    /// server's port for requests to services. `admin_url` is the address of its admin API.
     pub fn new(
         service: impl Into<String>,
         ingress_url: impl Into<String>,

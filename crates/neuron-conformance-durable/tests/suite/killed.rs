@@ -136,7 +136,7 @@ impl DurableEngine for Client {
     }
 }
 
-/// Works as the worker process that the crash test kills. Executes each run that a [`Client`] requests with a file in
+/// Acts as the worker process that the crash test kills. Executes each run that a [`Client`] requests with a file in
 /// the directory `place`. Never returns.
 async fn work(
     place: String,

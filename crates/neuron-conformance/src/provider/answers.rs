@@ -13,7 +13,7 @@ use neuron_testing::Reply;
 const THOUGHT: &str = "Let me think: 日本 🦀, then \"answer\".";
 const SIGNATURE: &str = "c2lnbmF0dXJlKz0vMQ==";
 
-/// Checks that reasoning before a text or a tool call arrives, in whole responses and in streams.
+/// Checks that reasoning arrives, before a text and before a tool call. Covers whole responses and streams.
 ///
 /// The next request must contain the unchanged reasoning.
 ///

@@ -149,8 +149,7 @@ pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
     check_network(&case, &check_broken(&case, events).error, "StreamError", &server.url());
 }
 
-/// Checks that the provider stops reading an endless response body. The body is that of an error or of a whole
-/// response.
+/// Checks that the provider stops reading an endless response body, both for an error and for a whole response.
 ///
 /// # Panics
 ///

@@ -15,8 +15,8 @@ pub(super) fn has_number(body: &Value, number: f64) -> bool {
     any(body, &mut |value| value.as_f64() == Some(number))
 }
 
-/// Returns `true` if `body` contains `wanted` at any depth, with the same order of fields. The value may also be JSON
-/// text within a string.
+/// Returns `true` if `body` contains `wanted` at any depth, with the same order of fields. `wanted` may also be in a
+/// string that contains it as JSON text.
 pub(super) fn has_value(body: &Value, wanted: &Value) -> bool {
     // Equal JSON values may have different orders of fields, so the texts are compared.
     let wanted = wanted.to_string();

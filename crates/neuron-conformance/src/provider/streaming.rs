@@ -20,7 +20,7 @@ const EVENTS: usize = 10_000;
 /// reader.
 ///
 /// Dropping the future of [`recv`](neuron_types::StreamReceiver::recv) must lose no event. The provider must accept a
-/// content type with parameters or in another case, and a missing content type.
+/// content type with parameters, in upper or lower case, and a missing content type.
 ///
 /// The check needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///

@@ -49,7 +49,7 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         self.case = Case::new("session storage", self.part, name);
     }
 
-    /// Returns a session id that ends with `name`. Each call of a part of the suite has another prefix, so no other
+    /// Returns a session id that ends with `name`. Each call of a part of the suite has a unique prefix, so no other
     /// call uses this id.
     pub(super) fn id(&self, name: impl Display) -> String {
         format!("{}{name}", self.prefix)

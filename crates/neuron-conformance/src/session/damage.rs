@@ -4,7 +4,7 @@
 //! process would leave the files. The second copy is made after the storage was closed.
 //!
 //! Each trial damages one file of one copy, and loads every session. A load must return exactly the stored session or
-//! fail. The suite fails if a load returns an earlier state of a session or reports the session as not found.
+//! fail. The suite fails if a load returns an earlier state of a session, or reports an existing session as not found.
 //!
 //! The seed of a trial determines the copy, the file and the damage. A failure prints the seed.
 //!

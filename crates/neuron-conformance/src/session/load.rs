@@ -129,7 +129,7 @@ where
 /// - 1: `append` with a state.
 /// - Any other number: `update`.
 ///
-/// The last two also increment `event_count`, and their messages end with `/counted`.
+/// Writes with `way` 1 or more also increment `event_count`, and their messages end with `/counted`.
 async fn write(
     storage: &impl VersionedSessionStorage,
     case: &Case,
