@@ -104,8 +104,8 @@ impl Default for CrashPlan {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashTally {
-    /// Number of boundaries in an undisturbed run. A boundary is a point in the code at which a test can kill the
-    /// process.
+    /// Number of boundaries in an undisturbed run. A boundary is a call of [`boundary`](crate::boundary()), at which a
+    /// test can kill the process.
     pub boundaries: usize,
     /// Number of rounds. In each round, a new run is executed and one or more of its processes are killed.
     pub rounds: usize,
@@ -118,9 +118,9 @@ pub struct CrashTally {
 /// Checks runs whose process is killed while it runs the agent and waits for the result.
 ///
 /// - `test` is the full name of the calling test, as the test runner prints it.
-/// - `place` returns the location of the runs, for example a directory, and a guard that keeps the location until the
-///   end of the test. It is called once.
-/// - `open` opens the engine at that location. It is called in every process and for every round.
+/// - `place` is called once. It returns the location of the runs, for example a directory, and a guard that keeps the
+///   location until the end of the test.
+/// - `open` is called in every process and for every round. It opens the engine at the location of the runs.
 ///
 /// # Panics
 ///
@@ -289,8 +289,7 @@ impl<'t> Rounds<'t> {
         Self { test, place, scenario, prefix: format!("crash-{:016x}", unique()), logs }
     }
 
-    /// Creates a round, which is a new run in which processes are killed. `seed` is appended to the name in panic
-    /// messages.
+    /// Creates a round, which is a new run whose processes are killed. Panic messages contain `name` and `seed`.
     fn round(&self, name: &str, seed: &str) -> Round<'t> {
         let run_id = format!("{}-{name}", self.prefix);
         let log = EffectLog::new(self.logs.path().join(&run_id));

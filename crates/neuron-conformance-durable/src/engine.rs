@@ -66,11 +66,11 @@ pub trait DurableEngine: Sync {
         }
     }
 
-    /// Starts a run with the code of `first`, and resumes it with the code of `then` as soon as the run waits for a
-    /// signal.
+    /// Starts a run with the code of the scenario `first`. As soon as the run waits for a signal, resumes it with the
+    /// code of the scenario `then`.
     ///
-    /// Returns the result of `then`, which should be a failure. Returns `None` if runs do not outlive their host. By
-    /// default this method drops the future of [`run`](Self::run), and calls it again with `then`.
+    /// Returns the result of the run with `then`, which should be a failure. Returns `None` if runs end with their
+    /// host. By default this method drops the future of [`run`](Self::run), and calls `run` again with `then`.
     fn change_code(
         &self,
         run_id: &str,

@@ -16,8 +16,8 @@ use crate::team::Member;
 
 /// The provider of a [`Scenario`](crate::Scenario).
 ///
-/// Its response depends only on the conversation in the request, so no state is lost in a crash. Each call is logged in
-/// the [`EffectLog`].
+/// Each response depends only on the conversation in the request, so a crash loses no state of the provider. Each call
+/// is logged in the [`EffectLog`].
 #[derive(Debug, Clone)]
 pub struct ScenarioProvider {
     pub(crate) kind: Kind,

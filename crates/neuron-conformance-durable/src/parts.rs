@@ -57,7 +57,8 @@ pub async fn model_errors(engine: &impl DurableEngine) -> Verdict {
 }
 
 /// Checks that a failed model or tool call is retried as often as its [`RetryPolicy`](neuron_types::RetryPolicy)
-/// allows, with the same idempotency key. A call that must not run twice must not be retried.
+/// allows, with the same idempotency key. An [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call must not be
+/// retried.
 ///
 /// # Panics
 ///
@@ -211,8 +212,8 @@ pub async fn sub_agents(engine: &impl DurableEngine) -> Verdict {
 
 /// Checks that a run receives the signals that are sent before or during its wait.
 ///
-/// Signals with the same name must arrive in the order in which they were sent. A wait for a signal that is not sent in
-/// time must time out. A signal that is sent after the end of the run must not change the replay.
+/// Signals with the same name must arrive in the order in which they were sent. If a signal is not sent in time, the
+/// wait must time out. A signal that is sent after the end of the run must not change the replay.
 ///
 /// # Panics
 ///

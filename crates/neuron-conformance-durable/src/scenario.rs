@@ -76,8 +76,8 @@ pub(crate) enum Kind {
     Records,
     /// The run waits for the approval of a tool call until the run is cancelled.
     Cancelled,
-    /// The model repeats calls with the same effect key, which must have only one effect. The run continues as new
-    /// after every second turn.
+    /// The model repeats tool calls with the same [effect key](neuron_types::Tool::effect_key), which must have only
+    /// one effect. The run continues as new after every second turn.
     EffectKeys,
     /// The outer agent calls an agent, which calls another agent. Both nested agents have twelve turns.
     Team,
@@ -276,8 +276,7 @@ impl Scenario {
         }
     }
 
-    /// Returns the number of turns after which an execution continues as new. Returns `None` if the scenario does not
-    /// continue as new.
+    /// Returns the number of turns after which the run continues as new. Returns `None` if it does not continue as new.
     pub(crate) fn continues_after(&self) -> Option<usize> {
         matches!(self.kind, K::Continues | K::ContinuesToLimit | K::EffectKeys).then_some(2)
     }

@@ -70,8 +70,8 @@ impl CompositeStrategy {
         Self { strategies, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Sets the low-water mark. A compaction applies strategies until the conversation has at most this number of
-    /// tokens. The default is the budget `max_tokens`. A mark above this budget has no effect.
+    /// Sets the low-water mark. A compaction applies strategies until the conversation has at most `tokens` tokens. The
+    /// default is the budget `max_tokens`. A mark above the budget has no effect.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);

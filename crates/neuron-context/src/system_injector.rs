@@ -91,10 +91,10 @@ impl SystemInjector {
         self.check_in(turn, token_count, &SessionState::default())
     }
 
-    /// Returns the texts of the reminders that are due, in the order of the rules. Custom triggers receive `state`.
+    /// Returns the texts of the reminders that are due, in the order of the rules.
     ///
-    /// `turn` is the number of model calls that returned a response. `token_count` is the size of the conversation in
-    /// tokens.
+    /// `turn` is the number of model calls that have returned a response. `token_count` is the size of the conversation
+    /// in tokens. Custom triggers receive `state`.
     #[must_use]
     pub fn check_in(&self, turn: usize, token_count: usize, state: &SessionState) -> Vec<String> {
         let due = self.rules.iter().filter(|rule| rule.trigger.is_due(turn, token_count, state));

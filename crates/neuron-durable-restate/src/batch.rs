@@ -128,7 +128,7 @@ impl Batch<'_> {
         Ok(plan.calls.into_iter().zip(invocations).map(filled).collect())
     }
 
-    /// Compares the calls with the plan of the batch.
+    /// Compares the calls with the stored requests of the batch.
     ///
     /// # Errors
     ///

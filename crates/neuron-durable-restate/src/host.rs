@@ -116,8 +116,11 @@ impl<P: Provider> Host<P> {
         result.map(Stored).map_err(Into::into)
     }
 
-    /// Sends a signal to a run. Fails with status 410 if the run has ended, and with status 400 if `run_id` is not the
-    /// id of an invocation.
+    /// Sends a signal to a run.
+    ///
+    /// # Errors
+    ///
+    /// Status 410 if the run has ended. Status 400 if `run_id` is not the id of an invocation.
     pub(crate) async fn signal(
         &self,
         ctx: &Context<'_>,

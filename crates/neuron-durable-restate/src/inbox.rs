@@ -19,8 +19,8 @@ use serde_json::Value;
 use crate::journal::{Journal, longest};
 use crate::payload::Stored;
 
-/// Name of the single Restate signal with which all signals of a run are sent. Its value contains the name of the
-/// signal.
+/// Name of the Restate signal that carries all signals of a run. Its value is a [`Signal`], which has the name of the
+/// run's signal.
 const CARRIER: &str = "neuron.signal";
 
 /// A signal to a run.

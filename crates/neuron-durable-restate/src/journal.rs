@@ -80,8 +80,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Opens the journal of a run's invocation. The first record stores the time and the agent's version. The version
-    /// is `pinned`, or the version of this code if `pinned` is `None`.
+    /// Opens the journal of a run's invocation. The first record stores the time and the version of the agent to which
+    /// the run is pinned. This version is `pinned`, or the version of this code if `pinned` is `None`.
     ///
     /// # Errors
     ///

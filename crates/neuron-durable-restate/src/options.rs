@@ -30,8 +30,9 @@ pub struct RestateOptions {
     /// Names of the environment variables that are passed to the tools. Their values are stored in Restate's journal.
     /// Default: none.
     pub environment: Vec<String>,
-    /// Number of steps after which a run continues as a new invocation. Default: 1000. With `None` a run never
-    /// continues as new. A replay reads all steps of an invocation, so a smaller number makes replays faster.
+    /// Number of steps after which a run continues in a new invocation. Default: 1000. If it is `None`, a run never
+    /// continues in a new invocation. A replay reads all steps of one invocation, so a smaller number makes replays
+    /// faster.
     pub continue_after: Option<usize>,
     /// Result of a tool call that was interrupted and must not run twice. By default the model is told that the outcome
     /// is unknown, and the run continues.

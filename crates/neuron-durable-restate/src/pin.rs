@@ -52,7 +52,7 @@ impl Pin {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to `version`, which a journal record contains. Returns an error if this code has another version
+    /// Pins the run to `version`, which was read from the journal. Returns an error if this code has another version
     /// and may not continue the run.
     pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };

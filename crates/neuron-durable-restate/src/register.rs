@@ -91,8 +91,7 @@ impl Waiting {
     }
 }
 
-/// The time and the result or error of a run that has ended, as the register stores them. All fields are the same on
-/// replay.
+/// The end of a run, as the register stores it. All fields are the same on replay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) at: DateTime<Utc>,

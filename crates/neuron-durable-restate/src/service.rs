@@ -66,7 +66,8 @@ impl<P: Provider + 'static> AgentService<P> {
         Ok(endpoint.bind(service).bind(object))
     }
 
-    /// Serves the agent until the future `cancel` ends. Requests in progress then have up to ten seconds to end.
+    /// Serves the agent until the future `cancel` completes. Requests in progress then have up to ten seconds to
+    /// complete.
     ///
     /// The address must be registered with Restate, see the [crate's page](crate). The endpoint accepts requests from
     /// any client, so the listener should be reachable only by Restate.

@@ -82,7 +82,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         slept
     }
 
-    /// Returns an error if this is the run of an agent inside a tool call. Such an agent cannot wait for a signal,
+    /// Returns an error if this context belongs to an agent inside a tool call. Such an agent cannot wait for a signal,
     /// because signals are sent to the parent run.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.is_nested {

@@ -268,8 +268,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         &self.shared.options
     }
 
-    /// Returns an error if this is the nested journal of an agent inside a tool call. Such an agent cannot wait for a
-    /// signal, because signals are sent to the parent run.
+    /// Returns an error if this context belongs to an agent inside a tool call. Such an agent cannot wait for a signal,
+    /// because signals are sent to the parent run.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.journal().is_nested() {
             true => Err(other("an agent inside a tool call cannot wait for a signal".into())),

@@ -60,7 +60,7 @@ pub enum JournalError {
     },
     /// The run was cancelled. Call [`SqliteRuns::retry`](crate::SqliteRuns::retry) to continue it.
     ///
-    /// If the run is cancelled while it is driven, it ends with [`DurableError::Cancelled`].
+    /// A run that is cancelled while an agent executes it ends with [`DurableError::Cancelled`].
     #[error("the run {id:?} was cancelled; `retry` lets it go on")]
     Cancelled {
         /// The run's id.
@@ -166,8 +166,8 @@ impl From<JournalError> for LoopError {
     }
 }
 
-/// Returns `true` if the error means that its context may not drive the run any more, because the run was cancelled,
-/// taken over or deleted.
+/// Returns `true` if the run was cancelled, taken over by another context, or deleted. The context that returned the
+/// error may then not continue the run.
 pub(crate) fn is_lost(error: &DurableError) -> bool {
     match error {
         DurableError::Cancelled => true,

@@ -125,7 +125,7 @@ impl Locks {
         }
     }
 
-    /// Deletes the lock file of a deleted run. The file is not needed again, because the key of a run is never reused.
+    /// Deletes the lock file of a deleted run. Keys of runs are never reused, so the file is not needed again.
     pub(crate) fn remove(&self, run: i64) {
         if let Some(folder) = &self.folder {
             // If this fails, an unused file is left over.

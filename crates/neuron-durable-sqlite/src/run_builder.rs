@@ -55,12 +55,13 @@ impl<'a> RunBuilder<'a> {
         Self { runs, id, options, input: Ok(None) }
     }
 
-    /// Sets the maximum size of a step's record in bytes, 1 MiB by default.
+    /// Sets the maximum size in bytes of the record of a step. Default: 1 MiB. A record above the limit has these
+    /// effects:
     ///
-    /// - A longer model response or tool result is replaced by an error that names the limit.
-    /// - A tool call with longer arguments does not run.
-    /// - A longer [recorded](neuron_types::DurableContext::record) value ends the run with an error. Open the run with
-    ///   a greater limit to continue it.
+    /// - A model response or tool result is replaced by an error that names the limit.
+    /// - A tool call with arguments above the limit does not run.
+    /// - A [recorded](neuron_types::DurableContext::record) value ends the run with an error. Open the run with a
+    ///   greater limit to continue the run.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.options.record_limit = bytes;
         self

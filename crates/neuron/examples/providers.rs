@@ -4,9 +4,9 @@
 //! cargo run -p neuron --features full --example providers -- openai ollama
 //! ```
 //!
-//! Without arguments, the example runs all providers in turn. If the environment variable with a provider's key or
-//! address is set, the example calls the vendor's model. Otherwise it calls a server in this process, which sends
-//! scripted responses in the vendor's wire format.
+//! Without arguments, the example runs all providers in turn. A provider calls its vendor if the environment variable
+//! with the vendor's key or address is set. Otherwise it calls a local server, which sends scripted responses in the
+//! vendor's wire format.
 
 use std::any::Any;
 use std::error::Error;

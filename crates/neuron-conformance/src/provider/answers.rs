@@ -65,7 +65,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks the token counts of whole responses and of streams. `input_tokens` must include cached tokens.
+/// Checks the token counts of whole responses and of streams. The count `input_tokens` must include cached tokens.
 ///
 /// # Panics
 ///

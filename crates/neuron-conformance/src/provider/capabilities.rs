@@ -27,10 +27,10 @@ pub struct Capabilities {
     pub api_key: bool,
     /// Name of the top-level field of a request body that contains the conversation as a list.
     pub conversation_field: &'static str,
-    /// Maximum number of encoded events that may be missing at the end of a stream. Such events, for example
-    /// `data: [DONE]`, follow the event that completes the response.
+    /// Number of events at the end of a stream that may be missing. These events, for example `data: [DONE]`, follow
+    /// the event that completes the response.
     ///
-    /// If a stream is cut within these events, the provider may return an error or a response with the same message.
+    /// If a stream is cut within these events, the provider may return either an error or the complete response.
     pub optional_frames: usize,
     /// Set if responses have ids.
     pub response_ids: bool,

@@ -108,7 +108,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     }
 
     /// Adds `reply` to the server's script, sends `request`, and returns all events of the stream. Returns an error if
-    /// the stream does not begin.
+    /// the provider returns an error instead of a stream.
     pub(super) async fn streamed(
         &self,
         case: &Case,

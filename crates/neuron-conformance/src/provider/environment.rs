@@ -17,8 +17,8 @@ const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 /// A call outside of a tokio runtime must return an error and not panic. A call to a loopback address must not use the
 /// proxy in the environment. A host name without an address must be a network error.
 ///
-/// `test` is the path of the calling test, such as `concat!(module_path!(), "::environment")`. The calling test runs
-/// once more, in a child process with other environment variables. The macro [`provider_tests`](crate::provider_tests)
+/// `test` is the path of the calling test, such as `concat!(module_path!(), "::environment")`. The calling test is run
+/// again in a child process with other environment variables. The macro [`provider_tests`](crate::provider_tests)
 /// passes this path.
 ///
 /// # Panics

@@ -146,8 +146,8 @@ pub use tools::tools;
 /// Generates one `#[tokio::test]` per part of the provider suite, named after the part.
 ///
 /// The argument is a [`ProviderHarness`](crate::provider::ProviderHarness). `provider_tests!(Harness, text tools)`
-/// generates only the tests of the parts `text` and `tools`. For several harnesses, call the macro in a separate module
-/// for each. The module [`provider`](crate::provider) has an example.
+/// generates only the tests of the parts `text` and `tools`. If you have several harnesses, call the macro in a
+/// separate module for each harness. The module [`provider`](crate::provider) has an example.
 #[macro_export]
 macro_rules! provider_tests {
     ($harness:expr) => {

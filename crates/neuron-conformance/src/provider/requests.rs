@@ -206,8 +206,8 @@ impl<H: ProviderHarness> TestContext<'_, H> {
 
 /// Checks that the conversation in each request begins with the bytes of the conversation in the previous request.
 ///
-/// The tools must have the same bytes in every request. The conversation and the tools must also have the same bytes in
-/// a request for a stream and in a request for a whole response. Vendors cache prompts by such prefixes.
+/// The tools must have the same bytes in every request. A request for a stream and a request for a whole response must
+/// have the same bytes for the conversation and the tools. Prompt caches of vendors need such equal prefixes.
 ///
 /// # Panics
 ///

@@ -61,8 +61,8 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
 
 /// Checks that a response that is cut at any byte is an error, for whole responses and for streams.
 ///
-/// At the cut, either the connection breaks or the body ends normally. Only the error for a whole response whose
-/// connection broke may be retryable.
+/// At the cut, either the connection breaks or the body ends normally. The error may be retryable only for a whole
+/// response whose connection broke.
 ///
 /// # Panics
 ///

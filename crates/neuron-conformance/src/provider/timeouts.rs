@@ -96,7 +96,8 @@ fn check_timeout(case: &Case, error: &ProviderError, limit: Duration) {
     case.holds(is_timeout, format_args!("the error is {error:?} and not a timeout of {limit:?}"));
 }
 
-/// Runs `call` and `ready` concurrently, and pauses the clock when `ready` completes. Returns the output of `call`.
+/// Runs the futures `call` and `ready` concurrently, and pauses the clock when `ready` completes. Returns the output of
+/// `call`.
 ///
 /// The output of `ready`, such as an open connection, is kept until `call` completes.
 async fn paused<T, R>(

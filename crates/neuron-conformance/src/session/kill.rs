@@ -72,9 +72,10 @@ pub struct Killed {
 
 /// Checks a storage whose process is killed while it calls [`save`](SessionStorage::save).
 ///
-/// `test` is the full name of the calling test, as the test runner prints it. `place` is called once, in the parent
-/// process. It returns the location of the sessions, and a guard that keeps the location until the check ends. `open`
-/// is called in every process, and opens the storage at this location.
+/// - `test` is the full name of the calling test, as the test runner prints it.
+/// - `place` is called once, in the parent process. It returns the location of the sessions, and a guard that keeps the
+///   location until the check ends.
+/// - `open` is called in every process, and opens the storage at this location.
 ///
 /// # Panics
 ///

@@ -166,8 +166,8 @@ fn replace(session: &mut Session, index: usize) {
 
 /// Checks that a save replaces the stored session completely.
 ///
-/// The new history is longer, shorter, equal, or differs in its first, its last or a middle message. The new time may
-/// be older than the stored time.
+/// The new history is longer, shorter or equal, or has another first, last or middle message. The new time may be older
+/// than the stored time.
 ///
 /// # Panics
 ///
@@ -201,8 +201,8 @@ const NAMES: [&str; 15] =
 
 /// Checks that [`list`](SessionStorage::list) returns all sessions, sorted by the bytes of their ids.
 ///
-/// Each summary must have the session's number of messages and its times. A list after a save or delete must include
-/// the change.
+/// Each summary must have the times and the number of messages of its session. A list after a save or a delete must
+/// include the change.
 ///
 /// # Panics
 ///

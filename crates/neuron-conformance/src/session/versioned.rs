@@ -74,7 +74,7 @@ where
 }
 
 /// Checks that [`update`](VersionedSessionStorage::update) writes the session if the caller passes the newest revision.
-/// With any other revision it must return a conflict and write nothing.
+/// If the caller passes any other revision, `update` must return a conflict and write nothing.
 ///
 /// # Panics
 ///
@@ -129,8 +129,8 @@ pub async fn updating<S: VersionedSessionStorage>(storage: &S) {
 
 /// Checks that [`append`](VersionedSessionStorage::append) adds messages after the stored messages.
 ///
-/// `append` must replace the state if the caller passes a state. With an old revision it must return a conflict and
-/// write nothing.
+/// If the caller passes a state, `append` must replace the stored state. If the caller passes an old revision, `append`
+/// must return a conflict and write nothing.
 ///
 /// # Panics
 ///

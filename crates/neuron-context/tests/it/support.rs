@@ -11,8 +11,8 @@ pub(crate) const SUMMARY: &str = "[Summary of earlier conversation]";
 pub(crate) const CLEARED: &str = "[tool result cleared]";
 
 /// Builds a history from a text with one letter per message. `s` is a system message, `u` a user message, `a` an
-/// assistant message, `c` a message with two tool calls, `r` a message with their results, and `z` a summary. The
-/// message of a capital letter is pinned.
+/// assistant message, `c` a message with two tool calls, `r` a message with their results, and `z` a summary. A capital
+/// letter is a pinned message.
 pub(crate) fn history(letters: &str) -> Vec<Message> {
     let message = |(index, letter): (usize, char)| {
         let message = plain(index, letter.to_ascii_lowercase());

@@ -50,8 +50,8 @@ impl Server<PlainHttp> {
 }
 
 impl<E: RequestExecutor> Server<E> {
-    /// Returns the runs of the service, the oldest first. With an id, returns only that run. Also removes the register
-    /// entries of killed runs that the server does not keep any more.
+    /// Returns the runs of the service, the oldest first. If `id` is not `None`, returns only the run with this id.
+    /// Also removes the register entries of killed runs that the server does not keep any more.
     pub(super) async fn runs(&self, id: Option<&str>) -> Result<Vec<Run>, RunsError> {
         let service = quoted(&self.service);
         let (mut of_run, mut of_key) = (String::new(), String::new());

@@ -25,8 +25,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// Scripts of the nested agent `helper`. The call `helper:0` runs the first script, and `helper:1` the second. Each
-/// word `tool:number:milliseconds` is a turn with one tool call.
+/// Scripts of the nested agent `helper`, in the format of this module. The call `helper:0` runs the first script, and
+/// `helper:1` runs the second script.
 const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
 /// The file in which all processes log their effects.

@@ -1,5 +1,5 @@
-//! Tests the chapter of neuron's book on error handling. Checks every printed error enum, the method `is_retryable`,
-//! and conversions with `From` and `?`.
+//! Tests the chapter of neuron's book on error handling. Covers the error enums, the method `is_retryable`, and
+//! conversions with `From` and `?`.
 
 use std::error::Error;
 use std::time::Duration;
