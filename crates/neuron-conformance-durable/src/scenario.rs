@@ -101,8 +101,12 @@ pub struct ScenarioSignal {
 impl Scenario {
     /// Returns the scenario for crash tests.
     ///
-    /// The run has five turns. They contain parallel tool calls of every [`ToolEffect`](neuron_types::ToolEffect), a
-    /// call that the model retries, an approval, a compaction by a model, and a tool that uses tokens.
+    /// The run has five turns, which contain:
+    ///
+    /// - Parallel tool calls of every [`ToolEffect`](neuron_types::ToolEffect).
+    /// - A tool call that the model retries, and a tool call that needs an approval.
+    /// - A tool that uses tokens.
+    /// - A compaction by a model.
     #[must_use]
     pub fn crash() -> Self {
         Self::of(K::Crash)
