@@ -418,8 +418,7 @@ impl Task {
 /// The moment at which a test kills a child process.
 #[derive(Debug, Clone, Copy)]
 enum KillAt {
-    /// The process is killed at the call of [`boundary`](crate::boundary()) with this number. The first call has number
-    /// 1.
+    /// The process is killed at the call of [`boundary`](crate::boundary()) with this number. Numbers begin at 1.
     Boundary(u64),
     /// The kill happens when this delay has passed since the first message of the process.
     After(Duration),

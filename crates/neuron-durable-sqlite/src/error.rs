@@ -166,8 +166,8 @@ impl From<JournalError> for LoopError {
     }
 }
 
-/// Returns `true` if the run was cancelled, taken over by another context, or deleted. The context that returned the
-/// error may then not continue the run.
+/// Returns `true` if the error means that the run was cancelled, taken over by another context, or deleted. The context
+/// of the error must not continue the run.
 pub(crate) fn is_lost(error: &DurableError) -> bool {
     match error {
         DurableError::Cancelled => true,

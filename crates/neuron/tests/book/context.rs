@@ -58,8 +58,8 @@ async fn window_keeps_system_messages_and_the_last_others() {
     assert_eq!(compacted.unwrap(), expected);
 }
 
-/// The code of the section "The ContextStrategy trait" of neuron's book. As in the book, `compact` returns `impl Future
-/// + Send`.
+/// The code of the section "The ContextStrategy trait" of neuron's book. The method `compact` has the printed return
+/// type.
 struct KeepLast;
 
 impl ContextStrategy for KeepLast {
