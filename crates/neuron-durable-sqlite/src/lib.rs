@@ -212,13 +212,9 @@
 //!                 let durable =
 //!                     SqliteDurableContext::open(&path, &trial.run_id(), provider.clone(), tools.clone()).await?;
 //!                 let start = durable.start("Charge 5 dollars").await?;
-//!                 let retries = RetryPolicy {
-//!                     initial_interval: Duration::from_millis(1),
-//!                     backoff_coefficient: 2.0,
-//!                     maximum_attempts: 3,
-//!                     maximum_interval: Duration::from_secs(10),
-//!                     non_retryable_errors: Vec::new(),
-//!                 };
+//!                 // Shorter delays than in production, so that the test is fast.
+//!                 let retries =
+//!                     RetryPolicy { initial_interval: Duration::from_millis(1), ..RetryPolicy::default() };
 //!                 let agent = Agent::builder(provider)
 //!                     .tools(ToolRegistry::clone(&tools))
 //!                     .config(|config| config.llm_activity.retry_policy = Some(retries))
