@@ -1,5 +1,5 @@
-//! Extracts the Rust examples of the README and the guide into one file each. The modules in `src` include these files,
-//! so the tests run the text of the pages.
+//! Extracts the Rust examples of the README and the guide into one file each, and those of `docs/testing.md` into a
+//! common file. The modules in `src` and the tests include these files, so the tests run the text of the pages.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{env, fs};
 /// the inserted code. If the code before the insertion is empty, the code is appended to the example.
 ///
 /// The additions redirect a provider to a server of the test, and print values that an example does not print itself.
-const ADDITIONS: [(&str, &str, &str); 10] = [
+const ADDITIONS: [(&str, &str, &str); 11] = [
     ("an-agent", "from_env()?", ".base_url(crate::server()?)"),
     ("telemetry", "from_env()?", ".base_url(crate::server()?)"),
     (
@@ -22,6 +22,7 @@ const ADDITIONS: [(&str, &str, &str); 10] = [
     ("control", "ApprovalRequired(pending)) = outcome {", "crate::control::asked(&pending);"),
     ("mcp", "// A name that is taken is an error.\n}", "crate::mcp::discovered(&tools)?;"),
     ("tests-without-a-model", "Anthropic::new(key)", ".base_url(crate::server()?)"),
+    ("testing", "Anthropic::new(key)", ".base_url(crate::server())"),
     ("tools-and-long-conversations", "", "(tools, context)"),
     ("telemetry", "", "crate::telemetry::ask(&agent).await?;"),
 ];
@@ -45,6 +46,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         names.push(name);
     }
     fs::write(folder.join("names.rs"), format!("{names:?}"))?;
+
+    // The examples of this page are the parts of one test file.
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/testing.md");
+    println!("cargo::rerun-if-changed={}", page.display());
+    let parts = examples(&fs::read_to_string(page)?)?.into_iter().map(|(_, code)| code);
+    let code = parts.collect::<Vec<_>>().join("\n\n");
+    fs::write(folder.join("testing.rs"), with_additions("testing", code)?)?;
     Ok(())
 }
 

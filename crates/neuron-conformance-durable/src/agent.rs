@@ -198,8 +198,8 @@ impl DurableAgent for ScenarioAgent {
     }
 }
 
-/// Returns the text of an error for comparisons. For an error of the provider or of a tool, the text ends with its
-/// kind. For an error of the provider, it also contains the `retry_after` delay.
+/// Returns a text by which errors are compared. For a provider error or tool error, the text ends with the kind of the
+/// error. For a provider error, the text also contains the `retry_after` delay.
 fn described(error: &LoopError) -> String {
     let cause = match error {
         LoopError::Provider(error) => format!("{}, {:?}", error.kind(), error.retry_after()),

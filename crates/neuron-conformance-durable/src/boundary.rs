@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use neuron_conformance::child_process;
 
-/// Number of the call of [`boundary`] at which this process stops and waits until it is killed. The first call has
-/// number 1. With 0 the process never stops.
+/// Number of the call of [`boundary`] at which this process waits to be killed. The first call has number 1. With 0 the
+/// process never waits.
 static STOP: OnceLock<u64> = OnceLock::new();
 
 /// Number of calls of [`boundary`] in this process so far.
@@ -23,12 +23,13 @@ pub(crate) fn stop_at(number: u64) {
     let _ = STOP.set(number);
 }
 
-/// Marks a boundary at which [crash tests](crate::crash) can kill the process. In a child process of such a test, this
-/// function reports the boundary. If the process is to be killed here, the function never returns. In any other process
-/// it does nothing.
+/// Marks a point in the code at which [crash tests](crate::crash) can kill the process.
 ///
-/// The scenarios call it around each model call, each tool call and each call of the durable context. Call it in your
-/// engine before and after its writes, so that crash tests also kill the process there.
+/// In a child process of a crash test, this function reports `name` to the test. It never returns if the test kills the
+/// process at this point. In any other process it does nothing.
+///
+/// Scenarios call `boundary` before and after each model call, tool call and call of the durable context. Call it also
+/// before and after the writes of your engine.
 pub fn boundary(name: &str) {
     let Some(stop) = STOP.get() else { return };
     let number = PASSED.fetch_add(1, Ordering::SeqCst) + 1;

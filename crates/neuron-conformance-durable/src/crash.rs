@@ -1,4 +1,5 @@
-//! Crash tests, which kill the process of a run at every boundary of its journal and at random moments.
+//! Crash tests, which kill the process of a run at boundaries and at random moments. A boundary is a call of
+//! [`boundary`](crate::boundary()).
 //!
 //! A test that calls [`check_killed_runs`] starts its own binary again as a child process. The child process runs
 //! [`Scenario::crash`] on your engine and is killed with `SIGKILL`. The test then resumes the run and compares it with
@@ -9,9 +10,12 @@
 //! Use [`check_killed_workers`] for engines with a server. There the killed process is a worker or service, and another
 //! process waits for the result.
 //!
-//! A [`CrashPlan`] sets the number of rounds. Environment variables override it. `KILL_ROUNDS=500` sets the number of
-//! random rounds, and `KILL_BOUNDARIES=1000` the maximum number of boundaries, each of which has one round. `KILL_SEED`
-//! repeats the random moments of a failed test, as far as the operating system allows.
+//! A [`CrashPlan`] sets the number of rounds. A round is a new run whose process is killed. Environment variables
+//! override the plan:
+//!
+//! - `KILL_ROUNDS=500` sets the number of rounds with random moments.
+//! - `KILL_BOUNDARIES=1000` sets the maximum number of boundaries. Each boundary has one round.
+//! - `KILL_SEED` repeats the random moments of a failed test, as far as the operating system allows.
 //!
 //! # Example
 //!
@@ -82,7 +86,7 @@ pub struct CrashPlan {
     /// The scenario. Default: [`Scenario::crash`].
     pub scenario: Scenario,
     /// Maximum number of boundaries at which a process is killed, each in a separate run. A boundary is a call of
-    /// [`boundary`](crate::boundary()). If the run has more boundaries, evenly spaced ones are selected. The
+    /// [`boundary`](crate::boundary()). If the run has more boundaries, evenly spaced boundaries are selected. The
     /// environment variable `KILL_BOUNDARIES` overrides this field. Default: all.
     pub boundaries: usize,
     /// Number of runs with one to three kills at random moments. The environment variable `KILL_ROUNDS` overrides this
@@ -100,8 +104,8 @@ impl Default for CrashPlan {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CrashTally {
-    /// Number of boundaries in an undisturbed run. A boundary is a point in the code at which a test can kill the
-    /// process.
+    /// Number of boundaries in an undisturbed run. A boundary is a call of [`boundary`](crate::boundary()), at which a
+    /// test can kill the process.
     pub boundaries: usize,
     /// Number of rounds. In each round, a new run is executed and one or more of its processes are killed.
     pub rounds: usize,
@@ -114,9 +118,9 @@ pub struct CrashTally {
 /// Checks runs whose process is killed while it runs the agent and waits for the result.
 ///
 /// - `test` is the full name of the calling test, as the test runner prints it.
-/// - `place` returns the location of the runs, for example a directory, and a guard that keeps the location until the
-///   end of the test. It is called once.
-/// - `open` opens the engine at that location. It is called in every process and for every round.
+/// - `place` is called once. It returns the location of the runs, for example a directory, and a guard that keeps the
+///   location until the end of the test.
+/// - `open` is called in every process and for every round. It opens the engine at the location of the runs.
 ///
 /// # Panics
 ///
@@ -163,8 +167,8 @@ pub async fn check_killed_runs<E: DurableEngine, G>(
 /// The worker is the process that hosts the agent, its model and its tools.
 ///
 /// `test`, `plan` and `place` are as in [`check_killed_runs`]. `open` returns a client of the engine, which starts runs
-/// and waits for them. `serve` hosts the scenario with the log until its process is killed. It is called only in child
-/// processes.
+/// and waits for them. `serve` is called only in child processes. It hosts the scenario with the log until its process
+/// is killed.
 ///
 /// # Panics
 ///
@@ -205,8 +209,8 @@ pub async fn check_killed_workers<E: DurableEngine, G>(
     check(test, plan, &place, &open, run).await
 }
 
-/// Checks an undisturbed run, and every round of a plan. `run` runs the scenario while its processes are killed, and
-/// returns the result with the killed and ended processes.
+/// Checks an undisturbed run, and then every round of a plan. A round is a new run whose processes are killed at the
+/// given moments. `run` executes a round. It returns the result of the run, and how each process ended.
 async fn check<E: DurableEngine>(
     test: &str,
     plan: CrashPlan,
@@ -246,9 +250,9 @@ async fn check<E: DurableEngine>(
     tally
 }
 
-/// Replaces each [`outcome_unknown`] result of an interrupted tool call in `result` by the tool result in `expected`.
+/// Replaces each [`outcome_unknown`] tool result in `result` by the tool result in `expected`.
 ///
-/// Also returns the number of replaced results. Calls of one tool with equal arguments count once.
+/// Also returns the number of calls with a replaced result. Calls of the same tool with equal arguments count once.
 fn with_known_outcomes(result: &AgentResult, expected: &AgentResult) -> (AgentResult, usize) {
     let (mut known, mut unknown) = (result.clone(), BTreeSet::new());
     for (message, expected) in known.messages.iter_mut().zip(&expected.messages) {
@@ -285,8 +289,7 @@ impl<'t> Rounds<'t> {
         Self { test, place, scenario, prefix: format!("crash-{:016x}", unique()), logs }
     }
 
-    /// Creates a round, which is a new run in which processes are killed. `seed` is appended to the name in panic
-    /// messages.
+    /// Creates a round, which is a new run whose processes are killed. Panic messages contain `name` and `seed`.
     fn round(&self, name: &str, seed: &str) -> Round<'t> {
         let run_id = format!("{}-{name}", self.prefix);
         let log = EffectLog::new(self.logs.path().join(&run_id));
@@ -297,8 +300,8 @@ impl<'t> Rounds<'t> {
         Round { test: self.test, task, case }
     }
 
-    /// Returns all rounds of a plan. A round is a new run, with the moments at which its successive processes are
-    /// killed. `boundaries` is the number of boundaries in an undisturbed run.
+    /// Returns all rounds of a plan, each with the moments at which its successive processes are killed. `boundaries`
+    /// is the number of boundaries in an undisturbed run.
     fn all(
         &self,
         plan: CrashPlan,
@@ -352,8 +355,8 @@ struct Round<'t> {
 }
 
 impl Round<'_> {
-    /// Starts a child process, and watches it on a separate thread until the process is killed or ends, or the run is
-    /// over.
+    /// Starts a child process, and watches it on a separate thread. Returns when the process is killed or ends, or when
+    /// the run is over.
     async fn watch(&self, kill: KillAt, is_over: Arc<AtomicBool>) -> Process {
         let stop = if let KillAt::Boundary(number) = kill { number } else { 0 };
         let task = json!(Task { stop, ..self.task.clone() });
@@ -386,8 +389,8 @@ impl Round<'_> {
 /// The task of a child process, which is passed as JSON.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Task {
-    /// Number of the boundary at which the process stops and waits to be killed. With 0 it never stops. A boundary is a
-    /// call of [`boundary`](crate::boundary()).
+    /// Number of the call of [`boundary`](crate::boundary()) at which the process waits to be killed. The first call
+    /// has number 1. With 0 the process never waits.
     stop: u64,
     scenario: String,
     run_id: String,
@@ -415,8 +418,7 @@ impl Task {
 /// The moment at which a test kills a child process.
 #[derive(Debug, Clone, Copy)]
 enum KillAt {
-    /// The kill happens when the process reaches the boundary with this number. A boundary is a call of
-    /// [`boundary`](crate::boundary()). The first has number 1.
+    /// The process is killed at the call of [`boundary`](crate::boundary()) with this number. Numbers begin at 1.
     Boundary(u64),
     /// The kill happens when this delay has passed since the first message of the process.
     After(Duration),
@@ -435,8 +437,8 @@ struct Process {
 
 /// The kind of a child process's end.
 enum End {
-    /// The process was killed. `is_exact` is set if it had stopped at its last boundary. Otherwise it was killed
-    /// somewhere after that boundary.
+    /// The process was killed. `is_exact` is set if the process was waiting in its last call of
+    /// [`boundary`](crate::boundary()). If it is not set, the process was killed at some moment after this call.
     Killed { is_exact: bool },
     /// The process reported the result of the run, as JSON.
     Ended(String),
@@ -445,8 +447,8 @@ enum End {
 }
 
 impl Process {
-    /// Watches a process until its end, and kills it at the moment `kill`. `is_over` is `true` as soon as the run has
-    /// ended. The process is then no longer needed and is killed.
+    /// Watches a process, and kills it at the moment `kill`. Also kills the process when `is_over` becomes `true`,
+    /// because the run has then ended.
     fn watch(mut child: ChildProcess, kill: KillAt, is_over: &AtomicBool) -> Self {
         let (mut boundaries, mut last_boundary) = (0, String::new());
         let mut heard = Instant::now();

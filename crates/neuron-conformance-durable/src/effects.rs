@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 /// Interval between two reads of a log while a test waits for an effect.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The log of a run. It contains the model calls, the tool calls and other events of the run's agent.
+/// A log file with the model calls, tool calls and other events of a run's agent. Each entry is an effect.
 ///
-/// The file has one line per effect. Each line is written by a single write. Several processes can therefore append to
-/// the file, and a killed process never leaves a partial line. Use one file per run. Clones refer to the same file.
+/// Each effect is one line, which is written by a single write. Several processes can therefore append to the file, and
+/// a killed process never leaves a partial line. Use one file per run. Clones refer to the same file.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EffectLog {
@@ -185,8 +185,8 @@ impl EffectLog {
         self.count(|kind| matches!(kind, EffectKind::ToolStarted { tool, .. } if tool == name))
     }
 
-    /// Returns the latest end of the agent, as the pair of `Ok` and the response, or of the error's kind and text.
-    /// Returns `None` if the agent has not ended.
+    /// Returns how the agent ended most recently. The pair has `Ok` and the response, or the kind and the text of the
+    /// error. Returns `None` if the agent has not ended.
     #[must_use]
     pub fn last_end(&self) -> Option<(String, String)> {
         self.ends().pop()
@@ -200,7 +200,7 @@ impl EffectLog {
         })
     }
 
-    /// Waits until the log has an effect that satisfies a predicate, and returns `true`. Returns `false` if there is no
+    /// Waits until `is` returns `true` for an effect in the log, and returns `true`. Returns `false` if the log has no
     /// such effect within a minute.
     ///
     /// # Cancel safety
@@ -218,11 +218,11 @@ impl EffectLog {
     }
 }
 
-/// Checks the effects of one run. `kills` is the number of its processes that were killed. `model_calls` is the number
-/// of model calls of an undisturbed run.
+/// Checks the effects of one run, whose log must satisfy the conditions below. `kills` is the number of processes of
+/// the run that were killed. `model_calls` is the number of model calls of an undisturbed run.
 ///
 /// - The model was called at most `model_calls + kills` times.
-/// - An [`AtMostOnce`](ToolEffect::AtMostOnce) call began at most once, any other call at most `1 + kills` times.
+/// - An [`AtMostOnce`](ToolEffect::AtMostOnce) call began at most once. Any other call began at most `1 + kills` times.
 /// - Each call had one idempotency key, and no other call had the same key.
 /// - The engine's clock had the same times on each replay.
 ///
@@ -253,7 +253,7 @@ pub(crate) fn check(case: &Case, log: &EffectLog, model_calls: usize, kills: usi
     }
 }
 
-/// Checks that each call had one idempotency key, and that no other call had the same key. Returns a map from the id of
+/// Checks that each tool call had its own idempotency key, and had this key at each start. Returns a map from the id of
 /// each call to its tool name and its number of starts.
 pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (String, usize)> {
     let (mut calls, mut keys, mut owners) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
@@ -271,12 +271,12 @@ pub(crate) fn check_keys(case: &Case, log: &EffectLog) -> BTreeMap<String, (Stri
 
 /// Checks that a replay reads the same times from the engine's clock as the earlier execution of the run.
 ///
-/// The agent reads the clock before each step, which is one journaled operation. A replay may read another time before
+/// The agent reads the clock before each step. A step is one journaled operation. A replay may read another time before
 /// these steps:
 ///
 /// - The last step that the earlier execution reached, because this step may not have been recorded.
-/// - A step whose model call is executed again. Some engines have one time per task, which consists of several steps.
-///   If such a task is interrupted, all its steps are executed again at a later time.
+/// - A step whose model call is executed again. Some engines group steps into tasks with one time per task. If such a
+///   task is interrupted, all its steps are executed again at a later time.
 pub(crate) fn check_clock(case: &Case, log: &EffectLog) {
     // The times in the order in which they were first read.
     let mut times: Vec<(String, String)> = Vec::new();
@@ -310,8 +310,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns `true` if the clock check passes for a log. An entry such as `a1` is a step and its time, and `!` is a
-    /// model call.
+    /// Returns `true` if [`check_clock`] passes for a log. In `log`, `a1` means that the clock returned `1` before step
+    /// `a`, and `!` is a model call.
     fn holds(name: &str, log: &str) -> bool {
         let path = std::env::temp_dir().join(format!("clock-{}-{name}", std::process::id()));
         let effects = EffectLog::new(&path);

@@ -16,14 +16,14 @@ use crate::scenario::{Scenario, ScenarioSignal};
 
 /// An engine under test.
 ///
-/// An implementation is a client of the engine. The runs of the engine must survive if the client is dropped and
-/// another client is opened.
+/// Each implementation is a client of a durable engine. The runs must survive if the client is dropped and another
+/// client is opened.
 pub trait DurableEngine: Sync {
-    /// Starts or resumes the run with this id, and waits for its end. If the run has already ended, returns the same
-    /// result again.
+    /// Starts or resumes the run with this id, and waits for its end. If the run has already ended, returns its result
+    /// again.
     ///
-    /// Use the provider, the tools and the agent of `scenario` with this log. If the run continues as new, wait for the
-    /// end of its last execution.
+    /// Use the provider, the tools and the agent of `scenario`, and pass `log` to each. If the run continues as new,
+    /// wait for the end of its last execution.
     ///
     /// The suite may drop the future at any await point to simulate a crash, and resumes the run with another call.
     fn run(
@@ -46,7 +46,7 @@ pub trait DurableEngine: Sync {
         true
     }
 
-    /// Replays an ended run against its whole journal. Returns `None` if there is no journal.
+    /// Replays an ended run from the beginning, with its whole journal. Returns `None` if there is no journal.
     ///
     /// The suite reads the result of the replay from the log. By default this method calls [`run`](Self::run).
     fn replay(
@@ -66,11 +66,11 @@ pub trait DurableEngine: Sync {
         }
     }
 
-    /// Starts a run with the code of `first`, and resumes it with the code of `then` as soon as the run waits for a
-    /// signal.
+    /// Starts a run with the code of the scenario `first`. As soon as the run waits for a signal, resumes it with the
+    /// code of the scenario `then`.
     ///
-    /// Returns the result of `then`, which should be a failure. Returns `None` if runs do not outlive their host. By
-    /// default this method drops the future of [`run`](Self::run), and calls it again with `then`.
+    /// Returns the result of the run with `then`, which should be a failure. Returns `None` if runs end with their
+    /// host. By default this method drops the future of [`run`](Self::run), and calls `run` again with `then`.
     fn change_code(
         &self,
         run_id: &str,
@@ -119,8 +119,8 @@ pub trait DurableEngine: Sync {
         async { None }
     }
 
-    /// Returns the maximum size of a journal record in bytes. Returns `None` if there is no limit below three
-    /// megabytes. Default: [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
+    /// Returns the maximum size of a journal record in bytes. Returns `None` if there is no limit, or if the limit is
+    /// three megabytes or more. Default: [`DEFAULT_RECORD_LIMIT`](neuron_runtime::DEFAULT_RECORD_LIMIT).
     fn record_limit(&self) -> Option<usize> {
         Some(neuron_runtime::DEFAULT_RECORD_LIMIT)
     }
@@ -175,11 +175,11 @@ impl std::error::Error for RunFailure {}
 
 /// Runs a scenario to its end, and sends each of its signals as soon as the run waits for the signal.
 ///
-/// A signal may be sent twice if the process is killed while it sends the signal.
+/// If the process is killed while it sends a signal, the signal may be sent twice.
 ///
 /// # Errors
 ///
-/// The failure of the run, or of a signal that cannot be sent.
+/// Fails if the run fails or a signal cannot be sent.
 pub async fn run_with_signals(
     engine: &impl DurableEngine,
     run_id: &str,

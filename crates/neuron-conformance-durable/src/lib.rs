@@ -2,10 +2,10 @@
 //! [`DurableContext`](neuron_types::DurableContext).
 //!
 //! You write a [`DurableEngine`], which starts and resumes runs of a [`Scenario`] on your engine, and sends them
-//! signals. A scenario is an agent that any process can build by its name. It has a
-//! [provider](Scenario::provider), [tools](Scenario::tools), and an [agent](Scenario::agent), which is a
-//! [`DurableAgent`](neuron_types::DurableAgent) for your engine to host. Each call of its model and tools is
-//! logged in an [`EffectLog`], a file to which all processes of a run append.
+//! signals. A scenario has a [provider](Scenario::provider), [tools](Scenario::tools), and an [agent](Scenario::agent).
+//! The agent is a [`DurableAgent`](neuron_types::DurableAgent) for your engine to host. Any process can build a
+//! scenario from its name. Each model call and tool call is logged in an [`EffectLog`], a file to which all processes
+//! of a run append.
 //!
 //! Call each part from a separate test, so that the test runner shows which part failed. The panic message names the
 //! case. [`check_durable_engine`] runs all parts. The results are compared with those of the same agent
@@ -14,15 +14,15 @@
 //! | part | checks that |
 //! |---|---|
 //! | [`replaying`] | a run has the same messages, usage and turns as without an engine, and is replayed without effects |
-//! | [`tool_errors`] | results of failed, denied and unknown calls, and a failure that ends the run, are the same on replay |
+//! | [`tool_errors`] | failed, denied and unknown tool calls, and failures that end the run, are the same on replay |
 //! | [`model_errors`] | an error of the model is the same on replay, with its `retry_after` |
-//! | [`retries`] | calls are retried as the options say, and no others |
-//! | [`parallel_tools`] | results are in the order of the calls |
-//! | [`tool_scopes`] | a running tool is inside the scope of its own call, and a replayed tool enters no scope |
-//! | [`approvals`] | a denial, a signal that is not a decision, and a missing decision are replayed |
+//! | [`retries`] | failed calls are retried as often as the options allow |
+//! | [`parallel_tools`] | results of parallel tool calls are in the order of the calls |
+//! | [`tool_scopes`] | a tool call is polled inside its own scope, and a replayed call enters no scope |
+//! | [`approvals`] | a denial, a signal that is not a decision, and a missing decision have the same effect on replay |
 //! | [`limits`] | limits end a run and its replay in the same way |
 //! | [`streams`] | a streamed run has the same result, and its deltas add up to its responses |
-//! | [`signals`] | signals that arrive before or during the wait are received in order for each name, and later signals are not |
+//! | [`signals`] | signals are received in order for each name, if they arrive before or during the wait |
 //! | [`clock`] | the clock does not go back, and a replay reads the same times |
 //! | [`changed_code`] | changed code is detected before it has an effect, and the original code resumes the run |
 //! | [`record_limit`] | a result that is too long for a record is an error, and the call is not repeated |
@@ -169,7 +169,7 @@ impl fmt::Display for Report {
 
 /// Calls your macro with the names of all parts.
 ///
-/// Use it to define one test for each part. A part that a later release adds then becomes a new test.
+/// Use it to define one test for each part. If a later release adds a part, your macro receives this part too.
 ///
 /// # Example
 ///

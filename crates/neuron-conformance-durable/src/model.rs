@@ -16,8 +16,8 @@ use crate::team::Member;
 
 /// The provider of a [`Scenario`](crate::Scenario).
 ///
-/// Its response depends only on the conversation in the request, so no state is lost in a crash. Each call is logged in
-/// the [`EffectLog`].
+/// Each response depends only on the conversation in the request, so a crash loses no state of the provider. Each call
+/// is logged in the [`EffectLog`].
 #[derive(Debug, Clone)]
 pub struct ScenarioProvider {
     pub(crate) kind: Kind,
@@ -56,11 +56,11 @@ impl ScenarioProvider {
         Ok(CompletionResponse { id: step, model, message, usage, stop_reason })
     }
 
-    /// Returns the scripted response with this number, or its scripted error. `agent` is the nested agent, or `None`
-    /// for the outer agent.
+    /// Returns the scripted response or the scripted error of a model call. `number` is the number of the response in
+    /// the script. `agent` is the nested agent, or `None` for the outer agent.
     ///
-    /// Fails if the script has no such response. `step` is the name of the call in the log, from which the number of
-    /// attempts is counted.
+    /// Fails if the script has no such response. `step` is the name of the call in the log. Earlier attempts with this
+    /// name in the log are counted.
     fn message(
         &self,
         agent: Option<&Member>,

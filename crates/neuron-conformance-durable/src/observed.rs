@@ -19,7 +19,7 @@ use crate::boundary::boundary;
 use crate::effects::{EffectKind, EffectLog};
 use crate::scenario::Scenario;
 
-/// Suffix that marks the names of signals and steps in the log, if the scenario simulates a change of the agent's code.
+/// Suffix of the logged names of signals and steps if the scenario simulates a change of the agent's code.
 pub(crate) const WITH_CHANGED_CODE: &str = " (with changed code)";
 
 /// Wraps the durable context of the engine, and logs its calls.
@@ -61,8 +61,8 @@ impl<'d> Observed<'d> {
         }
     }
 
-    /// Logs the time of the engine's clock, and then awaits `call`, a call of the engine. `name` describes the call in
-    /// the log.
+    /// Logs the time of the engine's clock under the name `name`, and then awaits `call`. `call` is a call of the
+    /// engine's durable context.
     async fn step<T>(&self, name: &str, call: impl Future<Output = T>) -> T {
         let number = self.steps.fetch_add(1, Ordering::SeqCst);
         let (execution, suffix) = (self.execution, self.suffix);

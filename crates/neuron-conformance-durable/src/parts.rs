@@ -20,8 +20,8 @@ const NO_JOURNAL: Verdict = Verdict::NotApplicable("runs are not kept");
 /// Checks that a run has the same result, model calls and tool calls as a run without an engine. Its replay must make
 /// no model call and no tool call.
 ///
-/// The compared result has the messages, the turns and the usage, which includes tokens of tools. The scenario also has
-/// a compaction by a model.
+/// The suite compares the messages, the turns and the usage, which includes tokens of tools. In the scenario, a model
+/// also compacts the conversation.
 ///
 /// # Panics
 ///
@@ -31,9 +31,10 @@ pub async fn replaying(engine: &impl DurableEngine) -> Verdict {
     if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
 }
 
-/// Checks that the results of failed, denied and unknown calls, and of a retry, are the same on replay.
+/// Checks that the results of failed, denied and retried tool calls, and of calls of an unknown tool, are the same on
+/// replay.
 ///
-/// A failure of a tool that ends the run must be the same on replay too.
+/// A tool failure that ends the run must also be the same on replay.
 ///
 /// # Panics
 ///
@@ -56,7 +57,8 @@ pub async fn model_errors(engine: &impl DurableEngine) -> Verdict {
 }
 
 /// Checks that a failed model or tool call is retried as often as its [`RetryPolicy`](neuron_types::RetryPolicy)
-/// allows, with the same idempotency key. A call that must not run twice must not be retried.
+/// allows, with the same idempotency key. An [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call must not be
+/// retried.
 ///
 /// # Panics
 ///
@@ -74,8 +76,8 @@ pub async fn parallel_tools(engine: &impl DurableEngine) -> Verdict {
     all_like_local(engine, "parallel_tools", &[Kind::Parallel]).await
 }
 
-/// Checks that each of several parallel calls is polled inside its own [scope](neuron_types::ToolInvocation::scope),
-/// and that a replay enters no scope.
+/// Checks that each of several parallel tool calls is polled inside its own
+/// [scope](neuron_types::ToolInvocation::scope). A replay must enter no scope.
 ///
 /// # Panics
 ///
@@ -101,8 +103,10 @@ pub async fn tool_scopes(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that the replay of a run that waits for a decision about a tool call has the same result. The cases are a
-/// denial, a signal that is not a decision, and a missing decision. The approval of a call is checked by [`replaying`].
+/// Checks runs that wait for a decision about a tool call. The replay must have the same result.
+///
+/// The cases are a denial, a signal that is not a decision, and a missing decision. The part [`replaying`] checks the
+/// approval of a call.
 ///
 /// # Panics
 ///
@@ -127,7 +131,8 @@ pub async fn limits(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a streamed run has the same result, and that the deltas of each response add up to the response.
+/// Checks that a streamed run has the same result as a run without streaming. The deltas of each response must add up
+/// to the response.
 ///
 /// # Panics
 ///
@@ -150,8 +155,9 @@ pub async fn streams(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that calls with the same [effect key](neuron_types::Tool::effect_key) have one effect. The calls are in one
-/// response, in several turns, and in executions before and after the run continued as new.
+/// Checks that tool calls with the same [effect key](neuron_types::Tool::effect_key) have only one effect.
+///
+/// The calls are in the same response, in several turns, or before and after the run continued as new.
 ///
 /// # Panics
 ///
@@ -190,10 +196,10 @@ pub async fn effect_keys(engine: &impl DurableEngine) -> Verdict {
 }
 
 /// Checks that agents inside tool calls have the same result, model calls and tool calls as without an engine. Their
-/// replay must make no such calls.
+/// replay must make no model call and no tool call.
 ///
-/// A nested agent needs an approval, for which the parent run waits. The permission policy of the parent run denies
-/// another call of a nested agent.
+/// The scenario has a tool call of a nested agent that needs an approval, for which the parent run waits. It also has a
+/// tool call of a nested agent that the parent run's permission policy denies.
 ///
 /// [`Scenario::team`](crate::Scenario::team) is the scenario for crashes inside nested agents.
 ///
@@ -206,8 +212,8 @@ pub async fn sub_agents(engine: &impl DurableEngine) -> Verdict {
 
 /// Checks that a run receives the signals that are sent before or during its wait.
 ///
-/// Signals with the same name must arrive in the order in which they were sent. A wait for a signal that is not sent in
-/// time must time out. A signal that is sent after the end of the run must not change the replay.
+/// Signals with the same name must arrive in the order in which they were sent. If a signal is not sent in time, the
+/// wait must time out. A signal that is sent after the end of the run must not change the replay.
 ///
 /// # Panics
 ///
@@ -221,7 +227,7 @@ pub async fn signals(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that the engine's clock never goes back, that a sleep ends, and that a replay reads the same times.
+/// Checks that the engine's clock never goes back, and that a replay reads the same times. A sleep must end.
 ///
 /// # Panics
 ///
@@ -250,8 +256,8 @@ pub async fn recorded_values(engine: &impl DurableEngine) -> Verdict {
     if engine.keeps_runs() { Verdict::Holds } else { NO_JOURNAL }
 }
 
-/// Checks that a run fails if the code of its agent has changed, before the changed code makes a model or tool call.
-/// The original code must then be able to resume the run.
+/// Checks that a run fails if the code of its agent has changed. The run must fail before the changed code makes a
+/// model call or tool call. The original code must then be able to resume the run.
 ///
 /// # Panics
 ///
@@ -294,8 +300,8 @@ pub async fn changed_code(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a tool result or a model response that exceeds the maximum size of a journal record becomes an error.
-/// The call must not be repeated.
+/// Checks that a tool result or model response becomes an error if it exceeds the maximum size of a journal record. The
+/// call must not be repeated.
 ///
 /// # Panics
 ///
@@ -380,8 +386,8 @@ pub async fn continuing(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that a waiting run can be cancelled, that its failure reports the cancellation, and that it has no further
-/// effects.
+/// Checks that a waiting run can be cancelled. Its failure must report the cancellation, and the run must have no
+/// further effects.
 ///
 /// # Panics
 ///
@@ -410,8 +416,8 @@ pub async fn cancelling(engine: &impl DurableEngine) -> Verdict {
     Verdict::Holds
 }
 
-/// Checks that each scenario has the same result, model calls and tool calls as without an engine, even if its run
-/// fails.
+/// Runs each scenario with the engine and without an engine. Both runs must have the same result or error, and the same
+/// model calls and tool calls.
 async fn all_like_local(engine: &impl DurableEngine, part: &str, kinds: &[Kind]) -> Verdict {
     for kind in kinds {
         let _ = Trial::new(engine, part, *kind).like_local().await;

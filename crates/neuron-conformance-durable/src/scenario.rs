@@ -16,10 +16,10 @@ use crate::effects::{EffectKind, EffectLog};
 use crate::model::ScenarioProvider;
 use crate::tools::{self, PAUSE};
 
-/// A run with a scripted model, tools and an agent. Any process can build it by its name.
+/// A run with a scripted model, tools and an agent. Any process can build a scenario from its name.
 ///
-/// A scenario is deterministic. The agent's code uses only the durable context. It uses no clock, randomness or
-/// environment, and no timer or channel of a runtime. It writes to its [`EffectLog`].
+/// A scenario is deterministic. Apart from writing to its [`EffectLog`], the agent's code uses only the durable
+/// context. It uses no clock, no randomness, no environment, and no timer or channel of a runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scenario {
     pub(crate) kind: Kind,
@@ -76,8 +76,8 @@ pub(crate) enum Kind {
     Records,
     /// The run waits for the approval of a tool call until the run is cancelled.
     Cancelled,
-    /// The model repeats calls with the same effect key, which must have only one effect. The run continues as new
-    /// after every second turn.
+    /// The model repeats tool calls with the same [effect key](neuron_types::Tool::effect_key), which must have only
+    /// one effect. The run continues as new after every second turn.
     EffectKeys,
     /// The outer agent calls an agent, which calls another agent. Both nested agents have twelve turns.
     Team,
@@ -101,8 +101,12 @@ pub struct ScenarioSignal {
 impl Scenario {
     /// Returns the scenario for crash tests.
     ///
-    /// Its five turns have parallel tools of every effect, a retry by the model, an approval, a compaction by a model,
-    /// and a tool that uses tokens.
+    /// The run has five turns, which contain:
+    ///
+    /// - Parallel tool calls of every [`ToolEffect`](neuron_types::ToolEffect).
+    /// - A tool call that the model retries, and a tool call that needs an approval.
+    /// - A tool that uses tokens.
+    /// - A compaction by a model.
     #[must_use]
     pub fn crash() -> Self {
         Self::of(K::Crash)
@@ -111,7 +115,7 @@ impl Scenario {
     /// Returns the scenario for crashes inside nested agents.
     ///
     /// The outer agent calls an agent of twelve turns, which calls another agent of twelve turns. The innermost agent
-    /// has tools of every effect, a denied call and parallel calls.
+    /// has tools of every [`ToolEffect`](neuron_types::ToolEffect), a denied call and parallel calls.
     #[must_use]
     pub fn team() -> Self {
         Self::of(K::Team)
@@ -166,8 +170,8 @@ impl Scenario {
         Self { is_changed: true, ..*self }
     }
 
-    /// Returns the scenario to compare with in a run without an engine. It has the same result, but does not continue
-    /// as new and is not streamed.
+    /// Returns a variant of the scenario for a run without an engine. The variant has the same result, and is neither
+    /// streamed nor continued as new.
     pub(crate) fn plain(&self) -> Self {
         Self::of(match self.kind {
             K::Continues => K::Long(6),
@@ -276,8 +280,7 @@ impl Scenario {
         }
     }
 
-    /// Returns the number of turns after which an execution continues as new. Returns `None` if the scenario does not
-    /// continue as new.
+    /// Returns the number of turns after which the run continues as new. Returns `None` if it does not continue as new.
     pub(crate) fn continues_after(&self) -> Option<usize> {
         matches!(self.kind, K::Continues | K::ContinuesToLimit | K::EffectKeys).then_some(2)
     }

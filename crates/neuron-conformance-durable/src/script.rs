@@ -9,10 +9,9 @@ use crate::agent::COMPACTS_ABOVE;
 use crate::scenario::Kind;
 use crate::tools::HUGE;
 
-/// Start of a mark such as `[answer 3]`, which is a part of the text of each scripted response and each summary.
+/// Start of a mark such as `[answer 3]`. The text of each scripted response and of each summary contains a mark.
 ///
-/// The scripted model keeps no state. From the highest number of these marks in the conversation it derives its next
-/// response.
+/// The scripted model keeps no state. The highest number in the marks of the conversation determines its next response.
 const MARK: &str = "[answer ";
 
 /// Returns the highest N of all marks `[answer N]` in a text. Returns `None` if the text has no such mark.
@@ -54,8 +53,8 @@ fn tool_call(call: &str) -> (String, Value) {
     (tool.to_owned(), Value::Object(Map::from_iter(argument)))
 }
 
-/// Returns the number of turns of a scenario that fetches a page of four kilobytes in each turn but the last. Returns
-/// `None` for other scenarios.
+/// Returns the number of turns of a scenario that fetches a page of four kilobytes in every turn except the last.
+/// Returns `None` for any other scenario.
 fn turns(kind: Kind) -> Option<usize> {
     match kind {
         Kind::MaxTurns => Some(4),
@@ -124,8 +123,8 @@ fn lines(kind: Kind) -> &'static [&'static str] {
     }
 }
 
-/// Returns the error of an attempt at a model call. The first attempt has number 1. Returns `None` if the attempt
-/// succeeds.
+/// Returns the scripted error of an attempt at model call `number`. The first attempt has number 1. Returns `None` if
+/// the attempt succeeds.
 pub(crate) fn failure(kind: Kind, number: usize, attempt: usize) -> Option<ProviderError> {
     match (kind, number, attempt) {
         (Kind::ModelFails, 1, _) => {
@@ -136,8 +135,8 @@ pub(crate) fn failure(kind: Kind, number: usize, attempt: usize) -> Option<Provi
     }
 }
 
-/// Returns the size of the prompt in tokens, as the model reports it. One response of the crash scenario reports a
-/// prompt that is long enough for a compaction.
+/// Returns the prompt size in tokens that the model reports. One size in the crash scenario is large enough to cause a
+/// compaction.
 pub(crate) fn input_tokens(kind: Kind, number: usize) -> usize {
     if (kind, number) == (Kind::Crash, 2) { COMPACTS_ABOVE } else { 100 }
 }

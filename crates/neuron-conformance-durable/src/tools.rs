@@ -39,15 +39,15 @@ const TOOLS: [(&str, ToolEffect); 15] = [
     (PAUSE, ToolEffect::Pure),
 ];
 
-/// Name of the only tool with [effect keys](neuron_types::Tool::effect_key), by which calls with the same effect are
-/// recognised. Only one scenario has this tool. Stored histories contain the tools of the other scenarios, so these
-/// scenarios must not get another tool.
+/// Name of the only tool with [effect keys](neuron_types::Tool::effect_key). Only one scenario has this tool. The tools
+/// of all other scenarios must not change, because stored histories contain them.
 const SETTLE: &str = "settle";
 
-/// Name of the tool that waits until the suite has sent the signals that must arrive before the agent waits for them.
+/// Name of a tool that waits until the suite has sent certain signals. These signals must arrive before the agent waits
+/// for them.
 pub(crate) const PAUSE: &str = "pause";
 
-/// Returns the effect that decides if an interrupted call of the tool may run again. A nested agent counts as pure,
+/// Returns the declared effect of a tool, which decides if an interrupted call may run again. A nested agent is pure,
 /// because its own steps are journaled.
 pub(crate) fn effect_of(tool: &str) -> ToolEffect {
     if team::Member::ALL.iter().any(|agent| agent.name() == tool) {
@@ -169,8 +169,8 @@ impl ToolDyn for ScenarioTool {
 }
 
 thread_local! {
-    /// Ids of the tool calls whose [scopes](neuron_types::OperationScope) this thread is inside, outermost first. The
-    /// loop enters the scope of a call around each poll of the call.
+    /// Ids of the tool calls whose [scopes](neuron_types::OperationScope) this thread has entered, outermost first. The
+    /// loop enters the scope of a call for each poll of the call.
     static INSIDE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 

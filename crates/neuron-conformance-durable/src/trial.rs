@@ -51,8 +51,8 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         (outcome(&self.case, result, &log), done(&log))
     }
 
-    /// Runs the scenario, and checks that a run without an engine has the same result, model calls and tool calls. Then
-    /// checks the replay. Returns the result of the run.
+    /// Runs the scenario, and checks the run and its replay. A run without an engine must have the same result, model
+    /// calls and tool calls. Returns the result of the run.
     pub(crate) async fn like_local(&self) -> Outcome {
         let (expected, effects) = self.expected().await;
         let actual = self.run().await;
@@ -62,8 +62,8 @@ impl<'e, E: DurableEngine> Trial<'e, E> {
         actual
     }
 
-    /// Calls the engine again with the id of the ended run, and then replays the run. Both must have the result
-    /// `first`, and must make no model call and no tool call.
+    /// Runs the ended run again with the same id, and then replays it. Both must have the result `first` and must make
+    /// no model call and no tool call.
     pub(crate) async fn replayed(&self, first: &Outcome) {
         effects::check_keys(&self.case, &self.log);
         let before = done(&self.log);
@@ -102,7 +102,8 @@ pub(crate) fn done(log: &EffectLog) -> Vec<EffectKind> {
     done
 }
 
-/// Adds the kind and the text of the error from the log to a failed result, because some engines do not report them.
+/// Completes a failed result with the kind and the text of the error from the log, because some engines do not report
+/// them.
 pub(crate) fn outcome(
     case: &Case,
     result: Result<AgentResult, RunFailure>,

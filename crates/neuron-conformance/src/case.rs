@@ -19,8 +19,11 @@ pub struct Case {
 }
 
 impl Case {
-    /// Creates the case `name` of the part `part` of a suite. `subject` is the kind of implementation under test, such
-    /// as `provider`.
+    /// Creates a case of a suite. Panic messages contain all three arguments.
+    ///
+    /// - `subject` is the kind of implementation under test, such as `provider`.
+    /// - `part` is the part of the suite.
+    /// - `name` is the name of the case.
     pub fn new(subject: &'static str, part: &str, name: impl Display) -> Self {
         Self { subject, name: format!("{part}: {name}") }
     }

@@ -1,4 +1,4 @@
-//! Runs a test in a child process, to kill it or to set environment variables.
+//! Runs a test in a child process that the test can kill or give other environment variables.
 //!
 //! [`ChildProcess::start`] runs the binary of the calling test again, with the name of this test as the filter. In the
 //! child process, [`task`] returns the argument of [`ChildProcess::start`]. The child process sends lines with
@@ -38,9 +38,9 @@ const VARIABLE: &str = "NEURON_CHILD_TASK";
 /// Prefix of a line with a report. The test runner prints other lines to stdout too.
 const MARK: &str = "@child ";
 
-/// Returns the task of this process, or `None` if [`ChildProcess::start`] did not start it.
+/// Returns the task that [`ChildProcess::start`] passed to this child process. Returns `None` in any other process.
 ///
-/// After the call, a child process exits when its parent exits.
+/// After this call, the child process exits when its parent exits.
 #[must_use]
 pub fn task() -> Option<String> {
     let task = std::env::var(VARIABLE).ok()?;
@@ -55,8 +55,8 @@ pub fn task() -> Option<String> {
 /// Runs a test again in a child process that has additional environment variables.
 ///
 /// Returns `true` in the child process. Returns `false` in the calling process, after the test has passed in the child
-/// process. `test` is the path of the calling test with the crate's name, as `concat!(module_path!(), "::name")`
-/// returns it.
+/// process. `test` is the path of the calling test, including the crate's name. Use `concat!(module_path!(),
+/// "::name")`.
 ///
 /// # Panics
 ///
@@ -123,7 +123,7 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts a child process that runs the test `test` of this binary. [`task`] returns `task` in the child process.
+    /// Starts a child process that runs the test `test` of this binary. There, [`task`] returns the argument `task`.
     ///
     /// `test` is the full name of the test, as the test runner prints it.
     ///
@@ -166,7 +166,7 @@ impl ChildProcess {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Kills the process with `SIGKILL`, and returns all reports that it sent.
+    /// Kills the child process with `SIGKILL`. Returns all reports that the child process sent.
     ///
     /// # Panics
     ///

@@ -66,9 +66,10 @@ impl Files {
         self.0.len()
     }
 
-    /// Returns a copy in which one random file is damaged, and a description of the damage.
+    /// Returns a copy of the files in which one random file is damaged, and a description of the damage.
     ///
-    /// The file is removed, cut or has one bit flipped. Empty files are never chosen. Panics if all files are empty.
+    /// The damaged file is removed, is cut, or has one bit flipped. Empty files are never damaged. Panics if all files
+    /// are empty.
     #[must_use]
     pub fn damaged(&self, case: &Case, random: &mut Random) -> (Self, Damage) {
         let mut files = self.clone();

@@ -36,7 +36,7 @@ pub fn unique() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Returns the value of an environment variable as a number. Returns `None` if the variable is not set or not a number.
+/// Returns the number in an environment variable. Returns `None` if the variable is not set or not a number.
 #[must_use]
 pub fn from_env(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()

@@ -1,6 +1,6 @@
-//! The effect of each strategy on a long conversation.
+//! Shows the effect of each context strategy on a long conversation.
 //!
-//! Run it with `cargo run -p neuron-context --example compaction`. It needs no key and no network.
+//! Run the example with `cargo run -p neuron-context --example compaction`. It needs no API key and no network.
 
 use neuron_context::strategies::BoxedStrategy;
 use neuron_context::{

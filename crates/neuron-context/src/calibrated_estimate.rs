@@ -5,10 +5,10 @@ use neuron_types::{Message, RequestRef};
 use crate::TokenCounter;
 use crate::token_counter::total;
 
-/// Estimates the tokens that a request would have with other messages.
+/// Estimates the tokens of a known request after its messages are replaced.
 ///
-/// The actual size of the request is known. Each estimate is multiplied by the ratio of the actual size to the
-/// estimated size of the request.
+/// Each estimate is multiplied by a correction factor. This is the actual size of the known request divided by its
+/// estimated size.
 pub(crate) struct CalibratedEstimate<'a> {
     counter: &'a TokenCounter,
     /// Estimated number of tokens of the system prompt and the tool definitions.
@@ -43,9 +43,11 @@ impl<'a> CalibratedEstimate<'a> {
         Self::calibrated(counter, 0, counter.estimate_messages(messages), token_count)
     }
 
-    /// Creates an estimate from the sizes of a known request in tokens. `overhead` is the estimated size of its system
-    /// prompt and tools, and `messages` the estimated size of its messages. `token_count` is the actual size of the
-    /// whole request.
+    /// Creates an estimate from the sizes of a known request, in tokens.
+    ///
+    /// - `overhead` is the estimated size of its system prompt and tools.
+    /// - `messages` is the estimated size of its messages.
+    /// - `token_count` is the actual size of the whole request.
     fn calibrated(
         counter: &'a TokenCounter,
         overhead: usize,
@@ -70,8 +72,8 @@ impl<'a> CalibratedEstimate<'a> {
         self.counter.estimate_message(message)
     }
 
-    /// Returns the estimated number of tokens of the whole request with other messages. `estimates` has the uncorrected
-    /// estimate of each such message, in tokens.
+    /// Returns the estimated number of tokens of the whole request with other messages. `estimates` contains the
+    /// uncorrected estimate for each of the other messages, in tokens.
     pub(crate) fn with(&self, estimates: impl Iterator<Item = usize>) -> usize {
         self.scaled(self.overhead.saturating_add(total(estimates)))
     }

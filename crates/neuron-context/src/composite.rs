@@ -14,8 +14,8 @@ use crate::calibrated_estimate::CalibratedEstimate;
 /// A context strategy that applies several strategies until the conversation is within its budget.
 ///
 /// The strategies are applied in order, each to the result of the preceding strategy. If the conversation still exceeds
-/// the budget after the last strategy, they are applied again, as long as one of them has an effect. Only the budget of
-/// the composite is used. The budgets of its strategies are ignored.
+/// the budget after the last strategy, all strategies are applied again. This ends when no strategy has an effect. The
+/// budgets of the single strategies are ignored.
 ///
 /// Put cheap strategies first. For example, it is often enough to clear old tool results.
 ///
@@ -70,8 +70,8 @@ impl CompositeStrategy {
         Self { strategies, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Sets the low-water mark. A compaction applies strategies until the conversation has at most this number of
-    /// tokens. The default is the budget `max_tokens`. A mark above this budget has no effect.
+    /// Sets the low-water mark. A compaction applies strategies until the conversation has at most `tokens` tokens. The
+    /// default is the budget `max_tokens`. A mark above the budget has no effect.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);

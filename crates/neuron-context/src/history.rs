@@ -31,8 +31,8 @@ pub(crate) fn has_result(message: &Message) -> bool {
 
 /// Splits a history into exchanges, each of which is kept or dropped as a whole.
 ///
-/// An exchange is a single message, or a message with tool calls and the message with their results. The returned range
-/// of indices may also contain system messages, which do not belong to the exchange.
+/// An exchange is a single message, or a message with tool calls and the message with their results. System messages
+/// belong to no exchange, but the returned ranges of indices may include them.
 pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
     let mut exchanges: Vec<Range<usize>> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
@@ -50,12 +50,11 @@ pub(crate) fn exchanges(messages: &[Message]) -> Vec<Range<usize>> {
 
 /// Returns the indices of the messages that no strategy may drop. System messages are not included.
 ///
-/// - Pinned messages, with the messages of the matching tool calls or results. If a pinned assistant message is a
-///   response that the provider paused, the next assistant message, which continues the response, is included too.
-///   Without this continuation, the paused response would look final.
+/// - Pinned messages, with the messages of the matching tool calls or results. If the provider paused a pinned
+///   response, the next assistant message continues this response and is included too.
 /// - The user message that started the run.
-/// - The newest user message. If it was added during the run, the last tool results before it and their calls are
-///   included too. They show that the run had already started.
+/// - The newest user message. If this message was added during the run, the last tool results before it are included
+///   too, with their calls. They show that the run had already started.
 pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTreeSet<usize> {
     let mut protected = goal(messages);
     // Set while the last exchange is a protected assistant message, which the next assistant message continues.
@@ -79,11 +78,13 @@ pub(crate) fn protected(messages: &[Message], exchanges: &[Range<usize>]) -> BTr
 
 /// Returns the indices of the messages that show the goal of the run, which a compaction must keep.
 ///
-/// The newest user message is always included. The other messages of the goal can only be between the last final
-/// response and the newest user message. A final response is an assistant message without tool calls that a user
-/// message follows. If a user message in this range is followed by tool results in the range, the first user message of
-/// the range started the run. That message is then included, together with the last of these tool results and the
-/// message with their calls.
+/// The newest user message is always included. If it was added during the run, these messages are included too:
+///
+/// - The user message that started the run. This is the first user message after the last [final
+///   response](last_final_response).
+/// - The last tool results before the newest user message, and the message with their calls.
+///
+/// A user message was added during the run if tool results are between it and the message that started the run.
 fn goal(messages: &[Message]) -> BTreeSet<usize> {
     let Some(newest) = messages.iter().rposition(is_plain_user) else {
         return BTreeSet::new();
@@ -105,8 +106,8 @@ fn goal(messages: &[Message]) -> BTreeSet<usize> {
 /// Returns the index of the last final response before the newest user message. Returns `None` if there is no such
 /// response.
 ///
-/// An assistant message is final if it has no tool calls and a user message follows it. If another assistant message
-/// follows it, the provider paused the response.
+/// An assistant message is final if it has no tool calls and the next message is a user message. If the next message is
+/// an assistant message, the provider paused the response.
 fn last_final_response(messages: &[Message]) -> Option<usize> {
     let newest = messages.iter().rposition(is_plain_user)?;
     // Role of the message after the current one, without system messages and summaries.
@@ -123,14 +124,13 @@ fn last_final_response(messages: &[Message]) -> Option<usize> {
     None
 }
 
-/// Extends the selection `keep`, one flag per message, so that the kept messages form a valid history. The kept history
-/// must still show which message started the run.
+/// Sets further flags in `keep`, so that the kept messages form a valid history that shows which message started the
+/// run. `keep` has one flag per message.
 ///
-/// - The history must start with a user message. If the first kept message is a pinned response, the user message
-///   before it is kept too.
-/// - If a message from before the run is kept, the last final response before the run is kept too. A final response
-///   has no tool calls, and a user message follows it. Without this response, the kept message would look like a part
-///   of the run.
+/// - The history must start with a user message. If the first kept message is a pinned response, the preceding user
+///   message is kept too.
+/// - If a message from before the run is kept, the [last final response](last_final_response) before the run is kept
+///   too. Without this response, the kept message would look like a part of the run.
 pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     let first_kept = |keep: &[bool]| {
         let is_kept = |(message, keep): (&Message, &bool)| *keep && message.role != Role::System;
@@ -158,10 +158,11 @@ pub(crate) fn complete(messages: &[Message], keep: &mut [bool]) {
     }
 }
 
-/// Repairs an invalid history, such as a tool call without a result. Otherwise every later compaction would fail.
+/// Repairs an invalid history, for example if a tool call has no result. Without the repair, every later compaction
+/// would fail.
 ///
-/// Calls at the end without results are kept, because they may be pending. A conversation that starts with an assistant
-/// message still starts with this message.
+/// Tool calls at the end without results are kept, because they may be pending. An assistant message at the start of
+/// the history is kept too.
 pub(crate) fn repaired(mut messages: Vec<Message>) -> Vec<Message> {
     if transcript::validate(&messages).is_ok() {
         return messages;

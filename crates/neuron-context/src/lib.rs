@@ -1,4 +1,4 @@
-//! Strategies that keep a conversation within its token budget and always valid.
+//! Strategies that keep a conversation valid and within its token budget.
 //!
 //! ```
 //! use neuron_context::SlidingWindowStrategy;
@@ -43,15 +43,15 @@
 //! - System messages, the message that started the run, and [pinned](neuron_types::Message::pinned) messages are kept.
 //! - If a strategy fails, the history does not change. The agent's run ends with the error, unless another strategy of
 //!   a [`CompositeStrategy`] succeeds.
-//! - If a compaction is repeated, it does not change the history again.
+//! - A second compaction of a compacted history changes nothing.
 //!
 //! # Sizes
 //!
-//! A budget is a number of tokens of a whole request, which consists of system prompt, tool definitions and
-//! conversation. A compaction is due when the size of the request exceeds the budget. An agent computes the size as the
-//! usage that the provider reported last, plus a [`TokenCounter`]'s estimate of the later messages. Leave room for the
-//! response and for estimates that are too low. If a compaction does not reach the budget, a warning is logged once,
-//! and the run continues.
+//! A budget is the maximum number of tokens of a whole request. A request consists of the system prompt, the tool
+//! definitions and the conversation. A compaction is due when the size of the request exceeds the budget. An agent
+//! computes this size as the usage that the provider reported last, plus a [`TokenCounter`]'s estimate of the later
+//! messages. Leave room for the response and for estimates that are too low. If the request still exceeds the budget
+//! after a compaction, a warning is logged once, and the run continues.
 //!
 //! A compaction rewrites the conversation, which invalidates the provider's cache. Use a low-water mark, or a minimum
 //! number of tokens to free, so that one compaction frees enough tokens for many turns.

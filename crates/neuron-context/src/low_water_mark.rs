@@ -1,16 +1,16 @@
-//! The low-water mark of a compaction, which is the size in tokens that a request should not exceed afterwards. With a
-//! mark well below the budget, one compaction frees space for many turns.
+//! The low-water mark of a compaction, which is the maximum size in tokens that a request should have afterwards. If
+//! the mark is well below the budget, one compaction frees space for many turns.
 
 use neuron_types::Message;
 
 use crate::calibrated_estimate::CalibratedEstimate;
 
-/// Returns one flag per message, set if the message is kept. A request with the kept messages has at most `mark` tokens
-/// if possible.
+/// Selects the messages to keep, if possible so that a request with them has at most `mark` tokens. Returns one flag
+/// per message, set if the message is kept.
 ///
-/// `choose(messages, n)` returns the flags for keeping the newest `n` messages. It may keep further messages that
-/// cannot be dropped. This function calls `choose` with the largest `n` up to `most` for which the kept messages fit
-/// into `mark`. If no number fits, it uses zero. Without a mark, it uses `most`.
+/// `choose(messages, n)` returns the flags that keep the newest `n` messages, and all messages that cannot be dropped.
+/// This function uses the largest `n` up to `most` whose kept messages fit into `mark`. If no number fits, it uses
+/// zero. If `mark` is `None`, it uses `most`.
 ///
 /// `choose` must be monotonic. For a larger `n`, it must keep at least the same messages.
 pub(crate) fn choose_within(

@@ -54,8 +54,8 @@ impl PersistentContext {
         self.sections.push(section);
     }
 
-    /// Renders the sections as one text, sorted by priority. Each section is a Markdown heading and the content, and an
-    /// empty line separates two sections.
+    /// Renders the sections as one text, sorted by priority. Each section has a Markdown heading. An empty line
+    /// separates two sections.
     #[must_use]
     pub fn render(&self) -> String {
         let mut sections: Vec<_> = self.sections.iter().collect();

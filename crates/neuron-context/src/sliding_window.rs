@@ -10,14 +10,14 @@ use crate::low_water_mark::choose_within;
 /// A context strategy that drops the oldest messages. It keeps all system messages and the last `window` other
 /// messages.
 ///
-/// The result is always a valid history. Therefore the number of kept messages may differ from `window`:
+/// The result is always a valid history. The number of kept messages may therefore differ from `window`:
 ///
 /// - A tool call and its results are kept or dropped together. The newest message, or the newest calls with their
 ///   results, are always kept.
-/// - The user message that started the run is kept and counts for the window. If the newest user message was added
-///   during the run, this message and the tool results before it are kept too.
-/// - [Pinned](Message::pinned) messages are kept and do not count for the window. If necessary for a valid history, the
-///   user message before a pinned response and the last response before the run are kept too.
+/// - The user message that started the run is kept, and counts as one of the `window` messages. If the newest user
+///   message was added during the run, this message and the tool results before it are kept too.
+/// - [Pinned](Message::pinned) messages are kept, and do not count as `window` messages. If necessary for a valid
+///   history, the user message before a pinned response and the last response before the run are kept too.
 /// - The result starts with a user message or a summary. A conversation without a user message does not change.
 ///
 /// # Prompt caches
@@ -63,16 +63,16 @@ impl SlidingWindowStrategy {
         Self { window, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Sets the low-water mark. A compaction keeps fewer than `window` messages if the request would otherwise have
-    /// more than this number of tokens. By default only the window applies.
+    /// Sets the low-water mark, a maximum size of a request after a compaction. A compaction keeps fewer than `window`
+    /// messages if the request would otherwise have more than `tokens` tokens. By default there is no mark.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);
         self
     }
 
-    /// Returns the messages that remain after a compaction. `size` estimates the size of a request with these messages,
-    /// for the low-water mark.
+    /// Returns the messages that remain after a compaction. `size` estimates the size of a request with other messages,
+    /// which is compared with the low-water mark.
     fn compacted(&self, messages: Vec<Message>, size: &CalibratedEstimate<'_>) -> Vec<Message> {
         let messages = repaired(messages);
         let keep = choose_within(self.low_water_mark, self.window, &messages, size, choose);

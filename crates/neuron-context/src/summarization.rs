@@ -32,15 +32,20 @@ answer it. Write nothing but the summary.";
 /// - The newest `preserve_recent` messages, and the messages of the matching tool calls or results.
 /// - The first user message, the user message that started the run, and the newest user message.
 /// - [Pinned](Message::pinned) messages.
-/// - The last response before the run, if earlier messages would otherwise look like a part of the run.
+/// - The last response before the run, if kept messages of earlier runs would otherwise look like a part of the run.
 ///
-/// The model receives the old messages as text. Therefore it may be a different, cheaper model. Images and documents
-/// are mentioned in the text but not sent. If all old messages are summaries already, the model is not called.
+/// The model receives the old messages as text, so it may be another, cheaper model than the agent's model. Images and
+/// documents are mentioned in the text and not sent. If all old messages are summaries already, the model is not
+/// called.
 ///
 /// # Errors
 ///
-/// A compaction fails if the model call fails. It also fails if the model refuses, if its response is cut off or empty,
-/// or if the model calls a tool. The history then does not change.
+/// A compaction fails in these cases, and the history does not change:
+///
+/// - The model call fails.
+/// - The model refuses.
+/// - The response is cut off or empty.
+/// - The model calls a tool.
 ///
 /// # Under a durable engine
 ///
@@ -99,8 +104,9 @@ impl<P: Provider> SummarizationStrategy<P> {
         }
     }
 
-    /// Sets the low-water mark. A compaction keeps fewer than `preserve_recent` messages if a request with the kept
-    /// messages would otherwise have more than this number of tokens. By default only `preserve_recent` applies.
+    /// Sets the low-water mark, a maximum size of a request after a compaction. A compaction keeps fewer than
+    /// `preserve_recent` messages if the request would otherwise have more than `tokens` tokens. By default there is no
+    /// mark.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);

@@ -39,10 +39,11 @@ impl fmt::Debug for InjectionTrigger {
     }
 }
 
-/// Reminds the model of its instructions, by rules.
+/// Reminds the model of its instructions, according to rules. A rule has a trigger and the text of the reminder.
 ///
 /// As the [`Injector`] of an agent, it appends the due reminders to the conversation. A reminder with a token or custom
-/// trigger is not repeated while the conversation contains it. In a custom loop, call [`check`](Self::check).
+/// trigger is not repeated while the conversation still contains the reminder. In your own agent loop, call
+/// [`check`](Self::check).
 ///
 /// # Example
 ///
@@ -82,18 +83,18 @@ impl SystemInjector {
 
     /// Returns the texts of the reminders that are due, in the order of the rules.
     ///
-    /// `turn` is the number of model calls that returned a response. `token_count` is the size of the conversation in
-    /// tokens. Custom triggers receive a default [`SessionState`]. For another state, call
+    /// `turn` is the number of model calls that have returned a response. `token_count` is the size of the conversation
+    /// in tokens. Custom triggers receive a default [`SessionState`]. To pass another state, call
     /// [`check_in`](Self::check_in).
     #[must_use]
     pub fn check(&self, turn: usize, token_count: usize) -> Vec<String> {
         self.check_in(turn, token_count, &SessionState::default())
     }
 
-    /// Returns the texts of the reminders that are due, in the order of the rules. Custom triggers receive `state`.
+    /// Returns the texts of the reminders that are due, in the order of the rules.
     ///
-    /// `turn` is the number of model calls that returned a response. `token_count` is the size of the conversation in
-    /// tokens.
+    /// `turn` is the number of model calls that have returned a response. `token_count` is the size of the conversation
+    /// in tokens. Custom triggers receive `state`.
     #[must_use]
     pub fn check_in(&self, turn: usize, token_count: usize, state: &SessionState) -> Vec<String> {
         let due = self.rules.iter().filter(|rule| rule.trigger.is_due(turn, token_count, state));

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::history::SUMMARY_PREFIX;
 
 /// Builds a history from a text with one letter per message. `s` is a system message, `u` a user message, `a` an
-/// assistant message, `c` a tool call, `r` a tool result, and `z` a summary. The message of a capital letter is pinned.
+/// assistant message, `c` a tool call, `r` a tool result, and `z` a summary. A capital letter is a pinned message.
 pub(crate) fn history(letters: &str) -> Vec<Message> {
     let message = |(index, letter): (usize, char)| {
         let message = plain(index, letter.to_ascii_lowercase());

@@ -20,11 +20,11 @@ const TOKENS_PER_IMAGE: usize = 300;
 /// Estimated number of tokens of a document of any size.
 const TOKENS_PER_DOCUMENT: usize = 500;
 
-/// Estimates the number of tokens without a tokenizer, as the length of a text divided by a number of characters per
-/// token.
+/// Estimates the number of tokens without a tokenizer. The estimate is the length of the text divided by a fixed number
+/// of characters per token.
 ///
-/// The length is in UTF-8 bytes. For English text this is the number of characters. Some scripts have one or more
-/// tokens per character. For these, bytes give a better estimate than characters.
+/// The length is in UTF-8 bytes. An English text has as many bytes as characters. In some scripts, a character has one
+/// or more tokens, and the number of bytes gives a better estimate than the number of characters.
 ///
 /// # Example
 ///
@@ -49,8 +49,8 @@ impl TokenCounter {
 
     /// Creates a counter with this number of characters per token.
     ///
-    /// If `chars_per_token` is not a positive number, a warning is logged and the default of four is used. For a ratio
-    /// from a configuration, use [`try_with_ratio`](Self::try_with_ratio).
+    /// If `chars_per_token` is not a positive number, a warning is logged and the default of four is used. To get an
+    /// error instead, use [`try_with_ratio`](Self::try_with_ratio).
     #[must_use]
     pub fn with_ratio(chars_per_token: f32) -> Self {
         Self::try_with_ratio(chars_per_token).unwrap_or_else(|error| {
@@ -161,7 +161,7 @@ impl TokenCounter {
         }
     }
 
-    /// Estimates the number of tokens of a content item of a tool result, in the form in which the model receives it.
+    /// Estimates the number of tokens of one content item of a tool result.
     fn item(&self, item: &ContentItem) -> usize {
         match item.for_model() {
             ModelContent::Text(text) => self.estimate_text(text),

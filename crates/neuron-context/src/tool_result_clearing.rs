@@ -20,8 +20,8 @@ const CLEARED: &str = "[tool result cleared]";
 /// - Results after the model's last response, because the model has not seen them.
 /// - Results in [pinned](Message::pinned) messages.
 ///
-/// All other results are cleared in one compaction, because each compaction invalidates the provider's cache of the
-/// conversation. With [`with_at_least`](Self::with_at_least), a compaction is made only if it frees enough tokens.
+/// One compaction clears all other results, because each compaction invalidates the provider's cache of the
+/// conversation. Use [`with_at_least`](Self::with_at_least) to avoid compactions that free few tokens.
 ///
 /// # Example
 ///
@@ -66,8 +66,8 @@ impl ToolResultClearingStrategy {
         self
     }
 
-    /// Returns `true` if `token_count` exceeds the limit and clearing would free enough tokens. `size` creates the
-    /// estimate, which is only needed for the second condition.
+    /// Returns `true` if `token_count` exceeds the budget and clearing would free enough tokens. `size` creates the
+    /// estimate of the freed tokens. It is called only if `token_count` exceeds the budget.
     fn is_due<'a>(
         &self,
         messages: &[Message],
@@ -98,8 +98,8 @@ impl ToolResultClearingStrategy {
         self.at_least == 0 || size.scaled(self.freed(messages)) >= self.at_least
     }
 
-    /// Estimates the number of tokens that clearing the old results would free. The estimate is not corrected with the
-    /// actual token count of the request.
+    /// Estimates the number of tokens that clearing the old results would free. The actual token count of the request
+    /// is not used.
     fn freed(&self, messages: &[Message]) -> usize {
         let old = self.old_results(messages);
         let after = self.counter.estimate_text(CLEARED).saturating_mul(old.len());
@@ -170,8 +170,8 @@ impl ContextStrategy for ToolResultClearingStrategy {
     }
 }
 
-/// Clears the content of a tool result. A result in the vendor's own form (`ContentBlock::Raw`) becomes a portable
-/// result, because the vendor's form contains the content too.
+/// Clears the content of a tool result. A `ContentBlock::Raw` becomes a portable result, because the vendor's JSON also
+/// contains the content.
 fn clear(block: &mut ContentBlock) {
     let Some(ContentBlock::ToolResult { tool_use_id, is_error, .. }) = block.portable() else {
         return;

@@ -1,8 +1,9 @@
 //! Kills a service that hosts an agent on Restate during a run. The run continues after a restart.
 //!
-//! The program starts a real Restate server, and a child process with the service that hosts the agent. The program
-//! then calls the agent, kills the service with SIGKILL while tools run, and starts the service again. Each line that
-//! begins with a process id reports a real effect of that process. The program ends by itself after a few seconds.
+//! The program starts a real Restate server, and a child process that hosts the agent as a service. The program then
+//! calls the agent, kills the service with SIGKILL while tools run, and starts the service again. A line that begins
+//! with a process id reports an effect that this process has really executed, and not a replayed step. The program ends
+//! by itself after a few seconds.
 //!
 //! ```text
 //! cargo run -p neuron-durable-restate --example restate_agent

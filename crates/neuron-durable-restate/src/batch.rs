@@ -16,10 +16,10 @@ pub(crate) const TOOL: &str = "tool";
 /// Name of the handler that runs a tool which is an agent, and journals the agent's steps.
 pub(crate) const AGENT: &str = "agent";
 
-/// The plan of a batch of tool calls, which stores the requests of the calls.
+/// The requests of a batch of tool calls, as the journal stores them.
 ///
-/// The environment and the working directory may differ on replay, and Restate would report the difference. A replay
-/// therefore takes both from the plan.
+/// A request contains the environment and the working directory, which may differ on replay. Restate would report the
+/// difference, so a replay uses the stored requests.
 #[derive(Serialize, Deserialize)]
 struct Plan {
     /// Time at which the batch began, in milliseconds since 1970.
@@ -53,8 +53,8 @@ pub(crate) struct Batch<'s> {
 }
 
 impl Batch<'_> {
-    /// Runs each call as an invocation. The invocations are started in call order and run concurrently. Returns the
-    /// results in call order.
+    /// Runs each call as a separate invocation. The invocations run concurrently. They are started, and their results
+    /// are returned, in call order.
     pub(crate) async fn run(
         self,
         journal: &Journal<'_, '_>,
@@ -92,8 +92,7 @@ impl Batch<'_> {
         results
     }
 
-    /// Returns the handler name and the request of each call. On replay they come from the journal, as they were when
-    /// the batch began.
+    /// Returns the handler name and the request of each call. On replay, reads both from the journal.
     async fn requests(
         &self,
         journal: &Journal<'_, '_>,
@@ -129,7 +128,7 @@ impl Batch<'_> {
         Ok(plan.calls.into_iter().zip(invocations).map(filled).collect())
     }
 
-    /// Compares the calls with the plan of the batch.
+    /// Compares the calls with the stored requests of the batch.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ use crate::running::RunningTools;
 /// An [`AgentService`](crate::AgentService) opens a context for each invocation of a run, and hosts the tools that the
 /// context calls. The [crate's page](crate) describes the steps.
 ///
-/// Await each of its futures to the end. A future may be dropped early only if the invocation ends too.
+/// Await each future of the context to its end. A future may be dropped early if the invocation ends too.
 pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) journal: Journal<'a, 'ctx>,
     /// Local context that makes the model calls, with their retries and timeouts.
@@ -60,8 +60,7 @@ pub struct RestateDurableContext<'a, 'ctx, P> {
     batches: AtomicUsize,
 }
 
-/// The reason for which Restate invokes the service. The invocation begins a run, continues a run, or runs an agent
-/// inside a tool call.
+/// The reason for which Restate invokes the service.
 pub(crate) enum Beginning {
     /// Begins a run.
     Run,
@@ -198,8 +197,9 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     /// Waits for a signal that was sent to the run through the service's handler. Returns `None` if no signal arrived
     /// before the timeout.
     ///
-    /// A signal that arrived before the wait is received too. Each signal is received by one wait, in the order of
-    /// arrival. A signal whose value is not a `T` is consumed, and the wait fails.
+    /// A signal that arrived before the wait is received too. Signals with the same name are received in the order of
+    /// arrival, and each signal only once. If the value of a signal is not a `T`, the signal is removed and the wait
+    /// fails.
     async fn wait_for_signal<T: DeserializeOwned + Send>(
         &self,
         signal_name: &str,
@@ -219,8 +219,10 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
             && self.options.continue_after.is_some_and(|most| self.journal.steps() >= most.max(2))
     }
 
-    /// Starts a new invocation that continues from `state`. Returns `Ok` if the state with the queued signals exceeds
-    /// 30 MiB, which Restate would reject. The run then continues in this invocation.
+    /// Starts a new invocation that continues from `state`, and returns an error that ends this invocation.
+    ///
+    /// Returns `Ok` without a new invocation if the state and the queued signals exceed 30 MiB, which Restate would
+    /// reject. The run then continues in this invocation.
     async fn continue_as_new(&self, state: Value) -> Result<(), DurableError> {
         self.continuation.begin(self, state).await
     }
@@ -280,8 +282,8 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
     }
 
     /// Waits for a signal with the decisions about the calls in `pending`. Returns `None` if no decisions arrived
-    /// before the timeout. During the wait, the handler `pending` of the register returns these calls without the
-    /// conversation. The register is the Restate object that lists the runs.
+    /// before the timeout. During the wait, the handler `pending` of the service's Restate object returns these calls,
+    /// without the conversation.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -319,15 +321,17 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
         self.journal.compared(recorded).map(|[value]: [Value; 1]| value)
     }
 
-    /// Returns `true` if all steps of this attempt so far were read from the journal.
+    /// Returns `true` if all steps since Restate called the service were read from the journal.
     ///
-    /// The value stays `true` after a wait that had already ended, until the next step is executed.
+    /// Waits do not change the value. It becomes `false` when a step is executed.
     fn is_replaying(&self) -> bool {
         self.journal.is_replaying()
     }
 
-    /// Returns the id of the run's first invocation. Returns `None` for an agent that runs inside a tool call. The
-    /// idempotency keys of such an agent's calls are based on the key of that tool call, and not on a run id.
+    /// Returns the id of the run's first invocation.
+    ///
+    /// Returns `None` for an agent that runs inside a tool call. The idempotency keys of such an agent's calls are
+    /// based on the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.is_nested).then_some(&self.run_id)
     }

@@ -45,8 +45,8 @@ struct Successor<'ctx> {
 }
 
 impl<'ctx> Continuation<'ctx> {
-    /// Starts the next invocation with a state, as a child of this invocation. Cancelling this invocation therefore
-    /// cancels both.
+    /// Starts the next invocation of the run, which continues from a state. The next invocation is a child of this
+    /// invocation, so a cancellation of this invocation cancels both.
     ///
     /// Returns `Ok` without a new invocation if the state is too large. The run then continues in this invocation.
     ///
@@ -89,8 +89,8 @@ impl<'ctx> Continuation<'ctx> {
         Err(DurableError::ContinueAsNew(invocation))
     }
 
-    /// Waits for the outcome of the run, and forwards signals to the next invocation meanwhile. Returns `None` if the
-    /// run did not continue as new.
+    /// Waits for the outcome of the next invocation, and forwards signals to it meanwhile. Returns `None` if the run
+    /// did not continue as new.
     pub(crate) async fn outcome(
         &self,
         ctx: &Context<'ctx>,

@@ -1,8 +1,8 @@
 //! Definitions of the agent's service and of the register, with their handlers. The register is the Restate object that
 //! lists the runs.
 //!
-//! The SDK's macros need a name that is known at compile time. Here the user chooses the name, so the definitions are
-//! built at run time.
+//! The SDK's macros need a name at compile time. The name of an agent's service is known only at run time, so this
+//! module builds the definitions itself.
 
 use std::sync::Arc;
 
@@ -80,9 +80,10 @@ pub(crate) fn object<P>(host: &Host<P>) -> Option<ServiceDefinition> {
     Some(service_definition(RegisteredRuns, described).options(options))
 }
 
-/// Returns the service options with the inactivity timeout and the abort timeout. After the inactivity timeout, Restate
-/// asks a silent invocation to suspend itself. An invocation that executes a step ignores this request, and Restate
-/// aborts it after the abort timeout.
+/// Returns the service options with the inactivity timeout and the abort timeout.
+///
+/// After the inactivity timeout, Restate asks an invocation to suspend itself. An invocation that executes a step
+/// cannot suspend itself, and is aborted after the abort timeout.
 fn timeouts(options: &RestateOptions) -> ServiceOptions {
     let timeouts = ServiceOptions::new().abort_timeout(options.longest_step);
     match options.aside_after {

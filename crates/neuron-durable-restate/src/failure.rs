@@ -28,13 +28,13 @@ pub(crate) fn cancelled() -> TerminalError {
 }
 
 /// Returns the error with which a tool's handler ends if the invocation of the tool was cancelled. The text differs
-/// from the text for a cancelled run, so the parent run does not consider itself cancelled.
+/// from the text of [`cancelled`], so the parent run does not mistake the error for its own cancellation.
 pub(crate) fn call_cancelled() -> TerminalError {
     TerminalError::new_with_code(CANCELLED, "the call was cancelled")
 }
 
-/// Returns `true` if the error reports that the invocation itself was cancelled. The text is compared too, because a
-/// cancelled or killed child invocation ends with the same code.
+/// Returns `true` if the error reports that this invocation was cancelled. The error of a cancelled or killed child
+/// invocation has the same code and another text, so both are compared.
 pub(crate) fn is_cancellation(error: &TerminalError) -> bool {
     error.code() == CANCELLED && error.message() == OWN
 }

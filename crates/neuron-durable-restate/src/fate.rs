@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use neuron_types::DurableError;
 
-/// Records the reason for which an invocation must end, even if the agent ignores or converts the error. Clones share
-/// the record.
+/// Records the reason for which an invocation must end. The agent's code may ignore or convert the error of a step, and
+/// the invocation then still ends for this reason. Clones share the record.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fate {
     /// Set if the invocation was cancelled. Restate reports a cancellation only once.

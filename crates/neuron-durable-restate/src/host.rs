@@ -116,8 +116,11 @@ impl<P: Provider> Host<P> {
         result.map(Stored).map_err(Into::into)
     }
 
-    /// Sends a signal to a run. Fails with status 410 if the run has ended, and with status 400 if `run_id` is not the
-    /// id of an invocation.
+    /// Sends a signal to a run.
+    ///
+    /// # Errors
+    ///
+    /// Status 410 if the run has ended. Status 400 if `run_id` is not the id of an invocation.
     pub(crate) async fn signal(
         &self,
         ctx: &Context<'_>,
@@ -135,8 +138,8 @@ impl<P: Provider> Host<P> {
         Ok(())
     }
 
-    /// Runs a tool that is not an agent, and returns the record of its result. A call that must not run twice gets an
-    /// unknown outcome if an earlier attempt has begun it.
+    /// Runs a tool that is not an agent, and returns the record of its result. If the call must not run twice and an
+    /// earlier attempt began it, the outcome is unknown and the tool does not run.
     pub(crate) async fn tool(
         &self,
         ctx: Context<'_>,
@@ -166,7 +169,7 @@ impl<P: Provider> Host<P> {
 
     /// Returns `true` if the call may run now.
     ///
-    /// Returns `false` if an earlier attempt has begun the call and the call must not run twice.
+    /// Returns `false` if the call must not run twice and an earlier attempt has begun the call.
     async fn may_run(
         &self,
         journal: &Journal<'_, '_>,
@@ -226,8 +229,8 @@ impl<P: Provider> Host<P> {
 
     /// Returns the tool set that has the called tool, and the context of the call.
     ///
-    /// The call may be inside nested agents, which are tools too. If this code does not have one of these agents, an
-    /// error is returned, and Restate retries the call until the code has the agent.
+    /// The call may belong to a nested agent, which is a tool too. Returns an error if this code does not have one of
+    /// the nested agents. Restate then retries the call until the code has the agent.
     fn tools_of(&self, request: &ToolRequest) -> HandlerResult<(Arc<dyn ToolSet>, ToolContext)> {
         let mut ctx = request.context();
         self.agent.extend_context(&mut ctx);

@@ -1,7 +1,7 @@
 //! The signals of a run. All of them are sent as values of a single Restate signal.
 //!
-//! Restate's signals belong to an invocation, but a run that continued as new has several invocations. So a sender
-//! addresses the run. An invocation that has a successor forwards signals to the successor.
+//! A sender addresses a signal to the first invocation of the run. A run that continued as new has further invocations.
+//! Each invocation forwards signals to the next invocation.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,8 +19,8 @@ use serde_json::Value;
 use crate::journal::{Journal, longest};
 use crate::payload::Stored;
 
-/// Name of the single Restate signal with which all signals of a run are sent. Its value contains the name of the
-/// signal.
+/// Name of the Restate signal that carries all signals of a run. Its value is a [`Signal`], which has the name of the
+/// run's signal.
 const CARRIER: &str = "neuron.signal";
 
 /// A signal to a run.
@@ -45,8 +45,8 @@ impl Inbox {
         Self(Mutex::new(signals.into()))
     }
 
-    /// Waits for a signal with this name. Returns `None` if no signal arrived before the timeout. Other signals that
-    /// arrive meanwhile are queued.
+    /// Waits for a signal with this name. Returns `None` if no such signal arrived before the timeout. Signals with
+    /// other names are queued meanwhile.
     pub(crate) async fn receive(
         &self,
         journal: &Journal<'_, '_>,
@@ -143,8 +143,7 @@ fn next<'ctx>(ctx: &Context<'ctx>) -> Waiting<'ctx, Option<Signal>> {
 /// The index and the result of the first future that ended, among several futures. `None` if there was no future.
 type First<T> = Result<Option<(usize, Result<T, TerminalError>)>, TerminalError>;
 
-/// Returns the result of the future that ended first. Returns an error if there was no future, which does not happen in
-/// this module.
+/// Returns the result of the future that ended first. Returns an error if there was no future.
 fn ended<T>(first: First<T>) -> Result<T, TerminalError> {
     match first? {
         Some((_, ended)) => ended,

@@ -1,13 +1,13 @@
 //! Validates the id of an invocation. Restate would retry a signal to an invalid id forever.
 
-/// Returns `true` if `id` may be the id of an invocation. If Restate's own ids, such as `own`, have an unknown format,
-/// every text is accepted.
+/// Returns `true` if `id` may be the id of an invocation. `own` is a valid id. If `own` has an unknown format, every
+/// `id` is accepted.
 pub(crate) fn is_one(id: &str, own: &str) -> bool {
     has_known_form(id) || !has_known_form(own)
 }
 
-/// Returns `true` if `id` has the known format. After the prefix `inv_1` come a 64-bit number with 11 digits and a
-/// 128-bit number with 22 digits, both in base 62.
+/// Returns `true` if `id` has the known format. This is the prefix `inv_1`, a 64-bit number with 11 digits, and a
+/// 128-bit number with 22 digits. Both numbers are in base 62.
 fn has_known_form(id: &str) -> bool {
     let Some((partition, unique)) = id.strip_prefix("inv_1").and_then(|id| id.split_at_checked(11))
     else {

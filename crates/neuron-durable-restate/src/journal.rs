@@ -32,8 +32,8 @@ const LONG_REPLAY: usize = 100;
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Opening {
-    /// First record of a journal that an older release of this crate began. The record contains only the time at which
-    /// the invocation began, in milliseconds since 1970.
+    /// First record of a journal that an older release of this crate began. Contains the time at which the invocation
+    /// began, in milliseconds since 1970.
     Time(i64),
     /// First record of a journal that the current release began.
     Versioned {
@@ -55,8 +55,7 @@ pub(crate) struct Journal<'a, 'ctx> {
     fate: Fate,
     /// Number of journal entries so far.
     steps: AtomicUsize,
-    /// Number of steps so far that stored the current time. This number is part of the name of the next step of this
-    /// kind.
+    /// Number of steps so far that stored the current time. The names of these steps contain their number.
     stamps: AtomicUsize,
     pin: Pin,
     /// Entry of the run in the register, the Restate object that lists the runs. `None` in the invocation of a tool.
@@ -81,8 +80,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         }
     }
 
-    /// Opens the journal of a run's invocation. The first record stores the time and the agent's version. The version
-    /// is `pinned`, or the version of this code if `pinned` is `None`.
+    /// Opens the journal of a run's invocation. The first record stores the time and the version of the agent to which
+    /// the run is pinned. This version is `pinned`, or the version of this code if `pinned` is `None`.
     ///
     /// # Errors
     ///
@@ -137,7 +136,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// Returns the entry of the run in the register, the Restate object that lists the runs.
     ///
     /// Returns `None` in the invocation of a tool. Also returns `None` if an older release of this crate began the
-    /// journal, because the messages to the register would differ on replay.
+    /// journal. That release sent other messages to the register, so a replay would differ from the journal.
     pub(crate) fn register(&self) -> Option<&Register> {
         self.register.as_ref().filter(|_| !self.is_old())
     }
@@ -156,12 +155,11 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.is_old.load(SeqCst)
     }
 
-    /// Runs `work` as a step, unless the journal has its result. Returns the stored JSON. An error of `work` is stored
+    /// Runs `work` as a step, unless the journal has the result. Returns the stored JSON. An error of `work` is stored
     /// as the failure of the step.
     ///
-    /// A closure that is passed to Restate must live as long as Restate's context, so it cannot borrow. The closure
-    /// therefore has only the ends of two channels. `work` is polled beside the closure and may borrow. On replay
-    /// `work` is never polled.
+    /// On replay `work` is never polled. `work` may borrow, although the closures of Restate's SDK may not. The SDK's
+    /// closure therefore only communicates with `work` over two channels.
     pub(crate) async fn step(
         &self,
         name: &str,
@@ -213,7 +211,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     /// Stores the current time as a step, and sets the journal's clock to the stored time. On replay, reads the time
     /// from the journal.
     ///
-    /// Called after each wait, because Restate does not store the time at which a wait ended.
+    /// Called after each wait, because Restate does not store the end time of a wait.
     pub(crate) async fn stamp(&self) -> Result<(), DurableError> {
         let name = format!("time/{}", self.stamps.fetch_add(1, SeqCst));
         let now = async { Ok(Utc::now().timestamp_millis().to_string().into_bytes()) };
@@ -231,8 +229,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.stamp().await
     }
 
-    /// Returns the end of a wait that begins now, by the journal's clock. Returns `None` if a [`DateTime`] cannot
-    /// represent the end.
+    /// Returns the end of a wait of length `timeout` that begins at the time of the journal's clock. Returns `None` if
+    /// a [`DateTime`] cannot represent the end.
     pub(crate) fn deadline(&self, timeout: Duration) -> Option<DateTime<Utc>> {
         self.now().checked_add_signed(TimeDelta::from_std(longest(timeout)).ok()?)
     }
@@ -265,8 +263,8 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.steps.load(SeqCst)
     }
 
-    /// Checks that the invocation was not cancelled and that the run fits the journal. The check stops the agent from
-    /// making further calls.
+    /// Returns an error if the invocation was cancelled or if the run differs from its journal. Called before each
+    /// step, so that the agent makes no further calls.
     pub(crate) fn check(&self) -> Result<(), DurableError> {
         if self.fate.is_cancelled() {
             return Err(DurableError::Cancelled);
@@ -274,11 +272,11 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.fate.check()
     }
 
-    /// Returns `compared` unchanged. If it is an error that means that the run does not fit its journal, also records
-    /// this error.
+    /// Returns `compared` unchanged. If `compared` is an error that reports a difference between the run and its
+    /// journal, also records this error.
     ///
-    /// Such an error also occurs if the journal cannot be read, for example because a newer release of this crate wrote
-    /// a record.
+    /// An unreadable record counts as a difference too. For example, a newer release of this crate may have written the
+    /// record.
     pub(crate) fn compared<T>(&self, compared: Result<T, DurableError>) -> Result<T, DurableError> {
         if let Err(error @ (DurableError::NonDeterminism { .. } | DurableError::Other(_))) =
             &compared

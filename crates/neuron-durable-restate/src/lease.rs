@@ -8,12 +8,11 @@ use neuron_runtime::{Moment, while_held};
 use neuron_types::DurableError;
 use restate_sdk::errors::HandlerResult;
 
-/// Polls `work` until this process pauses for longer than `lease`. Then Restate may have called another process, so
-/// `work` is dropped and an error is returned.
+/// Polls `work` to its end. Drops `work` and returns an error if this process pauses for longer than `lease`, because
+/// Restate may then have called another process.
 ///
-/// Restate has no request that returns the process that holds an invocation. Restate gives up a process that does not
-/// respond for a certain time, which is longer than the lease. The length of a pause, by the clock of this process, is
-/// therefore enough to prove that this process still holds the invocation.
+/// Restate gives up a process that does not respond for a certain time, which is longer than the lease. After a shorter
+/// pause than the lease, this process therefore still holds the invocation. No request to Restate is needed.
 pub(crate) async fn held<T>(
     lease: Duration,
     work: impl Future<Output = HandlerResult<T>> + Send,

@@ -50,7 +50,7 @@
 //!
 //! In Rust, use the client in `restate_sdk::ingress` to start runs and get their outcomes, and [`AgentRuns`] for all
 //! other operations. Repeated requests with the same `idempotency-key` header start only one run. The example
-//! `restate_agent` of this crate runs all of this on a real server, and kills the process of a run.
+//! `restate_agent` of this crate hosts an agent on a real server, and kills the process of a run.
 //!
 //! # Where to look
 //!
@@ -67,7 +67,7 @@
 //!
 //! - **Model calls** are steps of the run's invocation. Retries, timeouts and live deltas work as in a
 //!   [`LocalDurableContext`](neuron_runtime::LocalDurableContext). The response or error is journaled. If the process
-//!   dies during the call, the call is made again.
+//!   dies during a model call, the call is made again.
 //! - **Tool calls** are invocations of their own. They are started and awaited in call order. The calls of a parallel
 //!   batch run concurrently, on any process that serves the agent. An
 //!   [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce) call is journaled before it begins. If it does not return, it
@@ -75,8 +75,8 @@
 //!   [idempotency key](neuron_types::ToolContext::idempotency_key).
 //! - **Signals** are sent to a run by its id, through the handler `signal`. A signal that arrives before the wait is
 //!   queued. Signals with the same name are received in order. A signal to a run that has ended is rejected with status
-//!   410 and the reason. The end of a killed run is not registered, so the handler accepts signals to that run, and
-//!   only [`AgentRuns`] rejects them.
+//!   410 and the reason. The end of a killed run is not registered. The handler therefore accepts signals to that run,
+//!   and [`AgentRuns`] rejects them.
 //! - **Approvals** need the loop's `approval_signal`, which names a signal. While the run waits, the handler `pending`
 //!   of the object `support.waiting` returns [the pending calls](#pending-calls-as-json). After the deadline the
 //!   handler returns null, and decisions are rejected. The run ends with the error `ApprovalRequired` and can be
@@ -135,11 +135,12 @@
 //!
 //! # Operating
 //!
-//! [`AgentRuns`] implements [`DurableRuns`](neuron_runtime::DurableRuns) with both ports of Restate. The runs write
-//! their waits, their versions and their ends to a register, the object `support.waiting`, so one query lists all runs.
+//! [`AgentRuns`] implements [`DurableRuns`](neuron_runtime::DurableRuns) with both ports of Restate. Each run writes
+//! its wait, its agent version and its end to a register, the object `support.waiting`. One query therefore lists all
+//! runs.
 //!
 //! A register entry is removed a day after the end of its run, by a scheduled call of the handler `forget`. A killed
-//! run cannot schedule this call. Its entry is removed by the first `list` after Restate has deleted the run. A run
+//! run cannot schedule this call. The first `list` after Restate has deleted the killed run removes its entry. A run
 //! whose entry or outcome cannot be parsed is listed as [damaged](neuron_runtime::RunStatus::Damaged).
 //!
 //! A run whose agent changed is [stalled](neuron_runtime::RunStatus::Stalled) as soon as Restate has tried it with the
@@ -153,9 +154,9 @@
 //! process drops its handlers before they are polled again. It starts no tool, no retry and no model call. Restate
 //! calls the handlers again, in this process or another one. If an at-most-once call had begun, its outcome is unknown.
 //!
-//! An at-most-once call begins only after Restate has confirmed that its step is journaled. A process that has lost the
-//! invocation for another reason than a pause, such as a network failure, therefore does not begin the call either. A
-//! pause during a single poll is noticed after that poll.
+//! An at-most-once call begins after Restate has confirmed that its step is journaled. If a process has lost the
+//! invocation, for example through a network failure, it therefore does not begin the call. A pause during a single
+//! poll is noticed after that poll.
 //!
 //! # When the code changes
 //!
@@ -164,9 +165,10 @@
 //! unknown format of a newer release.
 //!
 //! In both cases the invocation fails with a text that names the difference, and nothing is journaled. Restate retries
-//! the invocation up to 70 times with growing pauses, and then pauses it. When the old code is back, the run continues.
-//! A paused run first needs `PATCH /invocations/$ID/resume`. If the old code is gone, kill the run, because it fails
-//! before it could notice a cancellation. A panic of the agent's code is treated in the same way.
+//! the invocation up to 70 times with growing pauses, and then pauses it. When the old code is deployed again, the run
+//! continues. A paused run first needs `PATCH /invocations/$ID/resume`. If the old code is gone, kill the run. A
+//! cancellation has no effect, because the run fails before it notices the cancellation. A panic of the agent's code is
+//! treated in the same way.
 //!
 //! Restate recommends that the old deployment stays at an address of its own until its runs have ended. However, the
 //! tools of these runs, and runs that continue as new, are called at the newest deployment.
@@ -183,7 +185,7 @@
 //!   deployment with `PATCH /invocations/$ID/resume?deployment=$DEPLOYMENT`, or allow the new code with `GoOn`.
 //! - Runs that began without a version are not checked.
 //!
-//! A replay of more than 100 steps is logged at level `INFO` when it reaches new work.
+//! A replay of more than 100 steps is logged at level `INFO` when it ends and the first new step begins.
 //!
 //! # Limits
 //!

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use neuron_runtime::{ChangedAgent, DEFAULT_RECORD_LIMIT, UnknownOutcome};
 
-/// Maximum size of a record in bytes, whatever limit is set. Restate rejects messages over 32 MiB, and a model call
-/// with a rejected response would be made and paid again.
+/// Maximum value of [`RestateOptions::record_limit`] in bytes. It is half of Restate's limit for a message, 32 MiB. If
+/// Restate rejected a message with a model response, the model call would be made and paid again.
 const LARGEST_RECORD: usize = 16 << 20;
 
 /// The options of an agent on Restate.
@@ -24,39 +24,39 @@ const LARGEST_RECORD: usize = 16 << 20;
 #[non_exhaustive]
 pub struct RestateOptions {
     /// Maximum size of the record of one step in bytes. Default: 1 MiB. A longer model response, tool result or
-    /// recorded value becomes an error that names the limit. A value above 16 MiB is treated as 16 MiB, because Restate
-    /// rejects messages over 32 MiB.
+    /// recorded value becomes an error that names the limit. A value above 16 MiB is treated as 16 MiB. Restate's limit
+    /// for a whole message is 32 MiB.
     pub record_limit: usize,
     /// Names of the environment variables that are passed to the tools. Their values are stored in Restate's journal.
     /// Default: none.
     pub environment: Vec<String>,
-    /// Number of steps after which a run continues as a new invocation. Default: 1000. With `None` a run never
-    /// continues as new. A replay reads all steps of an invocation, so a smaller number makes replays faster.
+    /// Number of steps after which a run continues in a new invocation. Default: 1000. If it is `None`, a run never
+    /// continues in a new invocation. A replay reads all steps of one invocation, so a smaller number makes replays
+    /// faster.
     pub continue_after: Option<usize>,
-    /// Result of a tool call that was interrupted and must not run twice. By default the model receives the result that
-    /// the outcome is unknown, and the run continues.
+    /// Result of a tool call that was interrupted and must not run twice. By default the model is told that the outcome
+    /// is unknown, and the run continues.
     pub unknown_outcome: UnknownOutcome,
-    /// Reaction to a prompt, tools or a model that changed since the journal was written. By default the run fails with
-    /// an error that names the change. Restate shows the error with the invocation, and retries until the change is
-    /// undone.
+    /// Reaction if the prompt, the tools or the model have changed since the journal was written. By default the run
+    /// fails with an error that names the change. Restate shows the error with the invocation, and retries.
     pub changed_agent: ChangedAgent,
     /// Maximum duration of a step, including all attempts and the pauses between them. Default: one hour. Restate
     /// interrupts a longer step and begins it again.
     pub longest_step: Duration,
-    /// Maximum pause of this process, stopped or hung, after which its handlers may continue. Default: 10 seconds.
-    /// After a longer pause the process drops its handlers, and Restate calls them again. A tool that blocks its thread
-    /// for longer counts as a pause.
+    /// Maximum pause after which this process may continue its handlers. Default: 10 seconds. The process pauses if it
+    /// is stopped or hangs. After a longer pause the process drops its handlers, and Restate calls them again. A tool
+    /// that blocks its thread for longer than the lease counts as such a pause.
     ///
-    /// The lease must be shorter than the time after which Restate gives up a process that does not respond. That time
-    /// is `worker.invoker.http2-keep-alive-timeout` in the server's configuration, 20 seconds by default.
+    /// The lease must be shorter than `worker.invoker.http2-keep-alive-timeout` in the server's configuration, 20
+    /// seconds by default. After this time, Restate gives up a process that does not respond.
     pub lease: Duration,
     /// Version of the agent, for example a release or a commit. A run is pinned to the version with which it began.
-    /// Code of another version cannot continue the run, unless [`changed_agent`](Self::changed_agent) allows it.
-    /// Default: `None`, and runs are not pinned.
+    /// Code of another version can continue the run if [`changed_agent`](Self::changed_agent) allows it. Default:
+    /// `None`, and runs are not pinned.
     pub agent_version: Option<String>,
     /// Time that an invocation waits for a signal or a sleep before Restate suspends it. A suspended invocation is
-    /// replayed when its wait ends. With `None`, the default, the server's setting applies, which is one minute by
-    /// default.
+    /// replayed when its wait ends. Default: `None`, and the server's setting applies. The server's default is one
+    /// minute.
     pub aside_after: Option<Duration>,
 }
 

@@ -27,9 +27,9 @@ const LIMIT: usize = 16 << 20;
 /// }
 /// ```
 ///
-/// A run whose calls nobody approved or denied in time has an `error` of the kind `ApprovalRequired`. The field
-/// `pending` has the state from which the run can be revived. The [crate's page](crate#pending-calls-as-json) shows the
-/// format of this field. In an outcome, the field also contains the conversation in `messages`, and `effects` if tools
+/// If nobody approved or denied the pending calls in time, `error` has the kind `ApprovalRequired`. The field `pending`
+/// then has the state from which the run can be revived. The [crate's page](crate#pending-calls-as-json) shows the
+/// format of `pending`. In an outcome, `pending` also contains the conversation in `messages`, and `effects` if tools
 /// declared effect keys.
 ///
 /// # Example

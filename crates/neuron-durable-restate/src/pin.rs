@@ -7,9 +7,9 @@ use neuron_runtime::ChangedAgent;
 use neuron_types::DurableError;
 use serde_json::Value;
 
-/// First bytes of a step's JSON record if the record also pins the run to another version of the agent.
+/// First bytes of a step's record if the record also pins the run to a new version of the agent.
 ///
-/// The whole record is `{"agent_version_now":VERSION,"record":RESULT}`.
+/// Such a record is the JSON `{"agent_version_now":VERSION,"record":RESULT}`.
 const CHANGE: &[u8] = br#"{"agent_version_now":"#;
 /// Bytes between the version and the step's own record in a record that begins with [`CHANGE`].
 const RECORD: &[u8] = br#","record":"#;
@@ -28,8 +28,7 @@ pub(crate) struct Pin {
 struct State {
     /// Version to which the run is pinned. `None` if the run is not pinned.
     pinned: Option<String>,
-    /// Version to which the run was pinned, if it must still be written to the register of runs. `None` if there is
-    /// nothing to write.
+    /// Version that must still be written to the register of runs. `None` if there is nothing to write.
     news: Option<String>,
 }
 
@@ -53,7 +52,7 @@ impl Pin {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to `version`, which a journal record contains. Returns an error if this code has another version
+    /// Pins the run to `version`, which was read from the journal. Returns an error if this code has another version
     /// and may not continue the run.
     pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };
@@ -77,15 +76,15 @@ impl Pin {
         }
     }
 
-    /// Returns the version of this code if the next step must pin the run to it. Returns `None` if the version did not
-    /// change, or may not change.
+    /// Returns the version of this code if the next step must pin the run to this version. Returns `None` if the run is
+    /// already pinned to it, or if [`ChangedAgent`] does not allow the change.
     pub(crate) fn change(&self) -> Option<&str> {
         let may_change = self.changed_agent == ChangedAgent::GoOn;
         self.own.as_deref().filter(|_| may_change && self.differs())
     }
 
-    /// Returns the result in `json`, the stored record of a step. If the record also has a version, [pins](Self::set)
-    /// the run to that version and removes the version from the returned JSON.
+    /// Returns the step's result, without a version, from the stored record `json`. If the record contains a version,
+    /// [pins](Self::set) the run to this version.
     pub(crate) fn read(&self, json: Bytes) -> Result<Bytes, DurableError> {
         let Some(rest) = json.strip_prefix(CHANGE) else {
             return Ok(json);
@@ -116,8 +115,8 @@ impl Pin {
     }
 }
 
-/// Adds `version` to the JSON record of a step, so that the record pins the run to this version. Returns `record`
-/// unchanged if `version` is `None`.
+/// Adds a version to the JSON record of a step, so that a replay of the step pins the run to this version. Returns
+/// `record` unchanged if `version` is `None`.
 pub(crate) fn with_change(record: Vec<u8>, version: Option<&str>) -> Vec<u8> {
     let Some(version) = version else {
         return record;

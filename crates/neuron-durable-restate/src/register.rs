@@ -1,5 +1,5 @@
-//! The register of runs, a virtual object of Restate beside the service. The register has an entry for each run, with
-//! the run's wait, version and end. [`AgentRuns`](crate::AgentRuns) and the handler `signal` read it.
+//! The register of runs, a virtual object of Restate beside the service. Each run has an entry with its current wait,
+//! the version of its agent, and its end. [`AgentRuns`](crate::AgentRuns) and the handler `signal` read the register.
 
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub(crate) const VERSION: &str = "agent_version";
 /// Key of the end of a run, in the run's entry in the register. The value is an [`Ended`].
 pub(crate) const ENDED: &str = "ended";
 
-/// Time for which an entry is kept after the end of its run, one day. It equals Restate's default for ended
-/// invocations.
+/// Time for which an entry is kept after the end of its run, one day. By default Restate also keeps ended invocations
+/// for one day.
 const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// Kind of the error with which a run ends if nobody approved or denied its pending tool calls in time.
@@ -84,15 +84,14 @@ impl Waiting {
         Self { signal: None, pending: None, since: None, deadline: None }
     }
 
-    /// Returns `true` if the deadline has passed. The entry may still be there, because the run was killed or no
-    /// process drives it.
+    /// Returns `true` if the deadline has passed. If the run was killed or no process runs it, the register may still
+    /// contain such a wait.
     pub(crate) fn is_over(&self) -> bool {
         self.deadline.is_some_and(|deadline| deadline < Utc::now())
     }
 }
 
-/// The time and the result or error of a run that has ended, as the register stores them. All fields are the same on
-/// replay.
+/// The end of a run, as the register stores it. All fields are the same on replay.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) at: DateTime<Utc>,
@@ -160,8 +159,8 @@ impl Register {
         drop(ctx.request::<_, ()>(self.target(PIN), Stored(version)).send());
     }
 
-    /// Stores that the run has ended. Returns after the register has confirmed the request, so that signals are
-    /// rejected before anyone can read the outcome.
+    /// Stores that the run has ended. Waits for the register's confirmation, so that signals are rejected before anyone
+    /// can read the outcome.
     pub(crate) async fn end(&self, ctx: &Context<'_>, ended: Ended) {
         let registered = ctx.request::<_, ()>(self.target(END), Stored(ended)).call().await;
         if let Err(error) = registered {

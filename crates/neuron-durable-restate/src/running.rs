@@ -11,8 +11,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(crate) struct RunningTools(Arc<Mutex<HashMap<String, CancellationToken>>>);
 
 impl RunningTools {
-    /// Adds a tool call to the table of running calls, under its idempotency key. Returns the call's cancellation token
-    /// and a guard. Dropping the guard removes the call and cancels the token.
+    /// Adds a tool call to the table of running calls. `key` is the idempotency key of the call. Returns the call's
+    /// cancellation token and a guard. Dropping the guard removes the call and cancels the token.
     pub(crate) fn enter(&self, key: &str) -> (CancellationToken, Entered) {
         let token = CancellationToken::new();
         self.lock().insert(key.to_owned(), token.clone());

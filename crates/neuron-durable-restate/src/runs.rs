@@ -20,8 +20,9 @@ use server::{Answer, Server};
 /// Lists, inspects, signals, cancels and revives the runs of an [`AgentService`](crate::AgentService), from any
 /// process.
 ///
-/// A run is an invocation of the handler `run`, and has the id of that invocation. Invocations that continue a run, and
-/// invocations of the run's tools and nested agents, are not listed. Restate keeps an ended run for a day by default.
+/// A run is an invocation of the handler `run`, and has the id of that invocation. Further invocations of a run, and
+/// the invocations of its tools and nested agents, are not listed as runs. Restate keeps an ended run for a day by
+/// default.
 ///
 /// The admin API of Restate has no authentication. Let only your own programs reach it.
 ///
@@ -45,8 +46,8 @@ pub struct AgentRuns<E = PlainHttp> {
 }
 
 impl AgentRuns {
-    /// Creates a client for the runs of a service, over plain HTTP. `ingress_url` and `admin_url` are the addresses of
-    /// the Restate server's two ports.
+    /// Creates a client for the runs of a service, over plain HTTP. `ingress_url` is the address of the Restate
+    /// server's port for requests to services. `admin_url` is the address of its admin API.
     pub fn new(
         service: impl Into<String>,
         ingress_url: impl Into<String>,
@@ -78,10 +79,10 @@ impl<E: RequestExecutor> AgentRuns<E> {
         Err(RunsError::Ended { id: id.to_owned(), reason: run.end() })
     }
 
-    /// Reads the outcome of a run. Returns `None` if there is no outcome.
+    /// Requests the outcome of a run from the server. Returns `None` if there is no outcome.
     ///
-    /// A caller that only lists runs passes `false` for `needs_outcome`. Then `None` is also returned if the register
-    /// already has all data for the list.
+    /// A caller that only lists runs passes `false` for `needs_outcome`. If the register already has all data for the
+    /// list, the server is not asked and `None` is returned.
     async fn outcome(
         &self,
         run: &Run,
@@ -95,8 +96,10 @@ impl<E: RequestExecutor> AgentRuns<E> {
 }
 
 impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
-    /// Lists all runs that the server keeps, the oldest first. The outcome of each run that ended with an error needs
-    /// an additional request. Also removes register entries of killed runs that the server does not keep any more.
+    /// Lists all runs that the server keeps, the oldest first.
+    ///
+    /// For each run that ended with an error, an additional request gets the outcome. Also removes the register entries
+    /// of killed runs that the server does not keep any more.
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let mut summaries = Vec::new();
         for run in self.server.runs(None).await? {
@@ -134,9 +137,10 @@ impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
         }
     }
 
-    /// Continues a run as a new run, and returns the id of the new run. Send further signals to the new id. Tools see
-    /// the same idempotency keys as in the old run. A run is revived only once. A second call returns the same id and
-    /// ignores its decisions.
+    /// Continues a run that ended with `ApprovalRequired` as a new run, and returns the id of the new run. Send further
+    /// signals to the new id. Tools receive the same idempotency keys as in the old run.
+    ///
+    /// A run is revived only once. A second call returns the id of the first new run, and ignores `decisions`.
     ///
     /// A run whose [messages were omitted](crate::RunOutcome::messages_omitted) from its outcome cannot be revived.
     async fn revive(&self, id: &str, decisions: ApprovalDecisions) -> Result<String, RunsError> {
@@ -162,8 +166,8 @@ fn ended(id: &str, answer: &Answer) -> RunsError {
     RunsError::Ended { id: id.to_owned(), reason: answer.message() }
 }
 
-/// Returns the start with which a revived run begins, from the outcome of the old run. Fails if the outcome has no
-/// pending calls or no conversation, or if the decisions do not fit the calls.
+/// Creates the start of a revived run from the outcome of the old run. Fails if the outcome has no pending calls or no
+/// conversation, or if the decisions do not fit the calls.
 fn resume(id: &str, outcome: RunOutcome, decisions: ApprovalDecisions) -> Result<Start, RunsError> {
     let refused = |reason: String| Err(RunsError::NotRevivable { id: id.to_owned(), reason });
     let Some(pending) = outcome.pending else {

@@ -23,11 +23,11 @@ pub struct AgentService<P> {
 }
 
 impl<P: Provider + 'static> AgentService<P> {
-    /// Hosts an agent under a service name. The name consists of letters, digits, `.`, `_` and `-`, and starts with a
-    /// letter.
+    /// Hosts an agent as the Restate service `name`. The name consists of letters, digits, `.`, `_` and `-`, and starts
+    /// with a letter.
     ///
-    /// `provider` makes all model calls and `tools` run all tool calls, even if `agent` has its own provider and tools.
-    /// The registry of the agent must describe the same tools.
+    /// `provider` makes all model calls, and `tools` run all tool calls. If `agent` has its own provider and tools,
+    /// they are not called. The agent's own tools must have the same definitions as `tools`.
     #[must_use]
     pub fn new(
         name: impl Into<String>,
@@ -66,7 +66,8 @@ impl<P: Provider + 'static> AgentService<P> {
         Ok(endpoint.bind(service).bind(object))
     }
 
-    /// Serves the agent until the future `cancel` ends. Requests in progress then have up to ten seconds to end.
+    /// Serves the agent until the future `cancel` completes. Requests in progress then have up to ten seconds to
+    /// complete.
     ///
     /// The address must be registered with Restate, see the [crate's page](crate). The endpoint accepts requests from
     /// any client, so the listener should be reachable only by Restate.

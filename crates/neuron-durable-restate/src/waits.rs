@@ -1,4 +1,5 @@
-//! The waits of a run. While a wait lasts, it is stored in the register, the Restate object that lists the runs.
+//! The waits of a run. A wait is stored in the register until it ends. The register is the Restate object that lists
+//! the runs.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::register::{Register, Waiting};
 
 impl<P: Provider> RestateDurableContext<'_, '_, P> {
     /// Waits for a signal, and stores the wait in the register of runs meanwhile. Returns `None` if no signal arrived
-    /// before the timeout. If the signal is a decision about tool calls, `pending` contains these calls.
+    /// before the timeout. `pending` contains the tool calls that need a decision, or is `None` for any other signal.
     pub(crate) async fn receive(
         &self,
         signal: &str,
@@ -35,7 +36,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
 
     /// Stores a wait in the register, the Restate object that lists the runs. Returns `true` if the wait was stored.
     ///
-    /// Returns `false` if an older release of this crate, which did not store such waits, began the journal.
+    /// Returns `false` if an older release of this crate began the journal and did not store this kind of wait.
     async fn show(&self, mut waiting: Waiting, timeout: Duration) -> Result<bool, DurableError> {
         let journal = &self.journal;
         match (journal.register(), &mut waiting.pending) {
@@ -81,7 +82,7 @@ impl<P: Provider> RestateDurableContext<'_, '_, P> {
         slept
     }
 
-    /// Returns an error if this is the run of an agent inside a tool call. Such an agent cannot wait for a signal,
+    /// Returns an error if this context belongs to an agent inside a tool call. Such an agent cannot wait for a signal,
     /// because signals are sent to the parent run.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.is_nested {

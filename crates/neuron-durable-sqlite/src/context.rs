@@ -31,29 +31,33 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// A [`DurableContext`] that journals the steps of a run in a SQLite database. If the process is killed and started
 /// again, the run continues from its journal.
 ///
-/// A context holds its run, so no other context can open the run, in this process or another one. Clones share the run.
-/// The run is free when [`drive`](Self::drive) has stored its end, the last clone is dropped, or the process has ended.
+/// A context holds its run, so no other context can open the run, in this process or another one. Clones of the context
+/// share the hold. Another context can open the run in these cases:
+///
+/// - [`drive`](Self::drive) has stored the end of the run.
+/// - The last clone is dropped.
+/// - The process has ended.
 ///
 /// The hold is a [lease](crate::RunBuilder::lease). The context renews the lease during each step, and all the time
-/// while [`drive`](Self::drive) runs. Another context may take the run over after the lease has expired. That happens
-/// if the process is stopped or hangs, or if the program is busy for longer than the lease between two steps. The first
-/// context then fails with [`JournalError::Superseded`] and starts no further step. Within a tokio runtime the renewal
-/// needs the runtime's timer, which `enable_time` enables.
+/// while [`drive`](Self::drive) runs. The lease expires if the process is stopped or hangs, or if the program is busy
+/// between two steps for longer than the lease. Another context may then take the run over. The first context fails
+/// with [`JournalError::Superseded`] and starts no further step. In a tokio runtime the renewal needs the timer, which
+/// `enable_time` enables.
 ///
 /// # What is stored
 ///
 /// - The response of each model call, once the response is complete. A model call that was in progress when the process
 ///   ended is made again.
-/// - The start of all calls of a tool batch, before any of these calls runs. Then the result of each call as soon as
-///   the call ends, with the tokens that the tool itself used. A call that has ended does not run again.
+/// - The start of all calls of a tool batch, before any of these calls runs.
+/// - The result of each tool call as soon as the call ends, with the tokens that the tool itself used. A call that has
+///   ended does not run again.
 /// - The deadline of each wait, so that a restart does not extend the wait, and the result of the wait.
-/// - The steps of an [agent](neuron_types::AgentTool) that is called as a tool, in a nested journal of their own. An
-///   interrupted call of an agent always runs again, because its nested journal replays the finished steps. A crash
-///   costs at most one model call of that agent. Timeouts apply to the agent's steps, and not to the whole call.
+/// - The steps of an [agent](neuron_types::AgentTool) that is called as a tool, in a nested journal. An interrupted
+///   call of an agent always runs again, and its nested journal replays the finished steps. At most one model call of
+///   that agent is repeated after a crash. Timeouts apply to the agent's steps, and not to the whole call.
 ///
-/// Errors that the model or the loop receives are stored too, and replay returns the same errors. In the first run a
-/// step already returns the stored form of its result. An error with a boxed source therefore has only the text of that
-/// source.
+/// Errors that the model or the loop receives are stored too, and a replay returns the same errors. A stored error has
+/// only the text of a boxed source. A step returns the stored form of its error also when it is first executed.
 ///
 /// # Recovery of an unfinished tool call
 ///
@@ -62,9 +66,10 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 /// | [`Pure`](neuron_types::ToolEffect::Pure), [`Idempotent`](neuron_types::ToolEffect::Idempotent) | the call runs again, with the same idempotency key |
 /// | [`AtMostOnce`](neuron_types::ToolEffect::AtMostOnce), the default | the call does not run again; the model is told that the outcome is unknown, or the run ends with an error: [`unknown_outcome`](crate::RunBuilder::unknown_outcome) |
 ///
-/// If the tool declared another effect when the call began, the more careful of both effects counts. The same rules
-/// apply to a call that was dropped or cancelled together with the run, even in this process, because no result of the
-/// call is stored.
+/// If the tool declared another effect when the call began, the more careful of the two effects counts.
+///
+/// The same rules apply to a call that was dropped or cancelled together with the run, because its result was not
+/// stored.
 ///
 /// # Changes to the agent
 ///
@@ -79,12 +84,12 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 ///
 /// # Cancel safety
 ///
-/// A run that was dropped or cancelled continues when its steps are requested again. Call [`start`](Self::start) to
-/// begin the replay.
+/// A run that was dropped or cancelled continues when the agent requests its steps again. Call [`start`](Self::start)
+/// to begin the replay.
 ///
 /// # Activity options
 ///
-/// Steps honour the same [`ActivityOptions`] as steps of [`LocalDurableContext`], which executes them.
+/// Steps use the [`ActivityOptions`] in the same way as the steps of a [`LocalDurableContext`], which executes them.
 pub struct SqliteDurableContext<P> {
     shared: Arc<Shared<P>>,
 }
@@ -98,7 +103,8 @@ struct Shared<P> {
     options: RunOptions,
     /// The log that compares the requests of a replay with the recorded requests.
     requests: RequestLog,
-    /// The results of the run's tool calls by effect key. A later call with the same effect key does not run again.
+    /// The results of the run's tool calls by effect key. A later call with the same effect key gets the stored result
+    /// and does not run.
     effects: EffectKeys,
 }
 
@@ -111,9 +117,11 @@ impl<P: Provider> SqliteDurableContext<P> {
     ///
     /// # Errors
     ///
-    /// [`JournalError::Held`] if another context drives the run; [`JournalError::Cancelled`] if the run was cancelled;
-    /// [`JournalError::InvalidId`], [`JournalError::Corrupt`] or [`JournalError::Lock`]; and the errors of
-    /// [`SqliteRuns::open`]. The stored run is left unchanged.
+    /// The errors of [`SqliteRuns::open`], and these errors, after which the stored run is unchanged:
+    ///
+    /// - [`JournalError::Held`] if another context holds the run.
+    /// - [`JournalError::Cancelled`] if the run was cancelled.
+    /// - [`JournalError::InvalidId`], [`JournalError::Corrupt`] or [`JournalError::Lock`].
     ///
     /// # Cancel safety
     ///
@@ -139,7 +147,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         Self { shared: Arc::new(Shared { journal, work, tools, options, requests, effects }) }
     }
 
-    /// Begins the replay of the run, and returns the start from which the agent must run.
+    /// Begins the replay of the run, and returns the [`Start`] from which the agent must run.
     ///
     /// - A run that has no start yet stores and returns `start`.
     /// - A run that already has a start returns the stored start, and ignores `start`.
@@ -152,7 +160,7 @@ impl<P: Provider> SqliteDurableContext<P> {
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, `start` is either stored or not stored. Call the method again.
+    /// If the future is dropped, `start` may or may not be stored. Call the method again.
     pub async fn start(&self, start: impl Into<Start>) -> Result<Start, DurableError> {
         let start = self.shared.journal.start(start.into()).await?;
         self.shared.requests.restart();
@@ -160,14 +168,14 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(start)
     }
 
-    /// Runs an agent until the end of the run, through all executions of the run. A new run begins with `start`, for
-    /// example the user's message.
+    /// Runs an agent until the end of the run. A new run begins with `start`, for example the user's message. If the
+    /// run continues as new, the next execution is started too.
     ///
-    /// The context holds the run until the end of the run is stored, even between its steps. After that the run is
-    /// free, so anyone who sees the end can immediately retry, revive, open or delete the run. If the run continues
-    /// after its end, the context takes the run back.
+    /// The context holds the run until the end of the run is stored, even between its steps. After that the run can
+    /// immediately be retried, revived, opened or deleted. If the run continues after its end, the context takes the
+    /// run back.
     ///
-    /// An agent may run several loops. The run ends only when the agent returns.
+    /// An agent may run several loops. The run ends when the agent returns.
     ///
     /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps of its first loop.
     ///
@@ -205,8 +213,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores the outcome of the run, unless the same outcome is stored already. Stores nothing if the run has not
-    /// ended, because it was cancelled or continues as a new execution.
+    /// Stores the outcome of the run, if it is not stored already. A run that was cancelled or continues as new has no
+    /// outcome, and nothing is stored.
     ///
     /// # Errors
     ///
@@ -260,8 +268,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         &self.shared.options
     }
 
-    /// Returns an error if this is the nested journal of an agent inside a tool call. Such an agent cannot wait for a
-    /// signal, because signals are sent to the parent run.
+    /// Returns an error if this context belongs to an agent inside a tool call. Such an agent cannot wait for a signal,
+    /// because signals are sent to the parent run.
     fn check_may_wait(&self) -> Result<(), DurableError> {
         match self.journal().is_nested() {
             true => Err(other("an agent inside a tool call cannot wait for a signal".into())),
@@ -303,12 +311,12 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
     /// Waits for a signal that [`SqliteRuns::signal`] sent, from any process. Returns `None` if no signal arrived
     /// before the timeout.
     ///
-    /// A signal that arrived before the wait is received too. Each signal is received by one wait, the oldest signal
-    /// first. A signal whose value is not a `T` is consumed, and the wait fails. A received signal is removed from the
-    /// queue and stored in the journal by the same transaction.
+    /// A signal that arrived before the wait is received too. Each signal is received only once, the oldest signal
+    /// first. If the value of a signal is not a `T`, the signal is removed and the wait fails. The same transaction
+    /// removes a received signal from the queue and stores it in the journal.
     ///
-    /// A signal that this process sends through the [`SqliteRuns`] that opened the run, or through a clone of it, is
-    /// received immediately. A signal of another process is received within a second.
+    /// A signal is received immediately if this process sends it through the [`SqliteRuns`] that opened the run, or
+    /// through a clone. A signal from another process is received within a second.
     ///
     /// Cancel safe: if the future is dropped, no signal is lost.
     async fn wait_for_signal<T: DeserializeOwned + neuron_types::WasmCompatSend>(
@@ -335,8 +343,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         steps >= most && self.journal().is_at_end()
     }
 
-    /// Stores the state and removes the steps in one transaction. Then ends this execution with
-    /// [`DurableError::ContinueAsNew`].
+    /// Stores the state and removes the steps of this execution in one transaction. Then returns
+    /// [`DurableError::ContinueAsNew`], which ends this execution.
     ///
     /// The next call of [`start`](SqliteDurableContext::start) returns the stored state. That call may come from this
     /// context, or from another context that opens the run later.
@@ -361,8 +369,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         }
     }
 
-    /// Returns the time at which the last step ended, or at which the execution began if it has no step yet. A replay
-    /// returns the same time.
+    /// Returns the time at which the last step ended. Before the first step, returns the time at which the execution
+    /// began. A replay returns the same time.
     fn now(&self) -> DateTime<Utc> {
         self.journal().now()
     }
@@ -398,8 +406,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.shared.effects.run(batch, |batch| self.call_tools(batch, options)).await
     }
 
-    /// Waits for the decisions, which are sent as a signal. During the wait [`SqliteRuns::inspect`] shows the pending
-    /// calls. Returns `None` if no decisions arrived before the timeout.
+    /// Waits for a signal with the decisions about the pending tool calls. Returns `None` if no decisions arrived
+    /// before the timeout. During the wait, [`SqliteRuns::inspect`] returns the pending calls.
     async fn wait_for_approval(
         &self,
         pending: &PendingApproval,
@@ -410,10 +418,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         parse_signal(self.receive(signal_name, timeout, Some(pending)).await?)
     }
 
-    /// Stores the outcome of the run, if [`drive`](SqliteDurableContext::drive) does not drive the run.
+    /// Stores the outcome of the run when a loop has ended.
     ///
-    /// If `drive` drives the run, this method stores no outcome, because the agent may run more loops. `drive` stores
-    /// the outcome when the agent returns.
+    /// Does nothing if [`drive`](SqliteDurableContext::drive) drives the run, because the agent may then run further
+    /// loops. `drive` stores the outcome when the agent returns.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if self.journal().is_nested() {
             // The result of the loop becomes the result of the tool call. An error of the journal is not a result, and
@@ -437,8 +445,10 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
         self.journal().is_replaying()
     }
 
-    /// Returns the id of the run. Returns `None` for an agent inside a tool call, because the idempotency keys of its
-    /// own calls are based on the key of that tool call.
+    /// Returns the id of the run.
+    ///
+    /// Returns `None` for an agent that runs inside a tool call. The idempotency keys of such an agent's calls are
+    /// based on the key of that tool call.
     fn run_id(&self) -> Option<&str> {
         (!self.journal().is_nested()).then(|| &*self.journal().place().id)
     }

@@ -9,8 +9,8 @@ use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
 
 /// An error of a database of runs, or of a run in it.
 ///
-/// A step that fails with a `JournalError` returns [`DurableError::Other`] with the `JournalError` as its source. For
-/// [`Cancelled`](Self::Cancelled) it returns [`DurableError::Cancelled`] instead.
+/// A step that fails with a `JournalError` returns [`DurableError::Other`] with the `JournalError` as its source. A
+/// step that fails with [`Cancelled`](Self::Cancelled) returns [`DurableError::Cancelled`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
@@ -30,9 +30,11 @@ pub enum JournalError {
     },
     /// Another context drives the run, in this process or another one.
     ///
-    /// The run is free when [`drive`](crate::SqliteDurableContext::drive) has stored the end of the run, or the other
-    /// context is dropped. The run is also free when the other process has ended for any reason, or has not renewed its
-    /// lease in time.
+    /// The run can be opened in these cases:
+    ///
+    /// - [`drive`](crate::SqliteDurableContext::drive) has stored the end of the run.
+    /// - The other context is dropped.
+    /// - The process of the other context has ended, or has not renewed its lease in time.
     #[error("the run {id:?} is being driven by another context, in this process or another one")]
     Held {
         /// The run's id.
@@ -58,14 +60,14 @@ pub enum JournalError {
     },
     /// The run was cancelled. Call [`SqliteRuns::retry`](crate::SqliteRuns::retry) to continue it.
     ///
-    /// If the run is cancelled while it is driven, it ends with [`DurableError::Cancelled`].
+    /// A run that is cancelled while an agent executes it ends with [`DurableError::Cancelled`].
     #[error("the run {id:?} was cancelled; `retry` lets it go on")]
     Cancelled {
         /// The run's id.
         id: String,
     },
-    /// An error that [every engine](crate::DurableRuns) has. For example, the run has ended, cannot be revived, or the
-    /// decisions do not fit its pending calls.
+    /// An error that [every durable engine](crate::DurableRuns) can return. For example, the run has ended or cannot be
+    /// revived, or the decisions do not fit the pending calls of the run.
     #[error(transparent)]
     Runs(#[from] RunsError),
     /// The run is pinned to another version of the agent.
@@ -164,8 +166,8 @@ impl From<JournalError> for LoopError {
     }
 }
 
-/// Returns `true` if the error means that its context may not drive the run any more, because the run was cancelled,
-/// taken over or deleted.
+/// Returns `true` if the error means that the run was cancelled, taken over by another context, or deleted. The context
+/// of the error must not continue the run.
 pub(crate) fn is_lost(error: &DurableError) -> bool {
     match error {
         DurableError::Cancelled => true,

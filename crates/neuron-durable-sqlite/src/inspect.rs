@@ -27,8 +27,7 @@ struct Head {
     _ok: Option<IgnoredAny>,
 }
 
-/// Returns the summaries of all runs, the oldest first. A run that cannot be read is listed as damaged, and the other
-/// runs are still returned.
+/// Returns the summaries of all runs, the oldest first. If a run cannot be read, its summary has the status damaged.
 pub(crate) fn list(connection: &Connection) -> Result<Vec<RunSummary>> {
     let described = |run: Result<RunRow>| match run.and_then(|run| summary(connection, &run)) {
         Err(Abort::Own(JournalError::Corrupt { id, reason })) => {
@@ -47,8 +46,8 @@ fn summary(connection: &Connection, run: &RunRow) -> Result<RunSummary> {
     summary_of(run, steps, last.as_ref(), last.iter())
 }
 
-/// Returns the summary of a run with `count` steps in its current execution. The times of `steps` are used to compute
-/// the time of the last change.
+/// Returns the summary of a run. `count` is the number of steps in the current execution. The times of `steps`
+/// determine the time of the last change.
 fn summary_of<'a>(
     run: &'a RunRow,
     count: i64,
@@ -92,8 +91,8 @@ pub(crate) fn outcome(run: &RunRow) -> Result<Option<RunOutcome>> {
     Ok(outcome.transpose().map_err(damaged)?)
 }
 
-/// Returns the stable name of the error with which a step ended. Returns `None` if the step has not ended, or ended
-/// without an error.
+/// Returns the kind of the error with which a step ended. Returns `None` if the step has not ended, or ended without an
+/// error.
 pub(crate) fn error_of(id: &str, step: &StepRow) -> Result<Option<String>> {
     let json = step.record.as_deref().unwrap_or("{}");
     let head: Head = stored_json::read(json.as_bytes()).map_err(|error| {

@@ -32,8 +32,7 @@ pub(crate) use turn::{Kind, Turn};
 #[derive(Debug)]
 pub(crate) struct Journal {
     database: Database,
-    /// Key and id of the run, and its epoch when this context opened the run. Each later opening increments the epoch,
-    /// and this context may then not write any more.
+    /// Key and id of the run, and its [epoch](holding::Opened) when this context opened the run.
     place: Place,
     notices: Arc<Notices>,
     state: Mutex<State>,
@@ -88,8 +87,8 @@ impl Journal {
         self.place.run != self.place.opened.run
     }
 
-    /// Begins the replay, and returns the stored start of the run. Stores and returns `start` if the run has none yet.
-    /// A stalled run, which stopped because its agent had changed, is set to running.
+    /// Begins the replay, and returns the stored start of the run. If the run has no start yet, stores and returns
+    /// `start`. Sets a stalled run to running.
     pub(crate) async fn start(&self, start: Start) -> Result<Start, DurableError> {
         let _asking = self.ask()?;
         let json = to_json("the start of the run", &start)?;
@@ -127,13 +126,14 @@ impl Journal {
         Ok(stored)
     }
 
-    /// Returns the [`Turn`] of the next step, which gives the step access to the journal. If an earlier step was
-    /// dropped halfway, the stored steps are first read again from the database.
+    /// Begins the next step, and returns a [`Turn`] with which the step uses the journal. If an earlier step was
+    /// dropped before its end, the stored steps are first read again from the database.
     ///
     /// # Errors
     ///
-    /// Returns an error if another step is in progress, an earlier step left a failure, or the run must first be
-    /// restarted by [`start`](Self::start).
+    /// - Another step is in progress.
+    /// - An earlier call of [`fail_later`](Self::fail_later) stored a failure.
+    /// - The run must first be restarted by [`start`](Self::start).
     pub(crate) async fn turn(&self) -> Result<Turn<'_>, DurableError> {
         let asking = self.ask()?;
         let turn = Turn::new(self, asking);
@@ -186,8 +186,8 @@ impl Journal {
         })
     }
 
-    /// Counts one more driver until the returned guard is dropped. A driver starts the next execution when the run
-    /// continues as new.
+    /// Registers a driver until the returned guard is dropped. A driver is code that starts the next execution when the
+    /// run continues as new.
     pub(crate) fn driven(&self) -> Driven<'_> {
         self.drivers.fetch_add(1, Ordering::SeqCst);
         Driven(self)
@@ -207,8 +207,8 @@ impl Journal {
         self.state().failure.take()
     }
 
-    /// Runs a transaction that writes. Returns an error without running `work` if the run was cancelled, deleted, or
-    /// opened by another context.
+    /// Runs `work` in a transaction that may write. If the run was cancelled, deleted, or opened by another context,
+    /// returns an error and does not run `work`.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
@@ -216,8 +216,8 @@ impl Journal {
         Ok(self.database.write(placed(self.place.clone(), work)).await?)
     }
 
-    /// Runs a transaction that writes a step, as [`write`](Self::write) does. If the run had ended, the transaction
-    /// also sets it to running again.
+    /// Runs `work`, which writes a step, in a transaction as [`write`](Self::write) does. If the run had ended, the
+    /// transaction also sets its status to running.
     pub(crate) async fn write_step<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Transaction<'_>, &Place) -> Result<T, Abort<JournalError>> + Send + 'static,
@@ -274,8 +274,8 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if a step was not requested. A step that was dropped halfway counts as
-    /// requested.
+    /// [`DurableError::NonDeterminism`] if a step was not requested. A step whose future was dropped before its end
+    /// counts as requested.
     pub(crate) fn expect_all_asked(&self) -> Result<(), DurableError> {
         let state = self.state();
         match state.recorded.front().filter(|_| !state.is_stale) {
@@ -289,8 +289,8 @@ impl Journal {
         time(self.state().stamp)
     }
 
-    /// Returns the time for a new record, in milliseconds since 1970. This is the system time, or the time of the last
-    /// step if the system clock was set back.
+    /// Returns the time for a new record, in milliseconds since 1970. Returns the system time, or the time of the last
+    /// step if this is later.
     pub(crate) fn stamp(&self) -> i64 {
         millis(Utc::now()).max(self.state().stamp)
     }
@@ -301,8 +301,8 @@ impl Journal {
         has_ended || matches!(self.check_held().await, Err(DurableError::Cancelled))
     }
 
-    /// Returns `true` while the journal has finished steps that were not replayed yet, and for a run that had already
-    /// ended when it was opened.
+    /// Returns `true` while the journal has finished steps that were not replayed yet. Also returns `true` if the run
+    /// has ended and no new step was written since.
     pub(crate) fn is_replaying(&self) -> bool {
         let state = self.state();
         state.has_ended || state.recorded.iter().any(|step| step.record.is_some())

@@ -42,8 +42,8 @@
 //! # Requirements for a durable agent
 //!
 //! After a crash the agent runs again from its beginning. During this replay the journal returns the recorded responses
-//! and tool results, and no model or tool is called. The agent must therefore send the same requests each time, so
-//! build it with the same prompts, tools and options. If a request differs, the run ends with
+//! and tool results, and no model or tool is called. The agent must therefore send the same requests each time. Build
+//! it with the same prompts, tools and options. If a request differs, the run ends with
 //! [`NonDeterminism`](neuron_types::DurableError::NonDeterminism), and the journal stays unchanged.
 //!
 //! A tool declares by [`ToolEffect`](neuron_types::ToolEffect) whether it may run twice. The effect decides if a call
@@ -62,8 +62,8 @@
 //! that resumes after a takeover therefore starts no tool call, no retry and no model call. Its run ends with
 //! [`JournalError::Superseded`].
 //!
-//! - A tool call that the stopped process had already begun, or was just about to begin, counts as begun. The tool's
-//!   effect decides if the call runs again.
+//! - A tool call counts as begun if the stopped process had begun it or was just about to begin it. The tool's effect
+//!   decides if the call runs again.
 //! - A tool that blocks its thread for longer than the lease loses the run.
 //! - A process that is stopped in the middle of a write to the database blocks all other writers until it resumes or
 //!   is killed. A write takes milliseconds.
@@ -73,9 +73,9 @@
 //!
 //! # Approvals
 //!
-//! [`RunSummary::waits_for`] has the tool calls that require approval, as a
-//! [`PendingApproval`](neuron_types::PendingApproval). [`SqliteRuns::list`] and [`SqliteRuns::inspect`] return such
-//! summaries. The conversation is left out. An example of a pending approval as JSON:
+//! [`SqliteRuns::list`] and [`SqliteRuns::inspect`] return summaries of runs. If a run waits for an approval,
+//! [`RunSummary::waits_for`] has the tool calls as a [`PendingApproval`](neuron_types::PendingApproval), without the
+//! conversation. An example as JSON:
 //!
 //! ```
 //! # use neuron_types::PendingApproval;
@@ -119,22 +119,23 @@
 //! | `calls[].signature` | `code` and `expires_at`, if the agent signs its questions |
 //!
 //! Send [`ApprovalDecisions`](neuron_types::ApprovalDecisions) as the signal that [`WaitEvent::Approval`] names. After
-//! the deadline of a wait, the summary does not show the wait any more, even if no process drives the run. A signal for
-//! that wait then fails with [`RunsError::Ended`]. Use [`SqliteRuns::revive`] to continue the run with late decisions.
-//! A [stalled](RunStatus::Stalled) run that was waiting is listed with its wait, and still accepts decisions.
+//! the deadline of a wait, the summary does not contain the wait any more, even if no process drives the run. A signal
+//! for that wait then fails with [`RunsError::Ended`]. Use [`SqliteRuns::revive`] to continue the run with late
+//! decisions. A [stalled](RunStatus::Stalled) run that was waiting is listed with its wait, and still accepts
+//! decisions.
 //!
 //! # Damage and loss
 //!
 //! Each row has a checksum, and the journal detects lost commits. If a file of the journal was changed, truncated or
-//! removed, a read returns an error or the exact state, and never an earlier state. To continue from a backup, or
-//! without the lost commits, call [`accept_older`].
+//! removed, a read returns an error or the correct latest state. To continue from a backup, or without the lost
+//! commits, call [`accept_older`].
 //!
 //! # Tests under faults
 //!
 //! `neuron_testing::faults` runs an agent a thousand times with crashes and errors of the model.
 //!
-//! A tool charges a credit card. It declares that a call may run again, so the payment service must get the idempotency
-//! key of the call.
+//! In this example, a tool charges a credit card. The tool declares that a call may run again, so it passes the
+//! idempotency key of the call to the payment service.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -212,13 +213,9 @@
 //!                 let durable =
 //!                     SqliteDurableContext::open(&path, &trial.run_id(), provider.clone(), tools.clone()).await?;
 //!                 let start = durable.start("Charge 5 dollars").await?;
-//!                 let retries = RetryPolicy {
-//!                     initial_interval: Duration::from_millis(1),
-//!                     backoff_coefficient: 2.0,
-//!                     maximum_attempts: 3,
-//!                     maximum_interval: Duration::from_secs(10),
-//!                     non_retryable_errors: Vec::new(),
-//!                 };
+//!                 // Shorter delays than in production, so that the test is fast.
+//!                 let retries =
+//!                     RetryPolicy { initial_interval: Duration::from_millis(1), ..RetryPolicy::default() };
 //!                 let agent = Agent::builder(provider)
 //!                     .tools(ToolRegistry::clone(&tools))
 //!                     .config(|config| config.llm_activity.retry_policy = Some(retries))
@@ -260,8 +257,8 @@
 //! | durability after a power failure, the timeout for a locked database | [`SqliteOptions`] |
 //! | errors | [`JournalError`] |
 //!
-//! The replay of a journal with 100 steps or more is reported through [`tracing`] at level `INFO`, with the fields
-//! `run`, `replayed` and `of`. Reports come at its beginning, about every second, and at its end.
+//! The replay of a journal with 100 steps or more is logged through [`tracing`] at level `INFO`, with the fields `run`,
+//! `replayed` and `of`. The replay is logged at its beginning, about every second, and at its end.
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

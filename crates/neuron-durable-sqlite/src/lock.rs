@@ -1,15 +1,15 @@
-//! The lock of a run. One context at a time holds it, in this process or another one.
+//! The lock of a run. Only one context holds the lock at a time, among all processes.
 //!
 //! The lock of a run is a lock of the operating system on a file beside the database. The operating system releases the
 //! locks of a killed process immediately.
 //!
 //! A process that is stopped or hangs keeps its lock, so the lock is also a lease. The file contains the length of the
 //! lease, and the holder renews the lease by updating the file's modification time. When the lease has expired, another
-//! process takes the lock over by replacing the file. A holder whose run has ended lets its lease expire, and renews it
-//! if the run continues.
+//! process can replace the file and thus take the lock over. A holder whose run has ended marks its lease as expired,
+//! and renews the lease if the run continues.
 //!
-//! Each process also keeps a table of its own locks. The table is needed on systems where a process can lock its own
-//! file twice, and for a database in memory, which has no files.
+//! Each process also has a table of its own locks. The table is needed on systems where a process can lock the same
+//! file twice. It is also needed for a database in memory, which has no lock files.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -26,8 +26,8 @@ use crate::JournalError;
 /// Length of a lease, if no other length is set.
 pub(crate) const DEFAULT_LEASE: Duration = Duration::from_secs(30);
 
-/// Modification time of a lock file whose lease was ended by its holder. The time is used instead of the file's
-/// content, because on Windows the content of a locked file cannot be read.
+/// Modification time of a lock file whose lease was ended by its holder. The content of the file cannot be used for
+/// this, because on Windows a locked file cannot be read.
 const EXPIRED: SystemTime = SystemTime::UNIX_EPOCH;
 
 /// The locks of a database's runs. Clones share the same locks.
@@ -75,11 +75,11 @@ impl Locks {
         Ok(Self { folder: Some(PathBuf::from(folder).into()), held: Arc::default() })
     }
 
-    /// Locks a run for the length of a lease. Returns `None` if the run is held and the lease of its holder has not
-    /// expired. Never waits.
+    /// Locks a run for the length of a lease. Returns `None` immediately if another holder has a lease that has not
+    /// expired.
     ///
-    /// Call it only inside a write transaction. If the lease of another holder has expired, that transaction must also
-    /// prevent further writes by that holder.
+    /// Call this method only inside a write transaction. If the lease of another holder has expired, this transaction
+    /// must also prevent further writes by that holder.
     pub(crate) fn acquire(&self, run: i64, lease: Duration) -> Result<Option<Lock>, JournalError> {
         let mut held = lock(&self.held);
         if held.holders.get(&run).is_some_and(|holder| !holder.has_expired()) {
@@ -100,8 +100,8 @@ impl Locks {
 
     /// Returns `true` if a context holds the run and its lease has not expired. Creates no file.
     ///
-    /// Call it only inside a write transaction, as [`acquire`](Self::acquire). The check locks the file for a moment,
-    /// and concurrent checks would see each other's lock.
+    /// Call this method only inside a write transaction. The check locks the file for a moment, so without the
+    /// transaction concurrent checks would detect each other's lock.
     pub(crate) fn is_held(&self, run: i64) -> Result<bool, JournalError> {
         if lock(&self.held).holders.get(&run).is_some_and(|holder| !holder.has_expired()) {
             return Ok(true);
@@ -125,7 +125,7 @@ impl Locks {
         }
     }
 
-    /// Deletes the lock file of a deleted run. The file is not needed again, because the key of a run is never reused.
+    /// Deletes the lock file of a deleted run. Keys of runs are never reused, so the file is not needed again.
     pub(crate) fn remove(&self, run: i64) {
         if let Some(folder) = &self.folder {
             // If this fails, an unused file is left over.
@@ -139,7 +139,8 @@ impl Locks {
 pub(crate) enum Renewal {
     /// Less than half of the lease had passed since the last renewal, so the context still holds the run.
     InTime,
-    /// Half of the lease or more had passed, so the lease may have expired. Another holder may be taking the run over.
+    /// Half of the lease or more had passed since the last renewal, so the lease may have expired. Another holder may
+    /// be taking the run over.
     Late,
     /// Another holder has taken the run over, or the lock file was deleted.
     Lost,
@@ -189,8 +190,7 @@ impl Lock {
         }
     }
 
-    /// Ends the lease while the lock is kept. A later renewal takes the run back, unless another holder has taken it
-    /// over.
+    /// Ends the lease and keeps the lock. A later renewal takes the run back if no other holder has taken it over.
     pub(crate) fn expire(&self) {
         if let Some(holder) = lock(&self.held).holders.get_mut(&self.run)
             && holder.serial == self.serial
@@ -217,8 +217,8 @@ impl Drop for Lock {
     }
 }
 
-/// Releases the lock of a file. Closing the file is not enough, because a child process inherits the lock between
-/// `fork` and `exec`.
+/// Releases the lock of a file. Closing the file is not enough, because a child process may still have the file open
+/// between `fork` and `exec`.
 fn unlock(file: &File) {
     // If this fails, closing the file releases the lock.
     let _ = file.unlock();
@@ -267,8 +267,8 @@ fn lock_file(
     }
 }
 
-/// Returns `true` if the lease of a locked file has expired. Returns `false` if the file contains no length, as in
-/// files of an older release and in files whose holder is just about to write the length.
+/// Returns `true` if the lease of a locked file has expired. Returns `false` if the file contains no length of a lease.
+/// Its holder may be about to write the length, or is an older release that writes none.
 fn has_expired(path: &Path) -> bool {
     let expired = || {
         let renewed = fs::metadata(path).ok()?.modified().ok()?;

@@ -9,6 +9,7 @@ pub(crate) struct Notices {
     pub(crate) signals: Notify,
     /// Notified when this process has cancelled a run.
     pub(crate) cancelled: Notify,
-    /// Notified when this process has made a run ready to be driven, for example by a new run, a signal or a retry.
+    /// Notified when a run may have become ready for a pool. For example, this process has created a run, sent a signal
+    /// or retried a run.
     pub(crate) runnable: Notify,
 }

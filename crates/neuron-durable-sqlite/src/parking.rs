@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-/// Time that a waiting run keeps its place in the pool. A short wait ends within this time, and avoids the replay that
-/// opening the run again needs.
+/// Time that a waiting run keeps its place in the pool. If the wait ends within this time, the run is not opened and
+/// replayed again.
 pub(crate) const GRACE: Duration = Duration::from_millis(200);
 
 /// The notification by which a waiting run releases its place in the pool that drives it. Clones share the
@@ -16,8 +16,8 @@ pub(crate) const GRACE: Duration = Duration::from_millis(200);
 pub(crate) struct Parking(Arc<Notify>);
 
 impl Parking {
-    /// Tells the pool that the run only waits for a signal or a time. The returned future never ends, because the pool
-    /// drops it together with the future of the run.
+    /// Notifies the pool that the run only waits for a signal or a time. Never returns, because the pool then drops the
+    /// future of the run.
     pub(crate) async fn park(&self) {
         self.0.notify_one();
         pending().await

@@ -39,7 +39,7 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 
 /// Drives the runs of a database, with a limit of concurrent runs. Created by [`SqliteRuns::pool`].
 ///
-/// The pool opens each run that has not ended and that no context holds. It drives the run through all its executions,
+/// The pool opens each run that has not ended and is not held by a context. It runs the agent until the end of the run,
 /// as [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](RunBuilder::submit) to create runs for a pool.
 /// Several processes may have pools on the same database.
 ///
@@ -52,8 +52,9 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 ///   opened again after a minute, and the pause doubles each time, up to an hour. A run whose agent panics is stalled.
 /// - A run whose agent returns before the end of its journal has not ended. The pool logs a warning, and opens the run
 ///   again after pauses that double each time.
-/// - A run that [`open`](RunBuilder::open) created may have no start. It begins with its [input](RunBuilder::input):
-///   the text, if the input is a string, or else the input's JSON. A run with neither a start nor an input is ignored.
+/// - A run that [`open`](RunBuilder::open) created may have no start. The agent then begins with the run's
+///   [input](RunBuilder::input) as a text. An input that is not a string is converted to JSON. A run with neither a
+///   start nor an input is ignored.
 ///
 /// The pool spawns no tasks. The future of [`run`](Self::run) polls all runs.
 ///
@@ -172,8 +173,8 @@ impl<P: Provider + 'static, A: DurableAgent> RunPool<P, A> {
         self
     }
 
-    /// Sets a token that stops the pool when it is cancelled. The runs are interrupted at their current step, and
-    /// continue when a pool opens them again.
+    /// Sets a token whose cancellation stops the pool. The runs are interrupted at their current step, and continue
+    /// when a pool opens them again.
     pub fn cancelled_with(mut self, token: &CancellationToken) -> Self {
         self.token = token.clone();
         self

@@ -11,8 +11,8 @@ use crate::run_row::RunRow;
 use crate::step_row::millis;
 use crate::{JournalError, SqliteRuns};
 
-/// Minimum number of free pages (1 MiB) that a deletion returns to the file system. Fewer pages are kept for the
-/// next steps.
+/// Minimum number of free database pages (1 MiB) that are returned to the file system. If fewer pages are free, the
+/// database keeps them for new steps.
 const MANY_PAGES: i64 = 256;
 
 impl SqliteRuns {
@@ -20,8 +20,9 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// [`JournalError::InvalidId`] and [`JournalError::NotFound`]; [`JournalError::Held`] if another context drives the
-    /// run; [`JournalError::Lock`] or [`JournalError::Database`].
+    /// - [`JournalError::InvalidId`] or [`JournalError::NotFound`].
+    /// - [`JournalError::Held`] if a context holds the run.
+    /// - [`JournalError::Lock`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
@@ -49,8 +50,8 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Deletes the runs that ended at least `older_than` ago and that no context holds. Damaged runs are kept. Returns
-    /// the number of deleted runs.
+    /// Deletes the runs that ended at least `older_than` ago. Runs that are damaged or held by a context are kept.
+    /// Returns the number of deleted runs.
     ///
     /// # Errors
     ///
@@ -81,8 +82,8 @@ impl SqliteRuns {
         Ok(keys.len())
     }
 
-    /// Returns the free space to the file system if there are at least [`MANY_PAGES`] free pages. Errors are ignored,
-    /// because the next deletion tries again.
+    /// Returns the free space to the file system if `free`, the number of free pages, is at least [`MANY_PAGES`].
+    /// Errors are ignored, because the next deletion tries again.
     async fn reclaim(&self, free: i64) {
         if free >= MANY_PAGES {
             let _ = self.database().reclaim().await;

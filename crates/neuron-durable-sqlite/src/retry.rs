@@ -10,7 +10,8 @@ use crate::run_info::{RunStatus, StepKind};
 use crate::run_row::RunRow;
 use crate::step_row::StepRow;
 
-/// Removes the failure of a run's last step or batch, and sets the failed or cancelled run to running.
+/// Sets a failed or cancelled run to running. Removes the failure of its last step or tool batch, so that this step
+/// runs again.
 ///
 /// Returns an error if the run is held by a context, or has neither failed nor been cancelled.
 pub(crate) fn retry(
@@ -31,8 +32,8 @@ pub(crate) fn retry(
     run.update(connection)
 }
 
-/// Removes the failures from the last step or batch of a journal, so that these steps run again. Does the same in the
-/// nested journals of agents whose calls failed. `ended_with` is the kind of the error that ended the run.
+/// Removes the failures from the last step or tool batch of a journal, so that these steps run again. If the call of an
+/// agent failed, does the same in its nested journal. `ended_with` is the kind of the error that ended the run.
 fn undo(
     connection: &Connection,
     (run, id): (i64, &str),
@@ -63,8 +64,8 @@ fn undo(
     Ok(())
 }
 
-/// Returns the key of a step without the number of the call. All calls of a batch have this part of their keys in
-/// common.
+/// Returns the part of a step's key that all calls of a tool batch have in common. Other steps have no such part, and
+/// their whole key is returned.
 fn batch(step: &StepRow) -> &str {
     match kind(step) {
         Some(StepKind::Tool) => step.key.rsplit_once('/').map_or(&step.key, |(batch, _)| batch),

@@ -15,7 +15,7 @@ use crate::standing::{Standing, Wait, pending};
 use crate::step_row::{StepRow, millis};
 use crate::waits::received;
 
-/// Rewrites the end of a run's wait for decisions, as if the decisions had arrived in time, and sets the run to
+/// Changes the journal as if the decisions about a run's pending tool calls had arrived in time, and sets the run to
 /// running. `value` is the JSON of `decisions`.
 pub(crate) fn revive(
     connection: &Connection,

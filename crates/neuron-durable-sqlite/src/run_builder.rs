@@ -55,42 +55,45 @@ impl<'a> RunBuilder<'a> {
         Self { runs, id, options, input: Ok(None) }
     }
 
-    /// Sets the maximum size of a step's record in bytes, 1 MiB by default.
+    /// Sets the maximum size in bytes of the record of a step. Default: 1 MiB. A record above the limit has these
+    /// effects:
     ///
-    /// - A longer model response or tool result is replaced by an error that names the limit.
-    /// - A tool call with longer arguments does not run.
-    /// - A longer [recorded](neuron_types::DurableContext::record) value ends the run with an error. Open the run with
-    ///   a greater limit to continue it.
+    /// - A model response or tool result is replaced by an error that names the limit.
+    /// - A tool call with arguments above the limit does not run.
+    /// - A [recorded](neuron_types::DurableContext::record) value ends the run with an error. Open the run with a
+    ///   greater limit to continue the run.
     pub fn record_limit(mut self, bytes: usize) -> Self {
         self.options.record_limit = bytes;
         self
     }
 
-    /// Sets the result of a tool call that began, did not end, and must not run twice. By default the model receives an
-    /// error as the call's result.
+    /// Sets the result of an interrupted tool call that must not run twice. By default the model receives an error as
+    /// the call's result.
     pub fn unknown_outcome(mut self, unknown_outcome: UnknownOutcome) -> Self {
         self.options.unknown_outcome = unknown_outcome;
         self
     }
 
-    /// Continues the run as a new execution after `steps` steps. The state of the run is stored, and its steps are
-    /// removed. This keeps a long run fast, because a replay reads all steps of the current execution. The stored state
-    /// has the whole conversation.
+    /// Continues the run as a new execution after `steps` steps. The state of the run is stored with the whole
+    /// conversation, and the steps are removed. This keeps a long run fast, because a replay reads all steps of the
+    /// current execution.
     ///
-    /// The default is 1,000 steps if [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives the
-    /// run. This default applies only to the first loop of the agent. Without a driver there is no limit by default,
-    /// because the program would have to handle
-    /// [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself.
+    /// Defaults:
+    ///
+    /// - 1,000 steps if [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives the run. This
+    ///   default applies only to the first loop of the agent.
+    /// - Otherwise no limit, because the program would have to handle
+    ///   [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself.
     ///
     /// The new execution calls the agent with [`Start::Snapshot`] and an empty journal. The snapshot has the state of
-    /// the agent's current loop only. If the agent did something before that loop, such as a wait, a recorded value or
-    /// another loop, it would do that again. Such an agent has to skip these parts when it is started with a snapshot.
+    /// the agent's current loop only. An agent that executes other steps before this loop, such as a wait or another
+    /// loop, would execute them again. It must skip these steps when it is started with a snapshot.
     pub fn continue_after(mut self, steps: usize) -> Self {
         self.options.continue_after = Some(steps.max(1));
         self
     }
 
-    /// Sets the reaction to a prompt, tools or a model that changed since the journal was written.
+    /// Sets the reaction if the prompt, the tools or the model have changed since the journal was written.
     ///
     /// By default the run stops with an error that names the change, and is listed as
     /// [stalled](crate::RunStatus::Stalled).
@@ -102,29 +105,29 @@ impl<'a> RunBuilder<'a> {
     /// Sets the version of the agent. A new run stores the version and is pinned to it.
     ///
     /// A pinned run that is opened with another version fails with [`JournalError::OtherVersion`] and is listed as
-    /// [stalled](crate::RunStatus::Stalled). The run continues when it is opened with the pinned version. With
-    /// [`ChangedAgent::GoOn`], opening it pins the run to the new version instead.
+    /// [stalled](crate::RunStatus::Stalled). The run continues when it is opened with the pinned version. If
+    /// [`ChangedAgent::GoOn`] is set, the run is pinned to the new version instead and continues.
     ///
-    /// A run that has no version is pinned when it is first opened with a version. Opening a run without a version
-    /// skips the check.
+    /// A run without a version is pinned when it is first opened with a version. If this method is not called, the
+    /// version is not checked.
     pub fn agent_version(mut self, version: impl Into<String>) -> Self {
         self.options.agent_version = Some(version.into());
         self
     }
 
-    /// Sets the length of the lease, 30 seconds by default. If this context does not renew its lease for that long,
-    /// because its process is stopped or hangs, another context may take over the run.
+    /// Sets the length of the lease, 30 seconds by default. If the process of this context is stopped or hangs for
+    /// longer than the lease, another context may take over the run.
     ///
     /// A context renews its lease during each step, and all the time while [`drive`](SqliteDurableContext::drive) runs.
-    /// A tool that blocks its thread for longer than the lease loses the run. The runs of a killed process are free
-    /// immediately, whatever the length of the lease.
+    /// A tool that blocks its thread for longer than the lease loses the run. The runs of a killed process can be
+    /// opened immediately, whatever the length of the lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease.max(Duration::from_millis(1));
         self
     }
 
     /// Stores a value with a new run, for example the parameters from which a process builds the agent. Read the value
-    /// with [`SqliteRuns::input`]. Ignored if the run already exists.
+    /// with [`SqliteRuns::input`]. If the run already exists, the value is ignored.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = to_json("the input of the run", input).map(Some);
         self
@@ -141,8 +144,8 @@ impl<'a> RunBuilder<'a> {
     ///
     /// # Errors
     ///
-    /// [`JournalError::InvalidId`]; [`JournalError::NotJson`] if the input or the start cannot be stored;
-    /// [`JournalError::Corrupt`] or [`JournalError::Database`].
+    /// - [`JournalError::NotJson`] if the input or the start cannot be stored.
+    /// - [`JournalError::InvalidId`], [`JournalError::Corrupt`] or [`JournalError::Database`].
     ///
     /// # Cancel safety
     ///
@@ -175,9 +178,9 @@ impl<'a> RunBuilder<'a> {
     ///
     /// # Errors
     ///
-    /// The same errors as [`SqliteDurableContext::open`]. [`JournalError::NotJson`] if the input cannot be stored.
-    /// [`JournalError::OtherVersion`] if the run is pinned to another [version](Self::agent_version).
-    /// [`JournalError::Cancelled`] if the run was cancelled.
+    /// - The errors of [`SqliteDurableContext::open`].
+    /// - [`JournalError::NotJson`] if the input cannot be stored.
+    /// - [`JournalError::OtherVersion`] if the run is pinned to another [version](Self::agent_version).
     ///
     /// # Cancel safety
     ///

@@ -83,13 +83,7 @@ impl TemporalOptions {
     pub fn new() -> Self {
         Self {
             model_calls: ModelCalls::default(),
-            model_retry: RetryPolicy {
-                initial_interval: Duration::from_secs(1),
-                backoff_coefficient: 2.0,
-                maximum_attempts: 10,
-                maximum_interval: Duration::from_secs(60),
-                non_retryable_errors: Vec::new(),
-            },
+            model_retry: RetryPolicy::default(),
             heartbeat_timeout: Duration::from_secs(10),
             unknown_outcome: UnknownOutcome::default(),
             changed_agent: ChangedAgent::default(),
@@ -108,8 +102,8 @@ impl TemporalOptions {
         self
     }
 
-    /// Sets the retry policy of model calls. It applies if the loop's options have no retry policy. Default: ten
-    /// attempts, with pauses from one second to one minute.
+    /// Sets the retry policy of model calls. It applies if the loop's options have no retry policy. Default:
+    /// [`RetryPolicy::default`].
     pub fn model_retry(mut self, policy: RetryPolicy) -> Self {
         self.model_retry = policy;
         self

@@ -35,7 +35,8 @@ pub struct ActivityOptions {
     pub start_to_close_timeout: Duration,
     /// Maximum time between two heartbeats of the activity. `None` if the activity sends no heartbeats.
     pub heartbeat_timeout: Option<Duration>,
-    /// Retry policy for failed attempts. `None` means the engine's default policy.
+    /// Retry policy for failed attempts. `None` means the engine's default policy. By default only Temporal retries
+    /// failed model calls. With another engine, set [`RetryPolicy::default`] in production.
     pub retry_policy: Option<RetryPolicy>,
 }
 
@@ -64,6 +65,21 @@ pub struct RetryPolicy {
     /// Names of errors after which the activity is not retried, as returned by
     /// [`ProviderError::kind`](crate::ProviderError::kind) and [`ToolError::kind`](crate::ToolError::kind).
     pub non_retryable_errors: Vec<String>,
+}
+
+/// Returns a policy of up to ten attempts. The delay starts at one second and doubles up to one minute.
+///
+/// All attempts together wait about five minutes, which outlasts most overloads of a model.
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            initial_interval: Duration::from_secs(1),
+            backoff_coefficient: 2.0,
+            maximum_attempts: 10,
+            maximum_interval: Duration::from_secs(60),
+            non_retryable_errors: Vec::new(),
+        }
+    }
 }
 
 /// A tool call that [`DurableContext::execute_tools`] runs, with its context and the properties of its tool.

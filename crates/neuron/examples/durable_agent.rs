@@ -1,8 +1,9 @@
 //! An agent that survives `kill -9`.
 //!
 //! The agent books a train, which takes some seconds. Kill the program during this time, with Ctrl-C or `kill -9`, and
-//! start it again. The run then continues after its last journal entry. Steps with a journal entry are replayed and not
-//! executed again, and the card is charged only once. The model is a script in this program, so no API key is needed.
+//! start it again. The run then continues after its last journal entry. Model calls and tool calls in the journal are
+//! not executed again, so the card is charged only once. The model is a script in this program, so no API key is
+//! needed.
 //!
 //! ```sh
 //! cargo run -p neuron --example durable_agent --features durable-sqlite
@@ -225,8 +226,7 @@ fn done() -> BTreeSet<String> {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Records the call `what` as executed, and sleeps as long as a request to a real service would take. `how_long` is in
-/// units of 600 ms.
+/// Imitates a request to a real service. Records the call `what` as executed, and sleeps for `how_long` times 600 ms.
 async fn ask_the_world(what: &str, how_long: u32) {
     DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(what.to_owned());
     tokio::time::sleep(Duration::from_millis(600) * how_long).await;
@@ -271,8 +271,8 @@ impl ObservabilityHook for Steps {
     }
 }
 
-/// A model that follows a script. The next response depends only on the conversation so far, so a restarted program
-/// continues the script.
+/// A scripted model whose next response depends only on the conversation so far. A restarted program therefore gets the
+/// correct next response.
 struct Script;
 
 impl Script {
@@ -312,8 +312,8 @@ impl Script {
     }
 }
 
-/// Returns the text of the result of the tool call with the id `call`, and `true` if the result is an error. Returns
-/// `None` if the call has no result yet.
+/// Returns the result text of the tool call with the id `call`, and `true` if the result is an error. Returns `None` if
+/// the call has no result yet.
 fn result(messages: &[Message], call: &str) -> Option<(String, bool)> {
     messages.iter().flat_map(|message| &message.content).find_map(|block| match block {
         ContentBlock::ToolResult { tool_use_id, content, is_error } if tool_use_id == call => {

@@ -4,9 +4,9 @@
 //! cargo run -p neuron --features full --example providers -- openai ollama
 //! ```
 //!
-//! Without arguments, the example runs all providers in turn. If the environment variable with a provider's key or
-//! address is set, the example calls the vendor's model. Otherwise it calls a server in this process, which sends
-//! scripted responses in the vendor's wire format.
+//! Without arguments, the example runs all providers in turn. A provider calls its vendor if the environment variable
+//! with the vendor's key or address is set. Otherwise it calls a local server, which sends scripted responses in the
+//! vendor's wire format.
 
 use std::any::Any;
 use std::error::Error;
@@ -66,8 +66,8 @@ async fn ask(name: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Creates the provider `name`. Also returns the server in this process that emulates the vendor's API, or `None` if
-/// the vendor's own API is called.
+/// Creates the provider `name`. Also returns the local server that emulates the vendor's API, or `None` if the provider
+/// calls the vendor.
 async fn provider(name: &str) -> Result<(BoxedProvider, Option<Box<dyn Any>>), Box<dyn Error>> {
     let is_set = |variable: &str| std::env::var(variable).is_ok_and(|text| !text.trim().is_empty());
     Ok(match name {

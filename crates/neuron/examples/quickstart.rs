@@ -1,7 +1,7 @@
 //! An agent that calls two tools and streams its response.
 //!
-//! If `ANTHROPIC_API_KEY` is set, the example calls Anthropic. Otherwise it starts a server in this process, which
-//! sends scripted responses in Anthropic's wire format. Everything except the model is then real.
+//! If `ANTHROPIC_API_KEY` is set, the example calls Anthropic. Otherwise it calls a local server, which sends scripted
+//! responses in Anthropic's wire format.
 //!
 //! Ctrl-C cancels the run. The history remains valid, and the program prints how far the run got.
 

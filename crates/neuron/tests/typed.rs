@@ -1,5 +1,5 @@
-//! Tests of typed runs over HTTP. The server of every vendor must accept the requests of each output mode, and the run
-//! must return the typed value.
+//! Tests typed runs with every provider over HTTP, in each output mode. The emulated vendor must accept the requests,
+//! and the run must return the typed value.
 
 #![cfg(all(feature = "anthropic", feature = "openai", feature = "ollama"))]
 
@@ -56,8 +56,8 @@ fn order() -> Order {
     }
 }
 
-/// Returns two model responses, in the form of the output mode `mode`. The value in the first response does not match
-/// the schema. The run then sends another request with the validation error. The value in the second response matches.
+/// Returns two model responses in the form of the output mode `mode`. The value in the first response does not match
+/// the schema, so the run sends a second request. The value in the second response matches.
 fn replies(mode: OutputMode) -> [Reply; 2] {
     let wrong = json!({ "customer": "Ada" });
     [("c1", wrong), ("c2", output())].map(|(id, output)| match mode {
@@ -94,8 +94,8 @@ async fn anthropic_accepts_every_output_mode() {
     }
 }
 
-/// Checks OpenAI's Chat Completions API and its Responses API. If the format is `strict`, the server rejects a schema
-/// that allows additional properties or has an optional property.
+/// Checks OpenAI's Chat Completions API and its Responses API. The emulated server rejects a `strict` schema that
+/// allows additional properties or has an optional property.
 #[tokio::test]
 async fn openai_apis_accept_every_output_mode_and_enforce_the_format() {
     for mode in MODES {

@@ -15,8 +15,11 @@ async fn caught<T: Send + 'static>(part: impl Future<Output = T> + Send + 'stati
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// Defines one test per line. A line has the test's name, the mutation that breaks the engine, the part that must fail,
-/// and a part of the panic message.
+/// Generates tests in which the suite must detect a broken engine. Each line of the input has four items:
+/// - The name of the test.
+/// - The mutation that breaks the engine.
+/// - The part of the suite that must fail.
+/// - A substring of the panic message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test]

@@ -57,8 +57,10 @@ async fn repeated_keyed_effects_are_detected() {
     .await;
 }
 
-/// Defines one test per line. A line has the test's name, the mutation that breaks the engine, and a part of the panic
-/// message with which the crash test must fail.
+/// Generates tests in which the crash test must detect a broken engine. Each line of the input has three items:
+/// - The name of the test.
+/// - The mutation that breaks the engine.
+/// - A substring of the panic message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident: $says:literal;)*) => {$(
         #[tokio::test(flavor = "multi_thread")]
@@ -134,8 +136,8 @@ impl DurableEngine for Client {
     }
 }
 
-/// Runs the scenario for each run that a [`Client`] requests with a file in the directory `place`, and never returns.
-/// The crash test kills this worker process.
+/// Acts as the worker process that the crash test kills. Executes each run that a [`Client`] requests with a file in
+/// the directory `place`. Never returns.
 async fn work(
     place: String,
     scenario: Scenario,

@@ -1,5 +1,5 @@
-//! Tests of the durable suite. A correct engine passes all parts. Each broken engine fails in the part that checks the
-//! broken behaviour.
+//! Tests that the durable suite detects faults. A correct engine must pass all parts, and a broken engine must fail in
+//! the matching part.
 
 mod caught;
 mod killed;

@@ -116,8 +116,8 @@ impl DurableEngine for Reference {
 #[derive(Serialize, Deserialize)]
 struct Line {
     key: String,
-    /// Input of the step, which a replay compares with its own input. This is the digest of a tool call, or the JSON of
-    /// an [`Asked`] for other steps.
+    /// Input of the step, which a replay compares with its own input. A tool call has a digest as its input. Any other
+    /// step has the JSON of an [`Asked`].
     #[serde(default)]
     digest: String,
     /// Result of the step. `None` if the step has only begun.
@@ -242,8 +242,8 @@ impl JournalContext {
         format!("{kind}/{}", *number - 1)
     }
 
-    /// Writes the current time to the journal under `key`. On replay, reads the recorded time instead. Then sets `now`
-    /// to this time.
+    /// Sets `now` to the current time, and writes this time to the journal under `key`. On replay, sets `now` to the
+    /// recorded time.
     fn stamp(&self, key: &str) {
         let at = match self.journal.find(key, "") {
             Ok(Found::Ended(at)) => at.as_i64().unwrap(),

@@ -13,7 +13,9 @@ use neuron_testing::Reply;
 const THOUGHT: &str = "Let me think: 日本 🦀, then \"answer\".";
 const SIGNATURE: &str = "c2lnbmF0dXJlKz0vMQ==";
 
-/// Checks reasoning before a text and before a tool call, in a whole response and in a stream.
+/// Checks that reasoning arrives, before a text and before a tool call. Covers whole responses and streams.
+///
+/// The next request must contain the unchanged reasoning.
 ///
 /// # Panics
 ///
@@ -63,7 +65,7 @@ pub async fn thinking<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// Checks the token counts of whole responses and of streams. `input_tokens` must include cached tokens.
+/// Checks the token counts of whole responses and of streams. The count `input_tokens` must include cached tokens.
 ///
 /// # Panics
 ///

@@ -27,10 +27,10 @@ pub struct Capabilities {
     pub api_key: bool,
     /// Name of the top-level field of a request body that contains the conversation as a list.
     pub conversation_field: &'static str,
-    /// Maximum number of encoded events that may be missing at the end of a stream. Such events, for example
-    /// `data: [DONE]`, follow the event that completes the response.
+    /// Number of events at the end of a stream that may be missing. These events, for example `data: [DONE]`, follow
+    /// the event that completes the response.
     ///
-    /// If a stream is cut within these events, the provider may return an error or a response with the same message.
+    /// If a stream is cut within these events, the provider may return either an error or the complete response.
     pub optional_frames: usize,
     /// Set if responses have ids.
     pub response_ids: bool,
@@ -70,8 +70,8 @@ pub struct Capabilities {
     pub reasoning_tokens: bool,
     /// The stop reasons that the provider must distinguish.
     pub stop_reasons: Vec<StopReason>,
-    /// The kinds of errors that the provider must distinguish if they are sent instead of a response. The values are
-    /// those of [`ProviderError::kind`](neuron_types::ProviderError::kind).
+    /// The kinds of errors that the provider must distinguish if the vendor sends an error instead of a response. Each
+    /// item is a value of [`ProviderError::kind`](neuron_types::ProviderError::kind).
     pub errors: Vec<&'static str>,
     /// The kinds of errors that the provider must distinguish within a stream. The values are like those of
     /// [`errors`](Self::errors).
@@ -107,7 +107,7 @@ impl Capabilities {
     }
 }
 
-/// Returns capabilities with all features. The request field of the conversation is `messages`. `request_id_header` is
+/// Returns capabilities with all features. The conversation is in the request field `messages`. `request_id_header` is
 /// `None`, because the name of this header depends on the vendor.
 impl Default for Capabilities {
     fn default() -> Self {

@@ -18,8 +18,8 @@ const CALLS: usize = 12;
 /// Number of concurrent tasks in [`reused_by_tasks`].
 const TASKS: usize = 100;
 
-/// Checks that a connection is reused after a whole response, a stream or an error, and that a closed connection is
-/// replaced.
+/// Checks that a connection is reused after a whole response, a stream or an error. A connection that the server closed
+/// must be replaced.
 ///
 /// A stream must be complete after its last event, even if the server does not end the body.
 ///
@@ -84,7 +84,8 @@ async fn reused_by_tasks<H: ProviderHarness>(harness: &H, way: Way) {
     case.equal("the number of connections", ctx.server.connections(), TASKS);
 }
 
-/// Checks that each of several concurrent calls gets its own response, for whole responses and for streams.
+/// Checks that each of several concurrent calls gets the response to its own request. The calls request whole responses
+/// and streams.
 ///
 /// # Panics
 ///

@@ -108,7 +108,7 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
     }
 
     /// Adds `reply` to the server's script, sends `request`, and returns all events of the stream. Returns an error if
-    /// the stream does not begin.
+    /// the provider returns an error instead of a stream.
     pub(super) async fn streamed(
         &self,
         case: &Case,
@@ -120,8 +120,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         Ok(case.soon(handle.receiver.collect()).await)
     }
 
-    /// Requests a whole response and a stream of the same reply, and checks that their [`Meaning`] is equal. This is
-    /// the part of a response that the suite compares. Returns the whole response.
+    /// Requests `reply` as a whole response and as a stream. Checks that both have an equal [`Meaning`], and returns
+    /// the whole response.
     pub(super) async fn both(
         &self,
         case: &Case,
@@ -131,8 +131,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.both_of(case, request, steady(reply).into()).await
     }
 
-    /// Requests a whole response and a stream, for both of which the server sends `reply` unchanged. Checks that their
-    /// [`Meaning`] is equal, and returns the whole response.
+    /// Requests a whole response and a stream. The server sends `reply` unchanged to both requests. Checks that both
+    /// responses have an equal [`Meaning`], and returns the whole response.
     pub(super) async fn both_of(
         &self,
         case: &Case,
@@ -233,8 +233,8 @@ impl<'h, H: ProviderHarness> TestContext<'h, H> {
         self.server.vendor().stream_type()
     }
 
-    /// Calls `write` to encode `response` as the answer to the last request that the server received. `write` receives
-    /// the vendor and the values to encode. Returns the output of `write`.
+    /// Encodes `response` as the answer to the last request that the server received. Calls `write` with the vendor and
+    /// the answer, and returns the output of `write`.
     pub(super) fn answering<T>(
         &self,
         case: &Case,

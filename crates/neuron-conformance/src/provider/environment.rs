@@ -8,8 +8,8 @@ use super::context::{TestContext, ask, key};
 use super::errors::check_network;
 use crate::child_process::run_with_environment;
 
-/// Parts of a host name. Joined, they have 64 characters, and a DNS label has at most 63. The resolver rejects the name
-/// without a query.
+/// Parts of an invalid host name. The joined name has 64 characters, and a DNS label has at most 63. The resolver
+/// therefore rejects the name without a query.
 const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 
 /// Checks calls whose result depends on the environment of the process.
@@ -17,8 +17,8 @@ const UNKNOWN_HOST: [&str; 4] = ["xxxxxxxxxxxxxxxx"; 4];
 /// A call outside of a tokio runtime must return an error and not panic. A call to a loopback address must not use the
 /// proxy in the environment. A host name without an address must be a network error.
 ///
-/// `test` is the path of the calling test, such as `concat!(module_path!(), "::environment")`. The calling test runs
-/// once more, in a child process with other environment variables. The macro [`provider_tests`](crate::provider_tests)
+/// `test` is the path of the calling test, such as `concat!(module_path!(), "::environment")`. The calling test is run
+/// again in a child process with other environment variables. The macro [`provider_tests`](crate::provider_tests)
 /// passes this path.
 ///
 /// # Panics

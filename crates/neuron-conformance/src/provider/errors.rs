@@ -20,8 +20,8 @@ const MESSAGE: &str = "because-of-the-conformance-suite";
 /// Maximum length of the text of an error, in bytes.
 const SHOWN: usize = 1000;
 
-/// Checks the kind, the text and the retry delay of each error that is sent instead of a response, for whole responses
-/// and for streams.
+/// Checks each error that the vendor sends instead of a response. The provider must return its kind, text and retry
+/// delay, for whole responses and for streams.
 ///
 /// # Panics
 ///
@@ -100,8 +100,8 @@ pub async fn redirects<H: ProviderHarness>(harness: &H) {
 
 /// Checks that an unreachable server and a connection reset before the response are network errors.
 ///
-/// A connection reset within a stream must be a stream error. The text of each error must contain the server's URL, but
-/// not a key in this URL.
+/// A connection reset within a stream must be a stream error. The text of each error must contain the server's URL
+/// without the key in this URL.
 ///
 /// # Panics
 ///
@@ -149,7 +149,7 @@ pub async fn connection_errors<H: ProviderHarness>(harness: &H) {
     check_network(&case, &check_broken(&case, events).error, "StreamError", &server.url());
 }
 
-/// Checks that the provider stops reading an endless body, for an error and for a whole response.
+/// Checks that the provider stops reading an endless response body, both for an error and for a whole response.
 ///
 /// # Panics
 ///
@@ -266,8 +266,8 @@ async fn foreign_pages<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Streams a reply that breaks with `error` after some text. Returns the error that the provider reports, and
-    /// whether deltas preceded it.
+    /// Streams a reply that breaks with `error` after some text. The result contains the error that the provider
+    /// reports, and a flag that is set if deltas preceded the error.
     pub(super) async fn broken(&self, case: &Case, error: ProviderError) -> Broken {
         // Deltas have one character, so several of the first 12 events are text for every vendor.
         const EVENTS: usize = 12;

@@ -57,8 +57,8 @@ pub(super) struct Broken {
     pub(super) was_shown: bool,
 }
 
-/// Checks the events of a broken stream, which must be deltas followed by an error. Returns this error, and whether
-/// there were deltas.
+/// Checks the events of a broken stream, which must be any number of deltas and then an error. The result contains this
+/// error, and a flag that is set if there were deltas.
 pub(super) fn check_broken(case: &Case, mut events: Vec<StreamEvent>) -> Broken {
     let error: StreamError = match events.pop() {
         Some(StreamEvent::Error(error)) => error,

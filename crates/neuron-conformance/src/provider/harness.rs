@@ -8,7 +8,7 @@ use neuron_types::Provider;
 use super::Capabilities;
 use neuron_testing::vendor::Vendor;
 
-/// Creates the provider under test, and the emulation of its vendor's API for a loopback server.
+/// Creates the provider under test and a local emulation of its vendor's API.
 ///
 /// Implement this trait on a unit struct in your tests. [The module's page](super) has an example.
 #[diagnostic::on_unimplemented(
@@ -27,13 +27,14 @@ pub trait ProviderHarness: Sync {
 
     /// Creates a provider that sends its requests to `url`, a base URL without a trailing slash.
     ///
-    /// `api_key` is empty if [`Capabilities::api_key`] is `false`. The requests of the suite name no model, so set a
-    /// model if the provider has no default.
+    /// `api_key` is empty if [`Capabilities::api_key`] is `false`. The requests of the suite name no model. If the
+    /// provider has no default model, set a model.
     fn provider(&self, url: &str, api_key: &str) -> Self::Provider;
 
     /// Creates a provider like [`provider`](Self::provider), with these time limits.
     ///
-    /// Returns `None` if the limits cannot be set. [`timeouts`](super::timeouts) then checks nothing. Default: `None`.
+    /// Returns `None`, the default, if the limits cannot be set. The part [`timeouts`](super::timeouts) then checks
+    /// nothing.
     fn provider_with_timeouts(
         &self,
         url: &str,

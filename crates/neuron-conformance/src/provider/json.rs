@@ -15,8 +15,8 @@ pub(super) fn has_number(body: &Value, number: f64) -> bool {
     any(body, &mut |value| value.as_f64() == Some(number))
 }
 
-/// Returns `true` if `body` contains the value `wanted` with the same order of fields, at any depth. The value may be
-/// JSON, or a string that contains it as JSON.
+/// Returns `true` if `body` contains `wanted` at any depth, with the same order of fields. `wanted` may also be in a
+/// string that contains it as JSON text.
 pub(super) fn has_value(body: &Value, wanted: &Value) -> bool {
     // Equal JSON values may have different orders of fields, so the texts are compared.
     let wanted = wanted.to_string();
@@ -40,8 +40,7 @@ fn any(value: &Value, wanted: &mut impl FnMut(&Value) -> bool) -> bool {
         }
 }
 
-/// Returns the value of a top-level field as the exact text that was sent. Returns `None` if the field is missing or
-/// the body is not JSON.
+/// Returns the original JSON text of a top-level field. Returns `None` if the field is missing or the body is not JSON.
 pub(super) fn field_text<'b>(body: &'b [u8], field: &str) -> Option<&'b str> {
     let fields: HashMap<String, &RawValue> = serde_json::from_slice(body).ok()?;
     fields.get(field).map(|value| value.get())

@@ -18,8 +18,8 @@ const KEY_PART: &str = "4c1f";
 
 /// Checks that a wrong key is an authentication error, and that the provider sends its key only in a header.
 ///
-/// The `Debug` output of the provider must not contain the key. Errors must not contain the key even if the server
-/// echoes it.
+/// The `Debug` output of the provider must not contain the key. Errors must not contain the key, even if the response
+/// of the server contains it.
 ///
 /// # Panics
 ///

@@ -4,8 +4,7 @@ use neuron_types::{CompletionResponse, ContentBlock, Message, StopReason, TokenU
 
 use super::Capabilities;
 
-/// The parts of a response that the suite compares. These are the message, the id, the model, the stop reason and the
-/// usage.
+/// The parts of a response that the suite compares.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Meaning {
     pub(super) message: MessageMeaning,
@@ -21,8 +20,8 @@ pub(super) struct Meaning {
 pub(super) struct MessageMeaning {
     text: String,
     thinking: String,
-    /// The id, the name and the arguments of each tool call. The arguments are text, so that the order of their fields
-    /// is compared.
+    /// The id, name and arguments of each tool call. The arguments are JSON text, because a comparison of parsed JSON
+    /// would ignore the order of fields.
     calls: Vec<(String, String, String)>,
 }
 
@@ -53,10 +52,10 @@ pub(super) fn thinking(message: &Message) -> String {
     thoughts(message).map(|(thinking, _)| thinking).collect()
 }
 
-/// Returns the vendor's signature of the last reasoning block in the message. Returns `None` if there is no reasoning
-/// block, or if this block has no signature.
+/// Returns the vendor's signature of the last reasoning block in the message. Returns `None` if there is no such block
+/// or no signature.
 ///
-/// Raw blocks without a standard block inside (`portable`) are ignored.
+/// Ignores raw blocks whose `portable` field contains no standard block.
 pub(super) fn signature(message: &Message) -> Option<&str> {
     let last = thoughts(message).last();
     last.map(|(_, signature)| signature).filter(|signature| !signature.is_empty())

@@ -13,23 +13,23 @@
 //! | [`tools`] | calls, their arguments and their results arrive unchanged in both directions |
 //! | [`thinking`] | reasoning arrives, and is sent back unchanged with the next request |
 //! | [`requests`] | every field of a request is in the body, and equal requests have equal bytes |
-//! | [`prefixes`] | the conversation of a turn begins with the bytes of the turn before |
+//! | [`prefixes`] | the conversation in each request begins with the bytes of the previous conversation |
 //! | [`usage`] | tokens are counted as [`TokenUsage`](neuron_types::TokenUsage) defines |
 //! | [`stop_reasons`] | each stop reason is distinguished from the others |
-//! | [`errors`] | each error before the response has its class, its text and its delay |
-//! | [`stream_errors`] | each error within a stream has its class and its text |
+//! | [`errors`] | each error before the response has the right kind, text and retry delay |
+//! | [`stream_errors`] | each error within a stream has the right kind and text |
 //! | [`keys`] | a wrong key is rejected, and no error and no `Debug` shows a key |
-//! | [`splits`] | bytes may be split anywhere |
+//! | [`splits`] | a response is decoded correctly wherever its bytes are split into chunks |
 //! | [`cuts`] | a response that is cut anywhere is an error, and never a shorter response |
 //! | [`dropping`] | a dropped call is cancelled |
 //! | [`concurrency`] | concurrent calls do not affect each other |
 //! | [`streaming`] | events arrive one by one, at the pace of the reader |
 //! | [`connections`] | connections are reused, and replaced if the server closed them |
-//! | [`connection_errors`] | errors of a connection have a class, and name the server |
+//! | [`connection_errors`] | connection errors have the right kind, and name the server |
 //! | [`redirects`] | redirects are not followed |
 //! | [`body_limits`] | an endless body is read only in part |
 //! | [`timeouts`] | every wait has a limit |
-//! | [`environment`] | a call outside of a runtime fails, and no proxy is used for this machine |
+//! | [`environment`] | a call outside of a tokio runtime fails, and no proxy is used for loopback addresses |
 //!
 //! The suite compares two responses by [`Message::text`](neuron_types::Message::text), their tool calls, and the
 //! standard block (`portable`) inside each [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The vendor's
@@ -146,8 +146,8 @@ pub use tools::tools;
 /// Generates one `#[tokio::test]` per part of the provider suite, named after the part.
 ///
 /// The argument is a [`ProviderHarness`](crate::provider::ProviderHarness). `provider_tests!(Harness, text tools)`
-/// generates only the tests of the parts `text` and `tools`. For several harnesses, call the macro in a separate module
-/// for each. The module [`provider`](crate::provider) has an example.
+/// generates only the tests of the parts `text` and `tools`. If you have several harnesses, call the macro in a
+/// separate module for each harness. The module [`provider`](crate::provider) has an example.
 #[macro_export]
 macro_rules! provider_tests {
     ($harness:expr) => {

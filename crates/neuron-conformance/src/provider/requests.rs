@@ -63,7 +63,7 @@ pub async fn requests<H: ProviderHarness>(harness: &H) {
     equal_requests(&ctx).await;
 }
 
-/// Returns requests that each set one additional field.
+/// Returns requests that each set one optional field.
 ///
 /// An item has a flag, the name of the field, the request, and the values that its body must contain. The flag is
 /// `true` if the vendor has the field.
@@ -206,8 +206,8 @@ impl<H: ProviderHarness> TestContext<'_, H> {
 
 /// Checks that the conversation in each request begins with the bytes of the conversation in the previous request.
 ///
-/// The tools must have the same bytes in every request. The conversation and the tools must also have the same bytes in
-/// a request for a stream and in a request for a whole response. Vendors cache prompts by such prefixes.
+/// The tools must have the same bytes in every request. A request for a stream and a request for a whole response must
+/// have the same bytes for the conversation and the tools. Prompt caches of vendors need such equal prefixes.
 ///
 /// # Panics
 ///
@@ -253,8 +253,7 @@ pub async fn prefixes<H: ProviderHarness>(harness: &H) {
     }
 }
 
-/// The conversation and the tools of a request body, as the exact JSON texts. Prompt caches compare these parts byte by
-/// byte.
+/// The conversation and the tools of a request body, as the original JSON texts.
 #[derive(Debug, PartialEq)]
 struct Sent {
     conversation: String,

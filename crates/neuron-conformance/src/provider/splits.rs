@@ -13,8 +13,8 @@ use neuron_testing::{Reply, Wire};
 
 /// Checks that the decoded response does not depend on how its bytes are formatted and split into chunks.
 ///
-/// Streams are split in two at every byte, and are also sent in chunks of 1, 2, 3 and 7 bytes. They are sent with other
-/// line ends, spaces, comments and padding, too.
+/// Streams are split in two at every byte, and are also sent in chunks of 1, 2, 3 and 7 bytes. Other streams have
+/// unusual line ends, spaces, comments and padding.
 ///
 /// # Panics
 ///
@@ -61,8 +61,8 @@ pub async fn splits<H: ProviderHarness>(harness: &H) {
 
 /// Checks that a response that is cut at any byte is an error, for whole responses and for streams.
 ///
-/// At the cut, either the connection breaks or the body ends normally. Only the error for a whole response whose
-/// connection broke may be retryable.
+/// At the cut, either the connection breaks or the body ends normally. The error may be retryable only for a whole
+/// response whose connection broke.
 ///
 /// # Panics
 ///
@@ -119,17 +119,15 @@ pub async fn cuts<H: ProviderHarness>(harness: &H) {
     case.equal("the answer", ctx.meaning(&check_events(&case, events)), expected);
 }
 
-/// Returns the two ways to cut a body after `bytes` bytes, each with a name for the case. The connection breaks, or the
-/// body ends normally.
+/// Returns two ways to cut a body after `bytes` bytes. Either the connection breaks or the body ends normally. Each way
+/// has a name for the panic message.
 fn cuts_at(bytes: usize) -> [(&'static str, Wire); 2] {
     [("broken off", Wire::default().cut_at(bytes)), ("ended", Wire::default().end_at(bytes))]
 }
 
 /// Returns the positions at which to split or cut a body of `length` bytes.
 ///
-/// In the middle of a body of 5000 bytes or more, only every fifth position is used to save time. Such long bodies
-/// occur because some vendors repeat the request in the response. The step of five is a prime, so that no part of a
-/// repeating format is always skipped.
+/// In the middle of a body of 5000 bytes or more, only every fifth position is used to save time.
 fn positions(length: usize) -> impl Iterator<Item = usize> {
     const EDGE: usize = 1000;
     const STEP: usize = 5;

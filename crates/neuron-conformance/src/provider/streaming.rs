@@ -16,10 +16,11 @@ use neuron_testing::{Reply, ServerReply};
 /// Number of text deltas in the long stream.
 const EVENTS: usize = 10_000;
 
-/// Checks that a stream returns every event as soon as the event arrives, and that it reads no faster than its reader.
+/// Checks that a stream returns each event as soon as the event arrives. The provider must not read ahead of a slow
+/// reader.
 ///
-/// Dropping the future of [`recv`](neuron_types::StreamReceiver::recv) must lose no event. The content type of a
-/// response may have parameters, may have any case, and may be missing.
+/// Dropping the future of [`recv`](neuron_types::StreamReceiver::recv) must lose no event. The provider must accept a
+/// content type with parameters, in upper or lower case, and a missing content type.
 ///
 /// The check needs a current-thread runtime with a running clock, which is the default of `#[tokio::test]`.
 ///
@@ -96,8 +97,7 @@ async fn first_text<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     case.equal("the text", response.message.text(), answer.message.text());
 }
 
-/// Checks that the server cannot send a stream of 48 MiB while its reader takes only one event. The provider must not
-/// buffer the whole response.
+/// Checks that the provider does not buffer a whole stream of 48 MiB while its reader takes only one event.
 async fn slow_reader<H: ProviderHarness>(ctx: &TestContext<'_, H>) {
     let case = ctx.case("a slow reader");
     // Larger than the buffers of client, server and kernel together.

@@ -20,8 +20,8 @@ pub(super) const TEXTS: [(&str, &str); 8] = [
     ("a text like the wire's", "data: [DONE]\n\nevent: error\ndata: {\"error\":{}}\n\n: x\n"),
 ];
 
-/// Checks that texts arrive unchanged in whole responses and in streams. Checks also that a call with a request by
-/// value has the same effect as a call with a request by reference.
+/// Checks that texts arrive unchanged in whole responses and in streams. Also checks that calls with an owned request
+/// and with a borrowed request have the same effect.
 ///
 /// # Panics
 ///

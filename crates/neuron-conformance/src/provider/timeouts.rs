@@ -1,7 +1,6 @@
 //! Checks the time limits for a whole response, for the beginning of a stream, and between two chunks of a stream.
 //!
-//! The limits are minutes long, and the clock is paused after the server has sent its part. A slow machine therefore
-//! does not fail a test.
+//! The limits are minutes long. The tests pause the clock instead of waiting, so they also pass on a slow machine.
 
 use std::future::Future;
 use std::time::Duration;
@@ -97,7 +96,8 @@ fn check_timeout(case: &Case, error: &ProviderError, limit: Duration) {
     case.holds(is_timeout, format_args!("the error is {error:?} and not a timeout of {limit:?}"));
 }
 
-/// Runs `call` and `ready` concurrently, and pauses the clock when `ready` completes. Returns the output of `call`.
+/// Runs the futures `call` and `ready` concurrently, and pauses the clock when `ready` completes. Returns the output of
+/// `call`.
 ///
 /// The output of `ready`, such as an open connection, is kept until `call` completes.
 async fn paused<T, R>(
@@ -113,7 +113,8 @@ async fn paused<T, R>(
     result
 }
 
-/// Checks that a stream that stops fails after the idle limit, and that a slow stream is not limited as a whole.
+/// Checks that a stream without further chunks fails after the idle limit. A slow stream may take longer than any limit
+/// in total.
 async fn streams<H: ProviderHarness>(ctx: &TestContext<'_, H>, provider: &H::Provider) {
     let case = ctx.case("a stream that stops");
     ctx.server.push(Reply::text("0123456789".repeat(10)).chunk_chars(1).hang_after(12));

@@ -12,7 +12,8 @@ use super::json::{has_text, has_value};
 use crate::case::Case;
 use neuron_testing::Reply;
 
-/// Checks responses with one and with several tool calls, arguments of every kind, and the results in the next request.
+/// Checks that tool calls and their arguments arrive unchanged, and that the next request contains the tool results.
+/// Covers responses with one call and with several calls.
 ///
 /// # Panics
 ///
@@ -95,7 +96,7 @@ fn tool(name: &str) -> ToolDefinition {
 }
 
 impl<H: ProviderHarness> TestContext<'_, H> {
-    /// Requests a response that contains tool calls, checks the calls, and sends their results in the next request.
+    /// Requests a response with tool calls, checks the calls, and sends their results in the next request.
     ///
     /// `expected` has the id, the name and the arguments of each call. Returns the response with the calls.
     async fn there_and_back(
@@ -141,8 +142,8 @@ impl<H: ProviderHarness> TestContext<'_, H> {
     }
 }
 
-/// Appends a message with a result for every tool call in the last message of `request`. If `is_error` is `true`, the
-/// results are errors.
+/// Appends a message with a result for every tool call in the last message of `request`. `is_error` is the error flag
+/// of each result.
 pub(super) fn answer_calls(request: &mut CompletionRequest, is_error: bool) {
     let calls = request.messages.last().into_iter().flat_map(Message::tool_uses).enumerate();
     let results = calls.map(|(index, call)| ContentBlock::ToolResult {

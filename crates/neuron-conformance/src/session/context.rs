@@ -14,8 +14,8 @@ use super::sample;
 use crate::case::Case;
 use crate::random::unique;
 
-/// The state of one call of a part of the session suite. It has the storage under test, and the sessions that the
-/// storage must contain.
+/// The state of one call of a part of the session suite. Contains the storage under test, and the sessions that the
+/// storage must have.
 ///
 /// The methods that write also check the written session and the list of sessions.
 pub(super) struct TestContext<'s, S> {
@@ -49,8 +49,8 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         self.case = Case::new("session storage", self.part, name);
     }
 
-    /// Returns a session id, which is the prefix of this call of a part of the suite followed by `name`. No other call
-    /// uses this id.
+    /// Returns a session id that ends with `name`. Each call of a part of the suite has a unique prefix, so no other
+    /// call uses this id.
     pub(super) fn id(&self, name: impl Display) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -116,9 +116,9 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         is_error(&self.case, kind, id, self.case.err(self.case.soon(call).await));
     }
 
-    /// Checks all sessions a last time, then deletes them.
+    /// Checks all sessions, and then deletes them.
     ///
-    /// A dropped save may still write its session later. The sessions are therefore deleted again until the list is
+    /// A dropped save may still write its session after the delete. The delete is therefore repeated until the list is
     /// empty.
     pub(super) async fn finish(mut self) {
         self.begin("the end");
@@ -191,8 +191,8 @@ impl<S: VersionedSessionStorage> TestContext<'_, S> {
         self.written("save", session, revision).await
     }
 
-    /// Checks a session after a write, and that no earlier write returned the same revision. `write` is the name of the
-    /// method.
+    /// Checks the stored session after a write. Also checks that no earlier write returned the same revision. `write`
+    /// is the name of the method that wrote.
     async fn written(
         &mut self,
         write: &str,
@@ -263,8 +263,8 @@ pub(super) fn same(case: &Case, actual: &Session, expected: &Session) {
     case.equal("updated_at", actual.updated_at, expected.updated_at);
 }
 
-/// Checks that two sessions have the same state and the same messages, and that the JSON of the messages has the same
-/// bytes. Does not compare times.
+/// Checks that two sessions have equal states and equal messages. The JSON of the messages must be equal byte by byte.
+/// Times are not compared.
 #[track_caller]
 pub(super) fn same_content(case: &Case, actual: &Session, expected: &Session) {
     case.equal("the number of messages", actual.messages.len(), expected.messages.len());

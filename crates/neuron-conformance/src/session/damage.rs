@@ -1,9 +1,10 @@
 //! Checks a storage whose files are changed, cut or removed at random.
 //!
 //! [`check_damage`] copies the files of a storage twice. The first copy is made while the storage is open, as a killed
-//! process would leave the files. The second copy is made after the storage was closed. Each trial damages one file of
-//! one copy. The load of every session must then return exactly the stored session, or fail. The suite fails if a load
-//! returns an earlier state of a session, or if a session is missing without an error.
+//! process would leave the files. The second copy is made after the storage was closed.
+//!
+//! Each trial damages one file of one copy, and loads every session. A load must return exactly the stored session or
+//! fail. The suite fails if a load returns an earlier state of a session, or reports an existing session as not found.
 //!
 //! The seed of a trial determines the copy, the file and the damage. A failure prints the seed.
 //!
@@ -48,7 +49,7 @@ type Stored = BTreeMap<String, Session>;
 /// Checks a storage whose files are in one folder, with a trial for each seed.
 ///
 /// `folder` is created, and removed at the end. If a trial removes a file whose name contains a session's id, this
-/// session may be missing, because no other file may mention it.
+/// session may be missing.
 ///
 /// # Panics
 ///
@@ -119,10 +120,10 @@ async fn write_more(case: &Case, storage: &impl SessionStorage, stored: &mut Sto
     }
 }
 
-/// Loads every session. Panics if a load returns a session that differs from the stored session, or if it returns
-/// `NotFound`.
+/// Loads every session. Panics if a load returns a changed session or `NotFound`. Other errors are accepted.
 ///
-/// `NotFound` is accepted for an id for which `lost` returns `true`. The test has removed the file of this session.
+/// `NotFound` is also accepted if `lost` returns `true` for the session's id, because the test has removed the
+/// session's file.
 async fn check_loads(
     case: &Case,
     storage: &impl SessionStorage,
@@ -146,11 +147,10 @@ async fn check_loads(
     case.holds(deleted.is_err(), "a deleted session came back");
 }
 
-/// Checks that the list has every session, with its correct summary or marked as damaged. A list that fails is
-/// accepted.
+/// Checks that the list contains every session. An entry must have the correct summary or be marked as damaged. An
+/// error instead of a list is accepted.
 ///
-/// A session may be missing from the list if `lost` returns `true` for its id. The test has removed the file of this
-/// session.
+/// A session may be missing if `lost` returns `true` for its id, because the test has removed the session's file.
 async fn check_list(
     case: &Case,
     storage: &impl SessionStorage,

@@ -9,7 +9,7 @@ use neuron_types::{Message, Session, SessionStorage, StorageError, VersionedSess
 use super::context::{TestContext, same, same_content};
 use super::sample;
 
-/// Checks that a save that is dropped at any point leaves either the old or the new session, and never a mixture.
+/// Checks that dropping a save at any point leaves either the old or the new session.
 ///
 /// The storage must remain usable. A dropped save must not overwrite a later save.
 ///
@@ -51,10 +51,9 @@ pub async fn dropping<S: SessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Checks that an `update` or `append` that is dropped at any point leaves either the old or the new session, and never
-/// a mixture.
+/// Checks that dropping an `update` or `append` at any point leaves either the old or the new session.
 ///
-/// After a dropped write, a caller must load the session again to learn its revision.
+/// After a dropped write, a caller does not know the revision and must load the session again.
 ///
 /// # Panics
 ///
@@ -81,8 +80,8 @@ pub async fn versioned_dropping<S: VersionedSessionStorage>(storage: &S) {
     ctx.finish().await;
 }
 
-/// Appends a message, and retries after each conflict until the append succeeds. A dropped write can then no longer
-/// take effect.
+/// Appends a message, and retries after each conflict until the append succeeds. An earlier dropped write can then no
+/// longer take effect.
 ///
 /// Checks that the stored session is `old` or `new`, followed by the appended message.
 async fn settle<S: VersionedSessionStorage>(

@@ -7,8 +7,8 @@ use super::sample;
 
 /// Checks that a storage accepts every id that [`check_session_id`](neuron_types::check_session_id) accepts.
 ///
-/// The storage must reject every other id with [`InvalidId`](neuron_types::StorageError::InvalidId). Two similar ids,
-/// such as `chat` and `CHAT`, must be two sessions, or the save of the second session must fail.
+/// The storage must reject every other id with [`InvalidId`](neuron_types::StorageError::InvalidId). Similar ids, such
+/// as `chat` and `CHAT`, must not overwrite each other. Either both sessions are stored, or the second save fails.
 ///
 /// # Panics
 ///

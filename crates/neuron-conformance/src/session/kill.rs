@@ -2,11 +2,11 @@
 //!
 //! A test that calls [`check_saves`] runs its own binary again as a child process. The child process writes a session
 //! of five megabytes again and again, and is killed at a random moment. The storage must then contain the last write
-//! that returned. A write that had begun must be stored completely or not at all.
+//! that returned. If the kill interrupted a write, this write must be stored completely or not at all.
 //!
 //! By default a test kills three processes. Set the environment variable `KILL_ROUNDS`, for example to 500, for more
 //! rounds. A failure prints the seed of the random moments. Set `KILL_SEED` to this seed to repeat the moments. The
-//! operating system's scheduler still makes a difference.
+//! repetition is not exact, because it also depends on the operating system's scheduler.
 //!
 //! # Example
 //!
@@ -72,9 +72,10 @@ pub struct Killed {
 
 /// Checks a storage whose process is killed while it calls [`save`](SessionStorage::save).
 ///
-/// `test` is the full name of the calling test, as the test runner prints it. `place` is called once, in the parent
-/// process. It returns the location of the sessions, and a guard that keeps the location until the check ends. `open`
-/// is called in every process, and opens the storage at this location.
+/// - `test` is the full name of the calling test, as the test runner prints it.
+/// - `place` is called once, in the parent process. It returns the location of the sessions, and a guard that keeps the
+///   location until the check ends.
+/// - `open` is called in every process, and opens the storage at this location.
 ///
 /// # Panics
 ///
@@ -135,8 +136,9 @@ pub async fn check_appends<S: VersionedSessionStorage, G>(
 
 /// Checks a storage whose process is killed during one of its writes.
 ///
-/// `version(id, n)` returns the session that must be stored after write `n`, and its `event_count` is `n`. `compare`
-/// checks that a loaded session equals such a version. `write(storage, id, n)` performs write `n`.
+/// - `version(id, n)` returns the session that must be stored after write `n`. Its `event_count` is `n`.
+/// - `compare` checks that a loaded session equals the expected version.
+/// - `write(storage, id, n)` performs write `n`.
 async fn check<S: SessionStorage, G>(
     test: &str,
     place: impl AsyncFnOnce() -> (String, G),

@@ -30,8 +30,8 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Returns the default, or a longer load if the environment variable `LOAD_SECONDS` is set. The longer load has 64
-    /// tasks on 8 sessions, which write for `LOAD_SECONDS` seconds.
+    /// Returns the default load. If the environment variable `LOAD_SECONDS` is set, returns a load of 64 tasks that
+    /// write to 8 sessions for this number of seconds.
     #[must_use]
     pub fn from_env() -> Self {
         let time = from_env("LOAD_SECONDS").map(Duration::from_secs);
@@ -56,8 +56,8 @@ pub struct Tally {
 /// Checks that no write is lost if many tasks write to the same sessions concurrently.
 ///
 /// Each task adds messages with `update`, with `append`, and with `append` and a state. A task repeats its write after
-/// a conflict. At the end, each message must be stored exactly once, and the messages of each task must be in order. A
-/// load during the writes must return a state that matches the messages.
+/// a conflict. Each message must be stored exactly once, and the messages of each task must be in order. A session that
+/// is loaded during the writes must have a state that matches its messages.
 ///
 /// # Panics
 ///
@@ -122,10 +122,14 @@ where
     tally
 }
 
-/// Adds a message to a session. The text of the message contains the number of the task and of its write.
+/// Adds a message to a session, with the numbers of the task and of its write as the text.
 ///
-/// If `way` is 0, the message is added with `append`. If it is 1, with `append` and a state. For any other value, with
-/// `update`. A write with a state or with `update` also increments `event_count`, and its message ends with `/counted`.
+/// `way` selects the write:
+/// - 0: `append` without a state.
+/// - 1: `append` with a state.
+/// - Any other number: `update`.
+///
+/// Writes with `way` 1 or more also increment `event_count`, and their messages end with `/counted`.
 async fn write(
     storage: &impl VersionedSessionStorage,
     case: &Case,
@@ -150,7 +154,8 @@ async fn write(
     storage.update(&session, &revision).await
 }
 
-/// Returns the message numbers that each task wrote to a session, in order, with the task's number as the key.
+/// Returns the numbers of the messages that each task wrote to a session, in order. The keys are the numbers of the
+/// tasks.
 ///
 /// Checks that `event_count` equals the number of messages that end with `/counted`.
 #[track_caller]

@@ -8,13 +8,13 @@
 //! | part | checks that |
 //! |---|---|
 //! | [`round_trips`] | a session is loaded exactly as it was saved, to the last bit |
-//! | [`sizes`] | the same as [`round_trips`], for sessions without messages, with ten thousand messages, with a message of megabytes, and with deeply nested arguments |
+//! | [`sizes`] | sessions of unusual sizes are loaded exactly as they were saved |
 //! | [`missing`] | a missing session has its own error |
 //! | [`rewriting`] | the last write replaces all earlier writes |
 //! | [`ids`] | ids are accepted unchanged, or rejected by all methods |
 //! | [`listing`] | sessions are listed in the order of their ids, with the right numbers of messages |
 //! | [`dropping`] | a dropped write is stored completely or not at all, and never after a later write |
-//! | [`writers`] | one of several concurrent writers wins, and no session is a mixture of several writes |
+//! | [`writers`] | after concurrent writes, a session equals exactly one of the written sessions |
 //! | [`creating`] | an id can be created once |
 //! | [`updating`] | an update without the newest revision writes nothing |
 //! | [`appending`] | messages are added in order, and only with the newest revision |
@@ -91,11 +91,10 @@ pub use plain::{listing, missing, rewriting, round_trips, sizes};
 pub use versioned::{appending, creating, revisions, updating};
 pub use writers::writers;
 
-/// Calls the macro `$tests` with the names of all parts except [`load`](crate::session::load()), which takes a second
-/// argument.
+/// Calls your macro with the names of all parts except [`load`](crate::session::load()), which takes a second argument.
 ///
-/// Arguments after the macro's name are passed before the names of the parts. A part that a new version of the suite
-/// adds becomes a new test without a change to your code.
+/// Arguments after your macro's name are passed to it before the names of the parts. If a new version of the suite adds
+/// a part, your macro receives this part too.
 ///
 /// # Example
 ///

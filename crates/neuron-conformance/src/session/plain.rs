@@ -60,8 +60,8 @@ pub async fn round_trips<S: SessionStorage>(storage: &S) {
 /// Checks sessions of unusual sizes.
 ///
 /// The sessions have no messages, 10,000 messages, a message of four megabytes, or deeply nested arguments. Every
-/// storage must accept arguments with 100 levels. Responses of providers have up to 127 levels. A storage may reject
-/// more than 100 levels, but must not store a session that it cannot load.
+/// storage must accept arguments with 100 levels. A storage may reject more levels, but must not store a session that
+/// it cannot load. Responses of providers have up to 127 levels.
 ///
 /// # Panics
 ///
@@ -166,8 +166,8 @@ fn replace(session: &mut Session, index: usize) {
 
 /// Checks that a save replaces the stored session completely.
 ///
-/// The new history is longer, shorter, equal, or differs in its first, its last or a middle message. The new time may
-/// be older than the stored time.
+/// The new history is longer, shorter or equal, or has another first, last or middle message. The new time may be older
+/// than the stored time.
 ///
 /// # Panics
 ///
@@ -201,8 +201,8 @@ const NAMES: [&str; 15] =
 
 /// Checks that [`list`](SessionStorage::list) returns all sessions, sorted by the bytes of their ids.
 ///
-/// Each summary must have the session's number of messages and its times. A list after a save or delete must include
-/// the change.
+/// Each summary must have the times and the number of messages of its session. A list after a save or a delete must
+/// include the change.
 ///
 /// # Panics
 ///

@@ -11,7 +11,8 @@ const CREATORS: u64 = 12;
 /// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, even if several tasks call it
 /// concurrently.
 ///
-/// For a session that was deleted, every other method must return [`NotFound`](neuron_types::StorageError::NotFound).
+/// After a session was deleted, every method except `create` must return
+/// [`NotFound`](neuron_types::StorageError::NotFound).
 ///
 /// # Panics
 ///
@@ -73,7 +74,7 @@ where
 }
 
 /// Checks that [`update`](VersionedSessionStorage::update) writes the session if the caller passes the newest revision.
-/// With any other revision it must return a conflict and write nothing.
+/// If the caller passes any other revision, `update` must return a conflict and write nothing.
 ///
 /// # Panics
 ///
@@ -128,8 +129,8 @@ pub async fn updating<S: VersionedSessionStorage>(storage: &S) {
 
 /// Checks that [`append`](VersionedSessionStorage::append) adds messages after the stored messages.
 ///
-/// `append` must replace the state if the caller passes a state. With an old revision it must return a conflict and
-/// write nothing.
+/// If the caller passes a state, `append` must replace the stored state. If the caller passes an old revision, `append`
+/// must return a conflict and write nothing.
 ///
 /// # Panics
 ///
@@ -191,8 +192,8 @@ pub async fn appending<S: VersionedSessionStorage>(storage: &S) {
 
 /// Checks that every write creates a new revision, and that loading and listing create none.
 ///
-/// A write of the content that is already stored must also create a new revision. A session that is created again after
-/// a delete must not reuse an earlier revision.
+/// A write that does not change the content must also create a new revision. A session that is created again after a
+/// delete must not reuse an earlier revision.
 ///
 /// # Panics
 ///

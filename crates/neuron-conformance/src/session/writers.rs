@@ -12,10 +12,10 @@ const WRITERS: u64 = 12;
 /// Number of saves in each task.
 const SAVES: usize = 6;
 
-/// Checks that concurrent saves of one session all succeed, and that the stored session is exactly one of the saved
-/// sessions.
+/// Checks that all concurrent saves of a session succeed, and that the stored session equals one of the saved sessions.
 ///
-/// Concurrent loads and lists must return complete sessions. A concurrent delete must leave a complete session or none.
+/// Concurrent loads and lists must return complete sessions. After a concurrent delete, the session must be complete or
+/// not stored.
 ///
 /// # Panics
 ///

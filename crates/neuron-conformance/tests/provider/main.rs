@@ -1,5 +1,5 @@
-//! Tests that the provider suite finds faults. Each test breaks a correct provider in one way, and the part of the
-//! suite that checks the broken behaviour must fail.
+//! Tests that the provider suite detects faults. Each test breaks a correct provider in one way, and the matching part
+//! of the suite must fail.
 
 mod mutant;
 mod plain;
@@ -21,8 +21,13 @@ async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// Generates one test per mutation. Each line has the name of the test, the mutation, the part that must fail, and a
-/// part of the panic message. The first argument is passed to `tokio::test`.
+/// Generates tests in which the suite must detect a broken provider. Each line of the input has four items:
+/// - The name of the test.
+/// - The mutation that breaks the provider.
+/// - The part of the suite that must fail.
+/// - A substring of the panic message.
+///
+/// The first argument of the macro is passed to `tokio::test`.
 macro_rules! caught {
     ($runtime:tt $($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test $runtime]
@@ -93,8 +98,7 @@ caught! { (start_paused = true)
 
 /// Checks that the suite detects a provider that uses the environment's proxy for a loopback address.
 ///
-/// The check runs in a child process with the variable `http_proxy`. The panic message contains the output of this
-/// process.
+/// The suite sets the variable `http_proxy` in a child process. The panic message contains the output of this process.
 #[tokio::test]
 async fn environment_catches_a_proxy_for_loopback() {
     let test = concat!(module_path!(), "::environment_catches_a_proxy_for_loopback");
@@ -111,8 +115,7 @@ async fn environment_catches_a_panic_outside_of_a_runtime() {
     caught(part, "it panics").await;
 }
 
-/// Checks that a correct provider passes the part `environment`. This part runs its calling test again in a child
-/// process, so it needs the path of this test.
+/// Checks that a correct provider passes the part `environment` of the suite.
 #[tokio::test]
 async fn environment() {
     let test = concat!(module_path!(), "::environment");

@@ -1,5 +1,5 @@
-//! A simple vendor whose format is lines of neuron's own JSON, and a provider for this vendor. The provider can be
-//! broken so that it decodes each chunk of a body separately.
+//! A vendor whose wire format is lines of neuron's own JSON, and a provider for this vendor. A broken variant of the
+//! provider decodes each chunk of a body separately.
 
 use futures_util::stream;
 use neuron_conformance::provider::{Capabilities, ProviderHarness};

@@ -1,5 +1,5 @@
-//! Tests that the session suite finds faults. A correct storage passes. Each broken storage must fail in the part that
-//! checks the broken behaviour.
+//! Tests that the session suite detects faults. A correct storage must pass, and a broken storage must fail in the
+//! matching part of the suite.
 
 mod damage;
 mod killed;
@@ -22,8 +22,11 @@ async fn caught(part: impl Future<Output = ()> + Send + 'static, says: &str) {
     assert!(text.contains(says), "something else was caught: {text}");
 }
 
-/// Generates one test per mutation. Each line has the name of the test, the mutation, the part that must fail, and a
-/// part of the panic message.
+/// Generates tests in which the suite must detect a broken storage. Each line of the input has four items:
+/// - The name of the test.
+/// - The mutation that breaks the storage.
+/// - The part of the suite that must fail.
+/// - A substring of the panic message.
 macro_rules! caught {
     ($($name:ident: $mutation:ident by $part:ident: $says:literal;)*) => {$(
         #[tokio::test]

@@ -365,8 +365,8 @@ impl Mutant {
         }
     }
 
-    /// Changes a stored session with `write` if its revision equals `expected`, and returns the new revision. If
-    /// `ignores` is `true`, the revision is not compared.
+    /// Changes a stored session with the function `write` if its revision equals `expected`. Returns the new revision.
+    /// If `ignores` is `true`, the revision is not compared.
     ///
     /// The comparison and the write use one lock, unless a mutation requires otherwise.
     fn change(

@@ -71,8 +71,8 @@ fn kept_response_keeps_its_question() {
     check_complete("suauau", "s....u", "s....u");
 }
 
-/// Checks that the last response before the run is kept if earlier messages are kept. Otherwise a message of an earlier
-/// run would look like the start of the current run.
+/// Checks that the last response before the run is kept if messages before this response are kept. Otherwise a message
+/// of an earlier run would look like the start of the current run.
 #[test]
 fn response_before_the_run_is_kept_with_earlier_messages() {
     check_complete("UauCrau", "U..Cr.u", "U..Crau");
@@ -97,8 +97,8 @@ fn old_faults_are_repaired_and_pending_calls_are_kept() {
     assert!(both[2].content.iter().all(is_result), "{both:#?}");
 }
 
-/// Checks that a response that the provider paused does not count as the end of a run. The next assistant message
-/// continues such a response.
+/// Checks that a paused response does not count as the end of a run. The next assistant message continues this
+/// response.
 #[test]
 fn paused_turn_does_not_end_the_run() {
     check_protected("uacru", "u.cru");

@@ -33,8 +33,8 @@ fn newest_results_are_kept() {
     check("", 0, "");
 }
 
-/// Checks that results that the model has not seen yet are never cleared, even if there are more of them than results
-/// to keep.
+/// Checks that results that the model has not seen yet are never cleared, even if there are more than `keep` such
+/// results.
 #[test]
 fn unseen_results_are_kept() {
     check("ucrcr", 0, "u0 cxcy -- cxcy r4r4");
@@ -128,16 +128,16 @@ fn clearing_is_due_above_its_limit() {
     assert!(strategy.should_compact(&[], 101));
 }
 
-/// Checks that tool results that the model has not answered yet are kept, even if another message follows them. This
-/// message may be from the user or a reminder.
+/// Checks that tool results are kept until the model has responded, even if a user message or a reminder follows the
+/// results.
 #[test]
 fn results_before_an_unanswered_message_are_kept() {
     check("ucrcru", 0, "u0 cxcy -- cxcy r4r4 u5");
     check("ucrcrsu", 1, "u0 cxcy -- cxcy r4r4 s5 u6");
 }
 
-/// Checks that a compaction is due only if clearing frees the minimum number of tokens. The tokens of the system prompt
-/// must not count as freed.
+/// Checks that a compaction is due only if clearing frees at least the set number of tokens. The tokens of the system
+/// prompt must not count as freed.
 #[tokio::test]
 async fn compaction_is_due_only_if_it_frees_the_minimum() {
     let system = Some("x".repeat(40_000).into());

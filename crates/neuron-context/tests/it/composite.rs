@@ -41,8 +41,8 @@ fn composite(hows: &[How], max_tokens: usize) -> CompositeStrategy {
     CompositeStrategy::new(hows.iter().enumerate().map(boxed).collect(), max_tokens)
 }
 
-/// Compacts a history of six messages with five tokens each, and checks the result. `expected` is the remaining history
-/// in the notation of [`short`]. `tokens` is the number of output tokens that the compaction reports.
+/// Compacts a history of six messages with five tokens each. The remaining history must equal `expected`, in the
+/// notation of [`short`]. The compaction must report `tokens` output tokens.
 async fn check(strategy: CompositeStrategy, expected: &str, tokens: usize) {
     let (after, usage) = strategy.compact_with_usage(history("uauaua")).await.unwrap();
     assert_eq!((short(&after).as_str(), usage.output_tokens), (expected, tokens));

@@ -312,9 +312,9 @@ fn is_summary(message: &Message) -> bool {
     message.text().starts_with(SUMMARY)
 }
 
-/// Returns the user message that started the run. This is the first user message after the last final response if tool
-/// results follow it, and the newest user message otherwise. An assistant message that another assistant message
-/// follows is not final.
+/// Returns the user message that started the run. If tool results follow the first user message after the last final
+/// response, this is the message. Otherwise it is the newest user message. An assistant message is not final if the
+/// next message is also an assistant message.
 fn goal(messages: &[Message]) -> Option<&Message> {
     let newest = messages.iter().rposition(is_plain_user)?;
     let before = &messages[..newest];

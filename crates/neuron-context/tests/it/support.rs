@@ -11,8 +11,8 @@ pub(crate) const SUMMARY: &str = "[Summary of earlier conversation]";
 pub(crate) const CLEARED: &str = "[tool result cleared]";
 
 /// Builds a history from a text with one letter per message. `s` is a system message, `u` a user message, `a` an
-/// assistant message, `c` a message with two tool calls, `r` a message with their results, and `z` a summary. The
-/// message of a capital letter is pinned.
+/// assistant message, `c` a message with two tool calls, `r` a message with their results, and `z` a summary. A capital
+/// letter is a pinned message.
 pub(crate) fn history(letters: &str) -> Vec<Message> {
     let message = |(index, letter): (usize, char)| {
         let message = plain(index, letter.to_ascii_lowercase());
@@ -51,7 +51,7 @@ pub(crate) fn result(id: &str, text: impl Into<String>) -> ContentBlock {
 }
 
 /// Formats a history for comparisons, with a space between messages. A tool call becomes `c` and its id, a cleared
-/// result `-`, and the prefix of a summary `=`. All other content becomes its text.
+/// result becomes `-`, and the prefix of a summary becomes `=`. All other content is shown as its text.
 pub(crate) fn short(messages: &[Message]) -> String {
     let message = |message: &Message| {
         let block = |block: &ContentBlock| match block {

@@ -18,7 +18,7 @@ pub(crate) fn end_with_the_watcher() {
 pub(crate) struct Hosted(Child);
 
 impl Hosted {
-    /// Starts this program again as a child process. An environment variable tells the child that it hosts the agent.
+    /// Starts this program again as a child process, with an environment variable that makes the child host the agent.
     /// Each line that the child prints is sent to `lines`, after the child's process id.
     pub(crate) fn start(
         (variable, value): (&str, &str),

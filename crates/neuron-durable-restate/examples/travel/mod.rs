@@ -1,5 +1,6 @@
 //! An agent that books a journey, for the examples of the durable engines. Each example hosts the agent in a child
-//! process and kills this process. Each printed line reports a real effect.
+//! process and kills this process. Each line that the agent prints reports an effect that was really executed, and not
+//! a replayed step.
 
 mod hosted;
 

@@ -47,8 +47,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Parses a value of the entry. A value that a newer release wrote may be unreadable, which is recorded in the
-    /// entry.
+    /// Parses a value of the entry. If the value cannot be parsed, for example because a newer release wrote it, the
+    /// entry is marked as unreadable.
     pub(super) fn read(&mut self, key: &str, json: Option<&str>) {
         let json = json.unwrap_or_default().as_bytes();
         let read = match key {
@@ -81,9 +81,8 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Groups invocations by run, and returns the runs, the oldest first. In `rows`, the invocations of each run must
-    /// be in the order in which they continue each other. The closure `entry` receives the id of a run and returns its
-    /// register entry.
+    /// Groups invocations by run, and returns the runs, the oldest first. In `rows`, an invocation must precede the
+    /// invocations that continue it. The closure `entry` receives the id of a run and returns its register entry.
     pub(super) fn all(rows: Vec<Row>, mut entry: impl FnMut(&str) -> Entry) -> Vec<Self> {
         let (firsts, others): (Vec<_>, Vec<_>) =
             rows.into_iter().partition(|row| row.handler == RUN);
@@ -128,7 +127,8 @@ impl Run {
 
     /// Returns `true` if the outcome of the run must be read from the server.
     ///
-    /// Callers that only list runs pass `false`. The register then has enough data of a run that ended with a result.
+    /// Callers that only list runs pass `false` for `needs_outcome`. For a run that ended with a result, the register
+    /// then has enough data.
     pub(super) fn has_outcome(&self, needs_outcome: bool) -> bool {
         let is_result = self.entry.ended.as_ref().is_some_and(|ended| ended.error.is_none());
         self.has_ended() && !self.has_failed() && (needs_outcome || !is_result)
@@ -220,7 +220,7 @@ impl Row {
     }
 
     /// Returns `true` if the invocation is paused, or if Restate retries the invocation after a failure of the agent's
-    /// code. Returns `false` if Restate retries after a failed connection.
+    /// code. A retry after a failed connection does not count.
     fn stands_still(&self) -> bool {
         match self.status.as_str() {
             _ if self.is_paused() => true,

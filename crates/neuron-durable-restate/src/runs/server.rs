@@ -25,7 +25,7 @@ use crate::{RunOutcome, register};
 const COLUMNS: &str = "id, target_handler_name AS handler, status, completion_result, completion_failure, \
                        last_failure, last_failure_error_code, created_at, modified_at";
 
-/// HTTP statuses of the server's response to a request for an outcome that it no longer keeps, or does not have yet.
+/// HTTP statuses of the server's response if it does not have the requested outcome yet, or does not keep it any more.
 const NO_OUTCOME: [u16; 2] = [404, 470];
 
 /// The addresses of a Restate server, and the HTTP client for its requests.
@@ -50,8 +50,8 @@ impl Server<PlainHttp> {
 }
 
 impl<E: RequestExecutor> Server<E> {
-    /// Returns the runs of the service, the oldest first. With an id, returns only that run. Also removes the register
-    /// entries of killed runs that the server does not keep any more.
+    /// Returns the runs of the service, the oldest first. If `id` is not `None`, returns only the run with this id.
+    /// Also removes the register entries of killed runs that the server does not keep any more.
     pub(super) async fn runs(&self, id: Option<&str>) -> Result<Vec<Run>, RunsError> {
         let service = quoted(&self.service);
         let (mut of_run, mut of_key) = (String::new(), String::new());
@@ -105,8 +105,8 @@ impl<E: RequestExecutor> Server<E> {
         Ok(runs)
     }
 
-    /// Adds to the rows of paused invocations the failures that paused them. The server stores these failures only in
-    /// its table of events.
+    /// Adds the failure that paused an invocation to the row of each paused invocation. The server stores these
+    /// failures only in its table of events.
     async fn explain_pauses(&self, rows: &mut [Row]) -> Result<(), RunsError> {
         let paused: Vec<&mut Row> = rows.iter_mut().filter(|row| row.is_paused()).collect();
         if paused.is_empty() {
@@ -136,8 +136,11 @@ impl<E: RequestExecutor> Server<E> {
         }
     }
 
-    /// Returns the outcome of an ended run. The outer error is an error of the request. The inner error means that the
-    /// outcome cannot be parsed. The outcome is `None` if the server does not keep it.
+    /// Returns the outcome of an ended run. Returns `None` if the server does not keep the outcome.
+    ///
+    /// # Errors
+    ///
+    /// The outer error means that the request failed. The inner error means that the outcome cannot be parsed.
     pub(super) async fn outcome(
         &self,
         id: &str,

@@ -26,7 +26,7 @@ struct Place {
 struct Restate(Place);
 
 impl Restate {
-    /// Starts the run if it was not started before, and returns the id of its invocation. The run id is the idempotency
+    /// Starts the run if it was not started before, and returns the id of its invocation. `run_id` is the idempotency
     /// key of the request, so repeated requests start only one run.
     async fn begin(&self, run_id: &str, body: Option<&Value>) -> Result<String, RunFailure> {
         let path = "/scenario/run/send";

@@ -7,8 +7,8 @@ use neuron_types::AgentResult;
 
 use crate::scene::Scene;
 
-/// The model's script, in the format of the module `model`. The first three responses call tools, some of them in
-/// parallel, and the tool `fussy` asks for a retry. The fourth response ends the run. The run takes about two seconds.
+/// The model's script, in the format of the module `model`. The first three responses call tools, and the fourth
+/// response ends the run. The tool `fussy` asks the model for a retry. The run takes about two seconds.
 const SCRIPT: &str = "once:1:150 again:2:150,once:3:150,pure:4:150 fussy:5:50";
 
 /// Checks the result and the effects of a run whose process was killed `kills` times. `context` is added to failure
@@ -94,8 +94,8 @@ async fn service_killed_at_random_moments_resumes() {
     }
 }
 
-/// Returns a new random seed for each run of the test, so that the kills happen at other moments each time. A failing
-/// test prints these moments.
+/// Returns a random seed, so that each run of the test kills processes at other moments. A failing test prints these
+/// moments.
 fn neuron_testing_seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)

@@ -9,10 +9,12 @@ use crate::model::Effects;
 use crate::proxy::Proxy;
 use crate::scene::Scene;
 
-/// Runs `script`, the script of the model, and stops the service process with `SIGSTOP` during the run. The stop
-/// follows the first line in the log of effects that begins with `line`. Resumes the process after another process has
-/// ended the run. Checks that the resumed process has no further effects. `model_millis` is the delay of each model
-/// response in milliseconds. Returns the result of the run, or `None` if no server is available.
+/// Runs a scripted agent while its service process is stopped with `SIGSTOP`. Another process takes over and ends the
+/// run. Then resumes the stopped process, and checks that it has no further effects.
+///
+/// The process is stopped when the log of effects has a line that begins with `line`. `script` is the script of the
+/// model, and `model_millis` the delay of each model response in milliseconds. Returns the result of the run, or `None`
+/// if no server is available.
 async fn stopped_at(line: &str, script: &str, model_millis: u64) -> Option<(Scene, AgentResult)> {
     let server = RestateServer::or_skip_with(&[
         ("RESTATE_WORKER__INVOKER__HTTP2_KEEP_ALIVE_INTERVAL", "1s"),

@@ -7,8 +7,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Sends a request to a server. Returns the status and the body as JSON. An empty body is null, and a body that is not
-/// JSON is a string.
+/// Sends a request to a server. Returns the status and the body as JSON. An empty body becomes null, and a body that is
+/// not JSON becomes a string.
 pub(crate) async fn send(
     url: &str,
     method: &str,

@@ -1,9 +1,13 @@
 //! A scripted model, tools with effects, and the log of all effects.
 //!
-//! The first line of the user's message is the script. It has one word per turn, separated by spaces. A word has the
-//! tool calls of the turn, separated by commas. A call is `tool:number` or `tool:number:milliseconds`. The word
-//! `answer:bytes` ends the run with a response of that length, and `panic` makes the model panic. After the last turn
-//! the model responds `done`. The call `helper` runs a nested agent with a script of its own.
+//! The first line of the user's message is the script of the model. It has one word per turn, separated by spaces:
+//!
+//! - `tool:number` or `tool:number:milliseconds` is a tool call. Several calls in one turn are separated by commas.
+//! - `helper:number` is a call of a nested agent with its own script.
+//! - `answer:bytes` ends the run with a response of this length.
+//! - `panic` makes the model panic.
+//!
+//! After the last word the model responds `done`.
 //!
 //! The second line of the message has steps that the agent executes before its loop, for example `sleep:10`.
 
@@ -21,8 +25,8 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-/// Scripts of the nested agent `helper`. The call `helper:0` runs the first script, and `helper:1` the second. Each
-/// word `tool:number:milliseconds` is a turn with one tool call.
+/// Scripts of the nested agent `helper`, in the format of this module. The call `helper:0` runs the first script, and
+/// `helper:1` runs the second script.
 const HELPER: [&str; 2] = ["pay:7 wire:1 pay:7", "again:1:5000"];
 
 /// The file in which all processes log their effects.

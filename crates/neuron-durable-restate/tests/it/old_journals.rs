@@ -12,8 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::scene::Scene;
 
-/// A service that writes a journal like an older release of this crate. The service records only the time, and then
-/// fails.
+/// A service that writes the journal of an older release of this crate. It records only the time, and then fails.
 struct OlderRelease(Arc<AtomicBool>);
 
 #[restate_sdk::service(name = "support")]

@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use tokio::io::copy;
 use tokio::net::{TcpListener, TcpStream};
 
-/// A proxy that forwards new connections from Restate to the port of one process. If Restate closes a connection, the
-/// proxy does not close its own connection to the process. The process therefore does not notice that Restate has gone.
+/// A proxy that forwards connections from Restate to the port of one process. If Restate closes a connection, the proxy
+/// keeps its connection to the process open. The process therefore does not notice that Restate has closed the
+/// connection.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     target: Arc<AtomicU16>,

@@ -73,8 +73,8 @@ impl Scene {
         body["invocationId"].as_str().unwrap().to_owned()
     }
 
-    /// Waits for the end of a run. Returns the HTTP status and the body of the server's response, which is the outcome
-    /// of the run or an error.
+    /// Waits for the end of a run. Returns the HTTP status and the body of the server's response. The body is the
+    /// outcome of the run or an error.
     pub(crate) async fn end(&self, run: &str) -> (u16, Value) {
         let path = format!("/restate/invocation/{run}/attach");
         let ingress = self.server.ingress_url();

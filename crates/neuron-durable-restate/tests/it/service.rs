@@ -41,8 +41,8 @@ pub(crate) struct Task {
     /// Maximum time that a run waits for the approval of tool calls.
     pub(crate) approval_timeout: Duration,
     pub(crate) streams: bool,
-    /// Further steps before the agent's loop, separated by spaces, for example `sleep:10`. The agent executes them
-    /// before the steps in the second line of the user's message. It skips them if there is no such line.
+    /// Steps that the agent executes before its loop, separated by spaces, for example `sleep:10`. They precede the
+    /// steps in the second line of the user's message. Without a second line they are skipped.
     pub(crate) first: String,
     pub(crate) environment: HashMap<String, String>,
     pub(crate) cwd: PathBuf,
@@ -228,8 +228,8 @@ impl DurableAgent for Agent {
     }
 }
 
-/// Executes steps before the agent's loop begins, for example `sleep:10` or `wait:signal:500`. The steps in `todo` are
-/// separated by spaces. Does nothing if `todo` is `None`.
+/// Executes the steps in `todo`, which the agent needs before its loop. Steps are separated by spaces, for example
+/// `sleep:10 wait:signal:500`. Does nothing if `todo` is `None`.
 async fn before(
     todo: Option<&str>,
     durability: &Durability<'_>,

@@ -213,8 +213,8 @@ impl DurableEngine for Restate {
         u64::try_from(bytes).ok()
     }
 
-    /// Returns `false`, because each tool call runs in a handler of its own, which may be in another process. The hook
-    /// scopes of the call, such as tracing spans, do not exist there.
+    /// Returns `false`, because each tool call runs in a separate handler, possibly in another process. The scopes of
+    /// the call, such as tracing spans, do not exist there.
     fn runs_tools_in_scopes(&self) -> bool {
         false
     }

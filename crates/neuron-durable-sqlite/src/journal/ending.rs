@@ -47,9 +47,9 @@ impl Journal {
 
     /// Stores the outcome of the run, and returns `true` if it was not stored before.
     ///
-    /// Returns `false` without a write if recorded steps were not replayed yet, because the run then continues from
-    /// these steps. The outcome of a stalled run is stored even if such steps remain. If a driver drives the run, the
-    /// lease ends too, so another context may then open the run.
+    /// Returns `false` and stores nothing if the journal has steps that were not replayed yet, because the run can then
+    /// continue. The outcome of a stalled run is stored even if such steps remain. If a driver runs the agent, the
+    /// lease ends too, so that another context can open the run.
     pub(crate) async fn end(
         &self,
         status: RunStatus,

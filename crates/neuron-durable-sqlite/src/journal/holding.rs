@@ -19,8 +19,7 @@ use crate::run_row::status_name;
 /// Time that a cancelled run has to end by itself before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The run of a journal, and the epoch with which this context opened the run. The epoch is incremented at each
-/// opening, and a context with an old epoch may not write.
+/// The run of a journal, with the number that proves that this context still holds the run (see [`Opened`]).
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     /// Key of the run's row. In a nested journal, the key of the nested run.
@@ -30,8 +29,9 @@ pub(crate) struct Place {
     pub(super) opened: Opened,
 }
 
-/// The opened run and its epoch, which is incremented when the run is opened, retried or revived. Only the context with
-/// the latest epoch may write. Nested journals share the [`Opened`] value of the outermost run.
+/// The opened run, and its epoch when this context opened it. The epoch is a number that is incremented when the run is
+/// opened, retried or revived. Only the context with the latest epoch may write. A nested journal has the value of the
+/// outermost run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) run: i64,
@@ -60,8 +60,8 @@ impl Place {
 }
 
 impl Journal {
-    /// Polls `work` only while this context holds the run. Drops `work` and returns an error if the run is cancelled,
-    /// or at the next poll after another context has taken the run over.
+    /// Polls `work` only while this context holds the run. If the run is cancelled, drops `work` and returns an error.
+    /// Does the same at the next poll after another context has taken the run over.
     pub(crate) async fn while_held<T: Send>(
         &self,
         work: impl Future<Output = Result<T, DurableError>> + Send,
@@ -76,8 +76,8 @@ impl Journal {
         neuron_runtime::while_held(self.lock.lease(), || self.prove(), work).await?
     }
 
-    /// Polls the future of a whole run while this context holds the run, even between the steps. If the run is
-    /// cancelled, the future has one second to end by itself before it is dropped.
+    /// Polls the future of a whole run while this context holds the run. The lease is also renewed between the steps.
+    /// If the run is cancelled, the future has one second to end by itself before it is dropped.
     pub(crate) async fn drive_while_held<T: Send>(
         &self,
         run: impl Future<Output = T> + Send,
@@ -92,9 +92,10 @@ impl Journal {
         neuron_runtime::while_held(self.lock.lease(), || self.prove(), run).await?
     }
 
-    /// Returns a future that waits until this process cancels a run, and then checks this run. The future ends with the
-    /// error if this run was cancelled, taken over or deleted, and waits again otherwise. It also notices a
-    /// cancellation between this call and its first poll.
+    /// Returns a future that waits until this run is cancelled in this process, and then returns the error.
+    ///
+    /// The future checks this run each time the process cancels any run. It also ends if this run was taken over or
+    /// deleted. A cancellation between this call and the first poll is noticed too.
     fn cancelled(&self) -> impl Future<Output = DurableError> + Send {
         let mut cancelled = self.notices.cancelled.notified();
         async move {
@@ -110,8 +111,8 @@ impl Journal {
 
     /// Renews the lease, and checks in the database that this context still holds the run.
     ///
-    /// The check does not wait for other users of the database. The guarded work may use the database too, and is not
-    /// polled during the check. Waiting for this work would be a deadlock.
+    /// The check uses a separate connection to the database. The guarded work may use the other connections and is not
+    /// polled during the check, so waiting for such a connection would be a deadlock.
     async fn prove(&self) -> Result<(), DurableError> {
         let place = self.place.clone();
         let check = move |transaction: &Transaction<'_>| place.check(transaction);

@@ -19,13 +19,14 @@ use crate::version::{self, Pin};
 use crate::{JournalError, SqliteRuns};
 
 impl Journal {
-    /// Opens a run, and creates it if it does not exist. All steps are read and their checksums are checked before
-    /// anything is changed.
+    /// Opens a run, and creates it if it does not exist. All steps and their checksums are checked before the database
+    /// is changed.
     ///
     /// # Errors
     ///
-    /// [`JournalError::NotFound`] if a pool opens a run that does not exist; otherwise the errors of
-    /// [`SqliteDurableContext::open`](crate::SqliteDurableContext::open) and [`JournalError::OtherVersion`].
+    /// - [`JournalError::NotFound`] if a pool opens a run that does not exist.
+    /// - [`JournalError::OtherVersion`] if the run is pinned to another version.
+    /// - The errors of [`SqliteDurableContext::open`](crate::SqliteDurableContext::open).
     pub(crate) async fn open(
         runs: &SqliteRuns,
         id: &str,
@@ -100,7 +101,7 @@ impl Journal {
 
 /// The opened run with its steps and its lock.
 ///
-/// `Err` means that the run was pinned to another version. The transaction is still committed, because it set the
+/// `Err` means that the run is pinned to another version. The transaction is still committed, because it has set the
 /// status of the run to stalled.
 type Open = Result<(RunRow, Vec<StepRow>, Lock), JournalError>;
 

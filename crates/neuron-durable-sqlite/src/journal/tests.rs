@@ -186,8 +186,8 @@ async fn new_execution_starts_from_the_state_without_steps() {
     assert_eq!((summary.steps, summary.execution), (Some(3), Some(1)));
 }
 
-/// Regression test. If `continue_as_new` is dropped after its commit, the next step must fail until `start` is called.
-/// Otherwise the positions of the new steps would not begin at 0, and the journal could not be read.
+/// Regression test. If the future of `continue_as_new` is dropped after its commit, each step must fail until `start`
+/// is called. Otherwise the positions of the new steps would not begin at 0, and the journal could not be read.
 #[tokio::test]
 async fn execution_dropped_while_continuing_as_new_has_ended() {
     let (_folder, path) = place();

@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 }
 
 /// A step in progress, which locks the journal. If this value is dropped before [`done`](Self::done) is called, the
-/// stored steps are read again for the next step.
+/// next step first reads the stored steps again.
 pub(crate) struct Turn<'a> {
     journal: &'a Journal,
     _asking: AsyncGuard<'a, ()>,
@@ -60,8 +60,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Returns the recorded steps of a batch of `calls` tool calls. The result is empty at the end of the journal, and
-    /// has `calls` steps otherwise.
+    /// Returns the recorded steps of a batch of `calls` tool calls, one step per call. Returns no steps at the end of
+    /// the journal.
     ///
     /// # Errors
     ///
@@ -104,8 +104,8 @@ impl<'a> Turn<'a> {
         self.journal.state().position
     }
 
-    /// Ends the turn, and moves the journal forward by `steps` steps. A batch has one step for each call. `at` is the
-    /// time of the end in milliseconds since 1970.
+    /// Ends the step in progress, and moves the journal forward by `steps` steps. This is the number of calls for a
+    /// tool batch, and one for other steps. `at` is the end time in milliseconds since 1970.
     pub(crate) fn done(self, kind: Kind, steps: usize, at: i64) {
         let mut state = self.journal.state();
         *state.count(kind) += 1;

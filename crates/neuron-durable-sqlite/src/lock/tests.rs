@@ -10,8 +10,8 @@ fn places() -> (tempfile::TempDir, [Locks; 2]) {
     (folder, [in_files, Locks { folder: None, held: Arc::default() }])
 }
 
-/// Regression test. Dropping a lock must free the run even while a child process has inherited the lock file. A child
-/// process inherits all open files and their locks between `fork` and `exec`.
+/// Regression test. Dropping a lock must free the run even if a child process has inherited the open lock file. Between
+/// `fork` and `exec`, a child process has all open files of its parent, with their locks.
 #[test]
 fn dropped_lock_is_free_while_a_child_process_inherits_its_file() {
     let (_folder, [locks, _]) = places();

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::due::Due;
 
-/// First pause before the pool opens a run again, if the run left the pool without a stored outcome and is not stalled.
+/// First pause before the pool opens a run again that stopped without a stored outcome and is not stalled.
 const FIRST: Duration = Duration::from_secs(1);
 /// First pause before the pool opens a stalled run again. Such a run cannot continue until its agent is corrected.
 const STALLED: Duration = Duration::from_secs(60);
@@ -24,8 +24,8 @@ struct Pause {
     until: Instant,
     /// Length of the pause, which the next failure doubles.
     length: Duration,
-    /// The `changed_at` of the run's row when the pool last found the run stalled, in milliseconds since 1970. `None`
-    /// if the pool has not found the run stalled yet.
+    /// Value of [`Due::changed_at`] when the pool last found the run stalled. `None` if the pool has not found the run
+    /// stalled yet.
     stood_still_at: Option<i64>,
 }
 
@@ -37,7 +37,7 @@ impl Backoff {
 
     /// Removes the pauses of runs that have ended or were revived. `found` contains all runs that have not ended.
     ///
-    /// A revived run is not stalled any more, and its `changed_at` differs from the value when the run was stalled.
+    /// A run was revived if it is not stalled any more and its [`Due::changed_at`] has changed since it was stalled.
     pub(super) fn keep(&mut self, found: &[Due]) {
         let found: HashMap<&str, &Due> = found.iter().map(|run| (&*run.id, run)).collect();
         self.0.retain(|id, pause| match found.get(id.as_str()) {
@@ -61,8 +61,8 @@ impl Backoff {
         self.0.insert(id, Pause { until, length, stood_still_at: None });
     }
 
-    /// Starts a pause of twice the length of the run's last pause, but at most [`LONGEST`]. The first pause is
-    /// [`STALLED`] if `is_stalled` is `true`, and [`FIRST`] otherwise.
+    /// Starts a pause of twice the length of the run's last pause. The maximum is [`LONGEST`]. The minimum, and the
+    /// first pause, is [`STALLED`] if `is_stalled` is `true`, and [`FIRST`] otherwise.
     pub(super) fn failed(&mut self, id: String, is_stalled: bool) {
         let first = if is_stalled { STALLED } else { FIRST };
         let length = self.0.get(&id).map_or(first, |pause| (pause.length * 2).min(LONGEST));

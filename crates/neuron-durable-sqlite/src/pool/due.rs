@@ -11,12 +11,12 @@ use crate::step_row::millis;
 #[derive(Debug)]
 pub(super) struct Due {
     pub(super) id: String,
-    /// Set if the run has a stored [`Start`](neuron_types::Start) for its agent. If not set, the agent starts from the
-    /// stored input of the run.
+    /// Set if the run has a stored [`Start`](neuron_types::Start) for its agent. If it is not set, the agent starts
+    /// from the stored input of the run.
     pub(super) has_start: bool,
     pub(super) is_stalled: bool,
-    /// Value of the column `changed_at` in the run's row, in milliseconds since 1970. It changes when the run ends,
-    /// stalls, continues as new or is revived.
+    /// Time of the last change of the run, in milliseconds since 1970. The run changes when it ends, stalls, continues
+    /// as new or is revived.
     pub(super) changed_at: i64,
     pub(super) moment: Moment,
 }
@@ -41,8 +41,8 @@ const DUE: &str = "
         AND (run.start IS NOT NULL OR run.input IS NOT NULL)
     ORDER BY run.key";
 
-/// Lists the runs that have not ended and have a start or an input, the oldest first. Checksums are checked only when a
-/// run is opened, so a damaged run does not hide other runs.
+/// Lists the runs that have not ended and have a start or an input, the oldest first. Checksums are not checked, so a
+/// damaged run does not prevent the listing of other runs.
 pub(super) fn due(connection: &Connection) -> Result<Vec<Due>, Abort<JournalError>> {
     let mut select = connection.prepare_cached(DUE)?;
     let now = millis(Utc::now());

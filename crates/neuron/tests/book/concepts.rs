@@ -141,8 +141,8 @@ impl DurableContext for Engine {
     }
 }
 
-/// Calls the five core traits in a generic function with the trait bounds that neuron's book prints. Compiling it shows
-/// that the bounds are sufficient.
+/// Calls methods of the five core traits, with the trait bounds that neuron's book prints. This function shows that the
+/// bounds are sufficient.
 async fn with_all<P, T, C, O, D>(provider: P, tool: T, context: C, hook: O, durable: D) -> usize
 where
     P: Provider + Send + Sync,

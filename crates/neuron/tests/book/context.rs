@@ -1,5 +1,5 @@
-//! Tests the chapter of neuron's book on context management. Covers the trait, the strategies, the token counter,
-//! reminders, system prompts, and server-side compaction.
+//! Tests the chapter of neuron's book on context management. Covers the trait `ContextStrategy`, its implementations,
+//! the token counter, reminders, system prompts, and server-side compaction.
 
 use std::future::Future;
 
@@ -59,7 +59,7 @@ async fn window_keeps_system_messages_and_the_last_others() {
 }
 
 /// The code of the section "The ContextStrategy trait" of neuron's book. The method `compact` has the printed return
-/// type `impl Future + Send`.
+/// type.
 struct KeepLast;
 
 impl ContextStrategy for KeepLast {

@@ -1,5 +1,5 @@
-//! Checks that the types have the fields and variants that neuron's book (its chapter on design decisions) and its
-//! design document state.
+//! Checks that neuron's types have the documented fields and variants. They are listed in the book's chapter on design
+//! decisions and in the design document.
 //!
 //! The tests destructure structs without `..` and match enums without `_`. They stop compiling if a field or a variant
 //! is added.

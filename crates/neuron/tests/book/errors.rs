@@ -1,5 +1,5 @@
-//! Tests the chapter of neuron's book on error handling. Checks every printed error enum, the method `is_retryable`,
-//! and conversions with `From` and `?`.
+//! Tests the chapter of neuron's book on error handling. Covers the error enums, the method `is_retryable`, and
+//! conversions with `From` and `?`.
 
 use std::error::Error;
 use std::time::Duration;
@@ -158,8 +158,8 @@ fn question_mark_converts_errors() {
     assert!(matches!(storage(), Err(StorageError::Io(_))));
 }
 
-/// Contains the code of the section "is_retryable()" of neuron's book. It repeats a failed call, with a longer wait
-/// after each attempt.
+/// Repeats a failed call, with a longer wait after each attempt. This is the code of the section "is_retryable()" of
+/// neuron's book.
 async fn with_retries<P: Provider>(
     provider: P,
     request: CompletionRequest,

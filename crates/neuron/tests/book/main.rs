@@ -1,9 +1,8 @@
-//! Checks that the snippets of the book compile as they are printed, and behave as the book says. Each chapter has a
+//! Checks that the snippets of neuron's book compile as printed, and behave as the book says. Each chapter has a
 //! module.
 //!
-//! An incomplete snippet is in a function that supplies the missing variables. If a chapter states a behaviour, such as
-//! a table, a default or a text, a test of its module checks this behaviour. Comments name the section of the book to
-//! which a snippet or a test belongs.
+//! An incomplete snippet is in a function that supplies the missing variables. Tests check what the book states, such
+//! as defaults, tables and error texts. Comments name the section of the book to which a snippet or a test belongs.
 
 mod agent_loop;
 mod concepts;

@@ -1,7 +1,6 @@
 //! Tests the chapter of neuron's book on MCP, with clients, the bridge, and a server.
 //!
-//! Snippets that start `npx` servers are in functions that are only compiled. The tests check the chapter's statements
-//! with a server that this file defines.
+//! Snippets that start `npx` servers are compiled and never executed. The tests use a server that this file defines.
 
 use std::collections::HashMap;
 use std::sync::Arc;

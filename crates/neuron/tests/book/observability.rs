@@ -1,5 +1,4 @@
-//! Tests the chapter of neuron's book on observability. Implements the hook trait with the printed signature.
-//! `observability/otel.rs` has the section on `OtelHook`.
+//! Tests the chapter of neuron's book on observability. The section on `OtelHook` is tested in `observability/otel.rs`.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

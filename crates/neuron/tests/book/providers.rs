@@ -1,5 +1,5 @@
-//! Tests the chapter of neuron's book on providers. Covers the trait, the settings of each provider, a custom provider,
-//! errors, and streams.
+//! Tests the chapter of neuron's book on providers. Covers the trait `Provider`, the settings of each provider, a
+//! custom provider, errors, and streams.
 
 use std::future::Future;
 use std::time::Duration;
@@ -15,8 +15,7 @@ use neuron_types::{
 };
 use serde_json::json;
 
-/// Contains the code of the section "Quick example" of neuron's book. The book prints the code as the body of `main`.
-/// Here the provider is a parameter.
+/// Contains the code of the section "Quick example" of neuron's book, with the provider as a parameter.
 async fn quick_example(provider: impl Provider) -> Result<(), Box<dyn std::error::Error>> {
     let request = CompletionRequest {
         messages: vec![Message::user("What is Rust?")],
@@ -163,8 +162,8 @@ mod as_printed {
 
 use as_printed::MyProvider;
 
-/// A provider that wraps the custom provider of neuron's book. Its methods are `async fn`, and its streams receive
-/// their events through a channel.
+/// A provider with `async fn` methods that wraps the custom provider of neuron's book. Its streams receive their events
+/// through a channel.
 struct Channelled(MyProvider);
 
 impl Provider for Channelled {
@@ -328,8 +327,8 @@ async fn stream_is_read_by_recv_or_as_a_stream() {
     assert_eq!(refused.await.unwrap_err().to_string(), "invalid request: streaming not supported");
 }
 
-/// Contains the code of the sections "Provider + AgentLoop integration" and "Swapping providers" of neuron's book. Here
-/// the provider is a parameter.
+/// Contains the code of two sections of neuron's book, "Provider + AgentLoop integration" and "Swapping providers". The
+/// provider is a parameter.
 async fn integration<P: Provider>(provider: P) -> Result<(), Box<dyn std::error::Error>> {
     use neuron_tool::ToolRegistry;
 

@@ -1,5 +1,5 @@
-//! Tests the chapter "Quickstart" of neuron's book. Contains the program exactly as printed, and runs its parts against
-//! a server in this process.
+//! Tests the chapter "Quickstart" of neuron's book. Contains the printed program, and runs its parts against a local
+//! server.
 
 #![expect(dead_code, unused_imports, reason = "the program talks to Anthropic, so it is only compiled")]
 

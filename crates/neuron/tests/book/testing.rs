@@ -1,5 +1,5 @@
-//! Tests the chapter of neuron's book on testing agents, with its mock provider. Test functions that the chapter prints
-//! have their printed names.
+//! Tests the chapter of neuron's book on testing agents. The mock provider and the test functions of the chapter have
+//! their printed names.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -231,8 +231,7 @@ async fn test_agent_loop_with_tool_call() {
     assert!(result.response.contains("hello"));
 }
 
-/// Tests the section "Test `ToolError::ModelRetry` by returning it from a mock tool" of neuron's book. Uses the weather
-/// tool of the book's chapter on the agent loop.
+/// Tests the code of the section "Test `ToolError::ModelRetry` by returning it from a mock tool" of neuron's book.
 #[tokio::test]
 async fn model_retry_reaches_the_model_as_an_error_result() {
     let call = |id, city| tool_call_response("get_weather", id, serde_json::json!({"city": city}));

@@ -357,7 +357,7 @@ async fn global_middleware_runs_before_the_middleware_of_a_tool() {
     assert_eq!(*log.lock().unwrap(), ["logging", "auth", "logging"]);
 }
 
-/// Contains the code of the section on `ModelRetry` in neuron's book. The book prints it as the body of a tool's
+/// Contains the code of the section on `ModelRetry` in neuron's book. In the book, the code is the body of a tool's
 /// `call`.
 fn query_of(args: SearchArgs) -> Result<String, ToolError> {
     fn is_valid_query(query: &str) -> bool {

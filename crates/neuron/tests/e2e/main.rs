@@ -59,8 +59,7 @@ async fn start<R: Into<ServerReply>>(replies: impl IntoIterator<Item = R>) -> An
     AnthropicServer::start(replies).await.unwrap()
 }
 
-/// Runs an agent with a stream of events, and reads the stream to its end. Returns the streamed text and the result of
-/// the run.
+/// Runs an agent with streaming, and reads all events. Returns the streamed text and the result of the run.
 async fn stream(agent: &mut Agent, text: &str) -> (String, Result<AgentResult, String>) {
     let ctx = ToolContext::default();
     let mut events = agent.run_stream(Message::user(text), &ctx).await;
@@ -205,8 +204,8 @@ async fn cancellation_closes_the_connection_of_a_hanging_server() {
     tokio::time::timeout(Duration::from_secs(60), seen).await.expect("the server sees it");
 }
 
-/// Checks that a run fails with the error text `expected` if the server sends `reply`. Runs the agent without and with
-/// streaming. The agent's next run must succeed.
+/// Checks that a run fails with the error text `expected` if the server sends `reply`, both with and without streaming.
+/// The next run of the agent must succeed.
 async fn check_error(reply: impl Fn() -> ServerReply, expected: &str) {
     let ctx = ToolContext::default();
     for streamed in [false, true] {
@@ -290,8 +289,8 @@ async fn vendor_errors_are_shown_without_the_key() {
     assert!(error.to_string().contains("404 not_found_error: model: claude-nonesuch"), "{error}");
 }
 
-/// Checks the bytes of the tool definitions in a request. A prompt cache hits only if equal registries have equal bytes
-/// in every process. Therefore the test contains the expected bytes.
+/// Compares the bytes of the tool definitions in a request with the expected bytes. Prompt caches require that these
+/// bytes are equal in every process.
 #[cfg(all(feature = "openai", feature = "ollama"))]
 #[test]
 fn equal_registries_have_equal_bytes_in_every_process() {

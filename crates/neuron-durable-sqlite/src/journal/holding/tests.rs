@@ -55,8 +55,8 @@ impl ToolDyn for Busy {
     }
 }
 
-/// Regression test. The renewal of the lease must not wait for a database write of the run's own step. The step is not
-/// polled during the renewal, so both would wait forever.
+/// Regression test. The renewal of the lease must not wait for a database write of the run's current step. The step is
+/// not polled during the renewal, so this would be a deadlock.
 #[tokio::test]
 async fn renewal_does_not_wait_for_a_write_of_the_guarded_work() {
     let (_folder, path) = place();

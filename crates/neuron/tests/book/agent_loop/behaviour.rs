@@ -1,4 +1,4 @@
-//! Tests the statements in the chapter of neuron's book on the agent loop. They concern the order of a turn, tool
+//! Tests the statements that neuron's book makes about the agent loop. Covers the order of events in a turn, tool
 //! calls, cancellation, limits, compaction, hooks and errors.
 
 use std::sync::{Arc, Mutex};
@@ -49,8 +49,8 @@ impl ContextStrategy for Once {
     }
 }
 
-/// A hook that logs the six events in the table of hook events of neuron's book. It returns `action` at the event with
-/// the name `at`, and lets the run continue at all other events.
+/// A hook that logs the six events listed in neuron's book. Returns `action` for the event with the name `at`, and
+/// `Continue` for all other events.
 struct Told {
     log: Log,
     at: &'static str,

@@ -21,8 +21,8 @@ use serde_json::{Value, json};
 
 use super::Shout;
 
-/// The code of the section "The Trait" of neuron's book, with the printed signatures. This durable context calls the
-/// provider and the tools directly, without a journal.
+/// A durable context that calls the provider and the tools directly, without a journal. This is the code of the section
+/// "The Trait" of neuron's book.
 struct PassThrough<P> {
     provider: Arc<P>,
     tools: Arc<ToolRegistry>,
@@ -133,8 +133,8 @@ async fn calling_code(
     agent.run_text("shout", &ToolContext::default()).await.unwrap()
 }
 
-/// Checks the book's statement "The calling code stays the same". Runs the same code with a local durable context and
-/// with a journal.
+/// Runs one agent function with a local durable context and with a journal. The book states "The calling code stays the
+/// same".
 #[tokio::test]
 async fn calling_code_works_with_a_journal() {
     let script = || {

@@ -26,8 +26,8 @@ impl Sandbox for DockerSandbox {
     }
 }
 
-/// A sandbox that runs the tool in this process, without isolation. Its error texts start with `image`, the name of a
-/// container image.
+/// A sandbox that runs the tool in this process, without isolation. Its error texts start with the value of `image`,
+/// the name of a container image.
 struct Logged {
     image: String,
 }
