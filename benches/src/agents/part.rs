@@ -68,7 +68,8 @@ fn tell(line: &str) -> io::Result<()> {
     stdout.flush()
 }
 
-/// Runs `agents` clients concurrently, and writes the measurement to standard output.
+/// Runs clients of one kind concurrently, and writes their speed and memory use ([`Measured`]) to standard output.
+/// `agents` is the number of clients.
 async fn ask(case: Case, agents: usize) -> Result<(), Failure> {
     let mut lines = BufReader::new(io::stdin()).lines();
     let url = lines.next().ok_or("there is no server")??;

@@ -12,10 +12,10 @@ static STOP: OnceLock<u64> = OnceLock::new();
 /// Number of calls of [`boundary`] in this process so far.
 static PASSED: AtomicU64 = AtomicU64::new(0);
 
-/// Start of the message with which a child process reports a passed boundary, which is a call of [`boundary`].
+/// Prefix of the message that a child process sends when it passes a [`boundary`].
 pub(crate) const PASSES: &str = "passes ";
 
-/// Start of the message with which a child process reports the boundary (the call of [`boundary`]) at which it stops.
+/// Prefix of the message that a child process sends when it stops at a [`boundary`] and waits to be killed.
 pub(crate) const STOPS: &str = "stops ";
 
 /// Sets the number of the call of [`boundary`] at which this process stops and waits until it is killed.

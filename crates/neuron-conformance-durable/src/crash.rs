@@ -68,7 +68,7 @@ use crate::scenario::Scenario;
 use crate::tools;
 use crate::trial::same_messages;
 
-/// Start of the message with which a child process reports the result of the run.
+/// Prefix of the message with which a child process reports the result of the run.
 const ENDED: &str = "ended ";
 
 /// The first message of a child process.

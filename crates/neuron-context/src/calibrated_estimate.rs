@@ -5,15 +5,15 @@ use neuron_types::{Message, RequestRef};
 use crate::TokenCounter;
 use crate::token_counter::total;
 
-/// Estimates the tokens of a known request after its messages are replaced.
+/// Estimates the tokens of a request after its messages are replaced.
 ///
-/// Each estimate is multiplied by a correction factor. This is the actual size of the known request divided by its
-/// estimated size.
+/// The actual size of the original request is known. Each estimate is multiplied by a correction factor, which is this
+/// actual size divided by the estimated size of the original request.
 pub(crate) struct CalibratedEstimate<'a> {
     counter: &'a TokenCounter,
     /// Estimated number of tokens of the system prompt and the tool definitions.
     overhead: usize,
-    /// The ratio of actual tokens to estimated tokens.
+    /// The correction factor, which is the ratio of actual tokens to estimated tokens of the original request.
     factor: f64,
 }
 
@@ -43,7 +43,7 @@ impl<'a> CalibratedEstimate<'a> {
         Self::calibrated(counter, 0, counter.estimate_messages(messages), token_count)
     }
 
-    /// Creates an estimate from the sizes of a known request, in tokens.
+    /// Creates an estimate from the sizes of the original request, in tokens.
     ///
     /// - `overhead` is the estimated size of its system prompt and tools.
     /// - `messages` is the estimated size of its messages.
@@ -78,7 +78,7 @@ impl<'a> CalibratedEstimate<'a> {
         self.scaled(self.overhead.saturating_add(total(estimates)))
     }
 
-    /// Multiplies an estimate in tokens by the ratio of actual to estimated tokens of the known request.
+    /// Multiplies an uncorrected estimate by the correction factor. Both sizes are in tokens.
     pub(crate) fn scaled(&self, estimate: usize) -> usize {
         (estimate as f64 * self.factor).round() as usize
     }

@@ -14,10 +14,13 @@ use crate::low_water_mark::choose_within;
 ///
 /// - A tool call and its results are kept or dropped together. The newest message, or the newest calls with their
 ///   results, are always kept.
-/// - The user message that started the run is kept, and counts as one of the `window` messages. If the newest user
-///   message was added during the run, this message and the tool results before it are kept too.
-/// - [Pinned](Message::pinned) messages are kept, and do not count as `window` messages. If necessary for a valid
-///   history, the user message before a pinned response and the last response before the run are kept too.
+/// - The user message that started the run is kept, and counts as one of the `window` messages.
+/// - The newest user message may have been added during the run. It is then kept too, and also counts. The last tool
+///   calls and results before it are kept as well.
+/// - [Pinned](Message::pinned) messages are kept, and do not count as `window` messages. If the first kept message is a
+///   pinned response, the user message before this response is kept too.
+/// - If messages of earlier runs are kept, the last response of the previous run may be kept too. It separates these
+///   messages from the current run.
 /// - The result starts with a user message or a summary. A conversation without a user message does not change.
 ///
 /// # Prompt caches

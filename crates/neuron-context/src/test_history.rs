@@ -16,7 +16,8 @@ pub(crate) fn history(letters: &str) -> Vec<Message> {
     letters.chars().enumerate().map(message).collect()
 }
 
-/// Builds the unpinned message of a letter. Its text contains the index, so that all messages differ.
+/// Builds the message that `letter` stands for in the notation of [`history`]. The message is not pinned. Its content
+/// includes `index`, so that all messages differ.
 fn plain(index: usize, letter: char) -> Message {
     let text =
         |role| Message { role, content: vec![ContentBlock::Text(format!("{letter}{index}"))] };

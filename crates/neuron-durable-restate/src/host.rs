@@ -229,8 +229,8 @@ impl<P: Provider> Host<P> {
 
     /// Returns the tool set that has the called tool, and the context of the call.
     ///
-    /// The call may belong to a nested agent, which is a tool too. Returns an error if this code does not have one of
-    /// the nested agents. Restate then retries the call until the code has the agent.
+    /// The call may belong to a nested agent, at any depth. Returns an error if an agent around the call is missing in
+    /// the deployed service. Restate then retries the call until a deployed version has the agent.
     fn tools_of(&self, request: &ToolRequest) -> HandlerResult<(Arc<dyn ToolSet>, ToolContext)> {
         let mut ctx = request.context();
         self.agent.extend_context(&mut ctx);

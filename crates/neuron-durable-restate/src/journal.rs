@@ -81,11 +81,12 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
     }
 
     /// Opens the journal of a run's invocation. The first record stores the time and the version of the agent to which
-    /// the run is pinned. This version is `pinned`, or the version of this code if `pinned` is `None`.
+    /// the run is pinned. This version is `pinned`, or the version of this service's agent if `pinned` is `None`.
     ///
     /// # Errors
     ///
-    /// [`DurableError::NonDeterminism`] if the run is pinned to another version and this code may not continue it.
+    /// [`DurableError::NonDeterminism`] if the run is pinned to another version and this service's agent may not
+    /// continue it.
     pub(crate) async fn open(
         ctx: &'a Context<'ctx>,
         pin: Pin,
@@ -145,7 +146,7 @@ impl<'a, 'ctx> Journal<'a, 'ctx> {
         self.ctx
     }
 
-    /// Returns the pin, which has the version to which the run is pinned and the version of this code.
+    /// Returns the pin, which has the version to which the run is pinned and the version of this service's agent.
     pub(crate) fn pin(&self) -> &Pin {
         &self.pin
     }

@@ -14,10 +14,10 @@ const CHANGE: &[u8] = br#"{"agent_version_now":"#;
 /// Bytes between the version and the step's own record in a record that begins with [`CHANGE`].
 const RECORD: &[u8] = br#","record":"#;
 
-/// The version of the agent to which a run is pinned, and the version of this code.
+/// The version of the agent to which a run is pinned, and the version of this service's agent.
 #[derive(Debug, Default)]
 pub(crate) struct Pin {
-    /// Version of this code.
+    /// Version of this service's agent. `None` if no version is set.
     own: Option<String>,
     changed_agent: ChangedAgent,
     state: Mutex<State>,
@@ -33,12 +33,12 @@ struct State {
 }
 
 impl Pin {
-    /// Creates the value for a run that is not pinned to a version yet. `own` is the version of this code.
+    /// Creates the value for a run that is not pinned to a version yet. `own` is the version of this service's agent.
     pub(crate) fn new(own: Option<String>, changed_agent: ChangedAgent) -> Self {
         Self { own, changed_agent, state: Mutex::default() }
     }
 
-    /// Returns the version of this code. Returns `None` if the code has no version.
+    /// Returns the version of this service's agent. Returns `None` if no version is set.
     pub(crate) fn own(&self) -> Option<String> {
         self.own.clone()
     }
@@ -52,8 +52,8 @@ impl Pin {
         self.change().map(str::to_owned).or_else(|| self.pinned())
     }
 
-    /// Pins the run to `version`, which was read from the journal. Returns an error if this code has another version
-    /// and may not continue the run.
+    /// Pins the run to `version`, which was read from the journal. Returns an error if this service's agent has another
+    /// version and may not continue the run.
     pub(crate) fn set(&self, version: Option<String>) -> Result<(), DurableError> {
         *self.lock() = State { pinned: version.clone(), news: version };
         self.check()
@@ -65,7 +65,7 @@ impl Pin {
         self.lock().news.take()
     }
 
-    /// Checks that this code may continue the run. A run that is not pinned always passes.
+    /// Checks that this service's agent may continue the run. A run that is not pinned always passes.
     fn check(&self) -> Result<(), DurableError> {
         match self.differs() && self.changed_agent == ChangedAgent::Refuse {
             false => Ok(()),
@@ -76,8 +76,8 @@ impl Pin {
         }
     }
 
-    /// Returns the version of this code if the next step must pin the run to this version. Returns `None` if the run is
-    /// already pinned to it, or if [`ChangedAgent`] does not allow the change.
+    /// Returns the version of this service's agent if the next step must pin the run to it. Returns `None` if the run
+    /// is already pinned to this version, or if [`ChangedAgent`] does not allow the change.
     pub(crate) fn change(&self) -> Option<&str> {
         let may_change = self.changed_agent == ChangedAgent::GoOn;
         self.own.as_deref().filter(|_| may_change && self.differs())
@@ -104,7 +104,7 @@ impl Pin {
         }
     }
 
-    /// Returns `true` if the run is pinned to another version than the version of this code.
+    /// Returns `true` if the run is pinned to another version than the version of this service's agent.
     fn differs(&self) -> bool {
         let pinned = &self.lock().pinned;
         pinned.is_some() && *pinned != self.own

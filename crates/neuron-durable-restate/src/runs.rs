@@ -98,8 +98,10 @@ impl<E: RequestExecutor> AgentRuns<E> {
 impl<E: RequestExecutor> DurableRuns for AgentRuns<E> {
     /// Lists all runs that the server keeps, the oldest first.
     ///
-    /// For each run that ended with an error, an additional request gets the outcome. Also removes the register entries
-    /// of killed runs that the server does not keep any more.
+    /// For each run that ended with an error, an additional request gets the outcome.
+    ///
+    /// Also removes leftover entries from the register, a virtual object that stores the wait and the end of each run.
+    /// A killed run leaves its entry there. The entry is removed once the server has deleted the run.
     async fn list(&self) -> Result<Vec<RunSummary>, RunsError> {
         let mut summaries = Vec::new();
         for run in self.server.runs(None).await? {

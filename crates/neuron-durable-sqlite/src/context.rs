@@ -172,12 +172,13 @@ impl<P: Provider> SqliteDurableContext<P> {
     /// run continues as new, the next execution is started too.
     ///
     /// The context holds the run until the end of the run is stored, even between its steps. After that the run can
-    /// immediately be retried, revived, opened or deleted. If the run continues after its end, the context takes the
-    /// run back.
+    /// immediately be [retried](crate::SqliteRuns::retry), [revived](crate::SqliteRuns::revive), opened or deleted. If
+    /// the run continues after its end, the context takes the run back.
     ///
     /// An agent may run several loops. The run ends when the agent returns.
     ///
-    /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps of its first loop.
+    /// By default the run [continues as new](crate::RunBuilder::continue_after) after 1,000 steps, until the agent's
+    /// first loop has ended.
     ///
     /// # Errors
     ///

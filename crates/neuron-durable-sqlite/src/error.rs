@@ -66,8 +66,11 @@ pub enum JournalError {
         /// The run's id.
         id: String,
     },
-    /// An error that [every durable engine](crate::DurableRuns) can return. For example, the run has ended or cannot be
-    /// revived, or the decisions do not fit the pending calls of the run.
+    /// An error that [every durable engine](crate::DurableRuns) can return, for example:
+    ///
+    /// - The run has ended, so it accepts no signal or cancellation.
+    /// - [`SqliteRuns::revive`](crate::SqliteRuns::revive) cannot continue the run.
+    /// - The approval decisions do not match the pending tool calls of the run.
     #[error(transparent)]
     Runs(#[from] RunsError),
     /// The run is pinned to another version of the agent.

@@ -167,7 +167,8 @@ impl Journal {
         Ok(turn)
     }
 
-    /// Creates the error for a step that is requested before the state of a continued run was read.
+    /// Creates the error for a step that the agent requests too early. The run continues as a new execution, so
+    /// [`start`](Self::start) must first read the stored state.
     fn needs_start(&self) -> DurableError {
         other(format!(
             "the run {:?} continues from a stored state: run the agent from the result of `start`",

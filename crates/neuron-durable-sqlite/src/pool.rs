@@ -39,17 +39,18 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 
 /// Drives the runs of a database, with a limit of concurrent runs. Created by [`SqliteRuns::pool`].
 ///
-/// The pool opens each run that has not ended and is not held by a context. It runs the agent until the end of the run,
-/// as [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](RunBuilder::submit) to create runs for a pool.
-/// Several processes may have pools on the same database.
+/// The pool opens each run that has not ended and that is not open in another context. It runs the agent until the end
+/// of the run, as [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](RunBuilder::submit) to create runs
+/// for a pool. Several processes may have pools on the same database.
 ///
 /// - A run that waits for a signal or a time releases its place in the pool. The pool opens it again when the signal
 ///   arrives or the time has come.
 /// - New runs, signals, [`revive`](SqliteRuns::revive) and [`retry`](SqliteRuns::retry) wake a pool of the same process
 ///   immediately. A pool of another process notices them within about a second. A pool also finds the runs of a killed
 ///   process, and runs whose [lease](RunBuilder::lease) has expired, within about a second.
-/// - A failed run is [listed](SqliteRuns::list) as failed, and the pool continues with the other runs. A stalled run is
-///   opened again after a minute, and the pause doubles each time, up to an hour. A run whose agent panics is stalled.
+/// - A failed run is [listed](SqliteRuns::list) as failed, and the pool continues with the other runs.
+/// - A [stalled](crate::RunStatus::Stalled) run is opened again after a minute, and the pause doubles each time, up to
+///   an hour. A run whose agent panics is stalled.
 /// - A run whose agent returns before the end of its journal has not ended. The pool logs a warning, and opens the run
 ///   again after pauses that double each time.
 /// - A run that [`open`](RunBuilder::open) created may have no start. The agent then begins with the run's

@@ -80,14 +80,15 @@ impl<'a> RunBuilder<'a> {
     ///
     /// Defaults:
     ///
-    /// - 1,000 steps if [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives the run. This
-    ///   default applies only to the first loop of the agent.
+    /// - 1,000 steps if [`drive`](SqliteDurableContext::drive) or a [pool](SqliteRuns::pool) drives the run. There is
+    ///   no limit after the agent's first loop has ended.
     /// - Otherwise no limit, because the program would have to handle
     ///   [`DurableError::ContinueAsNew`](neuron_types::DurableError::ContinueAsNew) itself.
     ///
-    /// The new execution calls the agent with [`Start::Snapshot`] and an empty journal. The snapshot has the state of
-    /// the agent's current loop only. An agent that executes other steps before this loop, such as a wait or another
-    /// loop, would execute them again. It must skip these steps when it is started with a snapshot.
+    /// The new execution calls the agent with [`Start::Snapshot`] and an empty journal. The snapshot contains only the
+    /// state of the agent loop that was in progress. An agent may have executed other steps before this loop, such as a
+    /// wait or an earlier loop. It must skip these steps when it is started with a snapshot. Otherwise they are
+    /// executed again.
     pub fn continue_after(mut self, steps: usize) -> Self {
         self.options.continue_after = Some(steps.max(1));
         self

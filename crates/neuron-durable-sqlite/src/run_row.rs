@@ -21,11 +21,12 @@ pub(crate) struct RunRow {
     pub(crate) id: String,
     pub(crate) status: RunStatus,
     pub(crate) created_at: i64,
-    /// Time, in milliseconds since 1970, at which the run last ended, stalled, continued as new or was revived. Without
-    /// such an event it is the time of the run's creation.
+    /// Time, in milliseconds since 1970, at which the run last ended, stalled, continued as new or was
+    /// [revived](crate::SqliteRuns::revive). Without such an event it is the time of the run's creation.
     pub(crate) changed_at: i64,
-    /// Number that is incremented when the run is opened, retried or revived. A context of the run stops writing when
-    /// this number has changed since it opened the run.
+    /// Number that is incremented when the run is opened, [retried](crate::SqliteRuns::retry) or
+    /// [revived](crate::SqliteRuns::revive). A context of the run stops writing when this number has changed since the
+    /// context opened the run.
     pub(crate) epoch: i64,
     /// Number of times that the run continued as new.
     pub(crate) execution: i64,

@@ -214,7 +214,8 @@ impl SqliteRuns {
     /// # Errors
     ///
     /// - [`JournalError::NotFound`] if the run does not exist.
-    /// - [`RunsError::Ended`] if the run has ended, or if its wait for this signal ended at the deadline.
+    /// - [`JournalError::Runs`] with [`RunsError::Ended`] if the run has ended, or if its wait for this signal ended at
+    ///   the deadline.
     /// - [`JournalError::NotJson`] or [`JournalError::TooLong`] if the value cannot be stored.
     /// - [`JournalError::InvalidId`], [`JournalError::Corrupt`] or [`JournalError::Database`].
     ///
@@ -254,7 +255,7 @@ impl SqliteRuns {
     ///
     /// # Errors
     ///
-    /// - [`RunsError::Ended`] if the run has ended.
+    /// - [`JournalError::Runs`] with [`RunsError::Ended`] if the run has ended.
     /// - [`JournalError::InvalidId`], [`JournalError::NotFound`], [`JournalError::Corrupt`] or
     ///   [`JournalError::Database`].
     ///
@@ -297,8 +298,9 @@ impl SqliteRuns {
     ///
     /// Nothing is changed after an error.
     ///
-    /// - [`RunsError::NotRevivable`] if the run did not end in a wait for decisions, or decisions arrived in time.
-    /// - [`RunsError::Approval`] if the decisions do not fit the pending calls.
+    /// - [`JournalError::Runs`] with [`RunsError::NotRevivable`] if the run did not end in a wait for decisions, or
+    ///   decisions arrived in time.
+    /// - [`JournalError::Runs`] with [`RunsError::Approval`] if the decisions do not fit the pending calls.
     /// - [`JournalError::Held`] if another context drives the run.
     /// - [`JournalError::InvalidId`], [`JournalError::NotFound`], [`JournalError::NotJson`], [`JournalError::TooLong`],
     ///   [`JournalError::Corrupt`], [`JournalError::Lock`] or [`JournalError::Database`].

@@ -34,7 +34,7 @@ pub(crate) enum Wait<'a> {
     Open(&'a StepRow),
     /// The deadline of the wait has passed, and no process has driven the run since.
     Over(&'a StepRow),
-    /// The wait for decisions ended at its deadline without decisions, and the run ended too.
+    /// Nobody approved or denied the pending tool calls before the deadline of the wait, so the run ended.
     Unanswered(&'a StepRow),
 }
 
@@ -194,8 +194,8 @@ mod tests {
     use super::*;
     use crate::waits::received;
 
-    /// A run whose wait for decisions ended at the deadline must be listed as failed. The first release stored such a
-    /// run with the status `Waiting`.
+    /// A run must be listed as failed if nobody approved or denied its pending tool calls before the deadline. The
+    /// first release stored such a run with the status `Waiting`.
     #[test]
     fn unanswered_run_stored_as_waiting_is_listed_as_failed() {
         let mut run = RunRow::new("r".into(), None, 0);

@@ -18,7 +18,7 @@ pub(crate) enum Pin {
     /// The run can be opened, because the versions are equal or a difference is allowed.
     Fits,
     /// The versions differ, and the run cannot be opened. Store the row, because the status of an unfinished run may
-    /// have changed to stalled.
+    /// have changed to [`RunStatus::Stalled`].
     Differs(JournalError),
 }
 

@@ -36,12 +36,12 @@ impl AgentVersion {
         self.0.is_none()
     }
 
-    /// Returns the memo of a new run with this version. Returns `None` if there is no version.
+    /// Returns the memo of a new run with this version. Returns `None` if `self` is empty.
     pub(crate) fn to_memo(&self) -> Option<MemoValues> {
         self.in_memo(&Memo::default())
     }
 
-    /// Returns a copy of an earlier execution's memo with this version added. Returns `None` if `self` has no version.
+    /// Adds this version to a copy of `earlier`, the memo of an earlier execution. Returns `None` if `self` is empty.
     pub(crate) fn in_memo(&self, earlier: &Memo) -> Option<MemoValues> {
         let mut memo = MemoValues::new();
         for (key, value) in &earlier.fields {
@@ -51,13 +51,15 @@ impl AgentVersion {
         Some(memo)
     }
 
-    /// Checks that a worker with these options may drive a run that is pinned to this version. Returns the version to
-    /// which the run is then pinned.
+    /// Checks that a worker with these options may drive a run that is pinned to `self`. Returns the version to which
+    /// the run is pinned from now on.
+    ///
+    /// - If the versions are equal or one of them is missing, this is `self`.
+    /// - If they differ and the options allow a [changed agent](ChangedAgent::GoOn), this is the worker's version.
     ///
     /// # Errors
     ///
-    /// [`DurableError::Other`] if the run and the options have different versions, and the options do not allow a
-    /// [changed agent](ChangedAgent::GoOn). A missing version never differs.
+    /// [`DurableError::Other`] if the versions differ, and the options do not allow a changed agent.
     pub(crate) fn check(self, options: &TemporalOptions) -> Result<Self, DurableError> {
         let (Some(pinned), Some(own)) = (&self.0, &options.agent_version) else {
             return Ok(self);

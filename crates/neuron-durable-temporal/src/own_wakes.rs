@@ -39,7 +39,7 @@ struct State {
     polled_by: Option<ThreadId>,
     /// `true` if the thread that is polling the future also woke it during the current poll.
     is_woken: bool,
-    /// The SDK's waker, for all other wakes.
+    /// The SDK's waker. It is woken by other threads, and by any thread between two polls.
     outer: Option<Waker>,
 }
 

@@ -163,7 +163,8 @@ impl AgentWorkerBuilder {
         self
     }
 
-    /// Sets the time that running activities have to end after a shutdown began. Default: 30 seconds.
+    /// Sets the maximum time that a shutdown waits for running activities. After this time they are cancelled. Default:
+    /// 30 seconds.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.shutdown_timeout = timeout;
         self

@@ -13,17 +13,17 @@ pub enum SemanticConventions {
     #[default]
     V1_41,
     /// The state of the repository `open-telemetry/semantic-conventions-genai` in October 2026 (schema 1.42.0-dev). Its
-    /// metrics differ from version 1.41, and some attributes have new names. The names will change with that
-    /// repository.
+    /// metrics differ from the [conventions 1.41](Self::V1_41), and some attributes have new names. The names will
+    /// change with that repository.
     ///
     /// The environment variable `OTEL_SEMCONV_STABILITY_OPT_IN` selects this version if it contains
     /// `gen_ai_latest_experimental`.
     Latest,
     /// The names in neuron's book, the published description of neuron's API.
     ///
-    /// These names differ from version 1.41: `gen_ai.chat`, `gen_ai.execute_tool`, `gen_ai.loop.iteration`,
-    /// `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and `gen_ai.tool.is_error`. All
-    /// other names, including the metrics, are the same.
+    /// These names differ from the [conventions 1.41](Self::V1_41): `gen_ai.chat`, `gen_ai.execute_tool`,
+    /// `gen_ai.loop.iteration`, `gen_ai.context.compaction`, `gen_ai.system`, `gen_ai.response.stop_reason` and
+    /// `gen_ai.tool.is_error`. All other names, including the names of metrics, are the same.
     Book,
 }
 

@@ -120,7 +120,8 @@ enum WireVector {
 }
 
 impl WireVector {
-    /// Decodes the vector. The error says why the text is invalid.
+    /// Decodes the vector. Returns an error text if the Base64 is invalid, or if its length in bytes is not a multiple
+    /// of 4.
     fn into_vector(self) -> Result<Vec<f32>, String> {
         let text = match self {
             Self::Numbers(numbers) => return Ok(numbers),

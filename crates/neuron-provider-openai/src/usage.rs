@@ -116,7 +116,7 @@ impl WireUsage {
     ///
     /// xAI does not count reasoning in `completion_tokens`. Gemini's endpoint counts it only in `total_tokens`. On
     /// both, the total is larger than the sum of input and output, and the difference is the reasoning. The difference
-    /// is added to the output, unless the server reports another number of reasoning tokens.
+    /// is added to the output, unless the server reports a number of reasoning tokens that is not equal to it.
     fn output(&self) -> (usize, Option<usize>) {
         let details = self.completion_tokens_details.reasoning_tokens;
         let reasoning = max_count([details, self.reasoning_tokens]);

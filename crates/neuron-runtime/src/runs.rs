@@ -213,7 +213,7 @@ pub enum RunsError {
         /// Text that says what ended, when, and what to do next.
         reason: String,
     },
-    /// The run cannot be revived, because it did not end while it waited for decisions.
+    /// The run cannot be [revived](DurableRuns::revive), because it did not end while it waited for decisions.
     #[error("the run {id:?} cannot be revived: {reason}")]
     NotRevivable {
         /// Id of the run.

@@ -30,7 +30,7 @@ pub enum SqliteError {
         path: PathBuf,
         /// SQLite's `application_id` in the file.
         found: i32,
-        /// Name of the expected application.
+        /// Name of the application that opened the database, from [`Schema::application`](crate::Schema::application).
         expected: &'static str,
     },
     /// The database was written by a newer version of the application. It is not changed.
@@ -64,9 +64,9 @@ pub enum SqliteError {
         path: PathBuf,
         /// Path of the witness file, which counts the commits of the database.
         witness: PathBuf,
-        /// Number of the last commit in the database.
+        /// Sequence number of the last commit in the database.
         found: u64,
-        /// Number of the last commit that the witness file has counted.
+        /// Sequence number of the last commit that the witness file has recorded.
         expected: u64,
     },
     /// The path does not name the file that was opened any more, or the file also has another path. Nothing was read or
@@ -183,8 +183,8 @@ impl SqliteError {
     }
 }
 
-/// Returns the error text for lost commits, including how to accept the loss. `found` is the number of commits in the
-/// database. `expected` is the number in the witness file, which counts commits.
+/// Returns the error text for lost commits, including how to accept the loss. `found` is the sequence number of the
+/// last commit in the database. `expected` is the sequence number in the witness file.
 fn lost(witness: &Path, found: u64, expected: u64) -> String {
     format!(
         "it has {found} commits, and {} has seen {expected}: its log (-wal) or the database itself was deleted, cut, \

@@ -36,6 +36,8 @@
 //!
 //! # Example: truncate outputs and deny some calls
 //!
+//! The order of these two does not matter, because a denied call has no output.
+//!
 //! ```
 //! use neuron_tool::ToolRegistry;
 //! use neuron_tool::builtin::{OutputFormatter, PermissionChecker};

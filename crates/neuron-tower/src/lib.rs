@@ -68,7 +68,9 @@
 //! | `concurrency_limit` before `retry` | a call holds its permit while it waits for a retry |
 //! | `retry` before `concurrency_limit` | a call releases its permit while it waits for a retry |
 //! | `retry` before `rate_limit` | retries count against the rate |
-//! | `timeout` before a limit | the time in the queue does not count, because a service is called, and timed, when it is ready |
+//! | `timeout` before a limit | the timeout does not include the time in the queue of the limit |
+//!
+//! A limit queues calls in `poll_ready`. `timeout` starts its timer later, in `call`.
 //!
 //! # Streams
 //!

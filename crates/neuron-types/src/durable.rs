@@ -129,7 +129,8 @@ impl ToolInvocation {
         Self { effect, ..self }
     }
 
-    /// Sets the scopes of the hooks, for example tracing spans, inside which the tool runs.
+    /// Sets the scopes that hooks have opened around the call, for example tracing spans. The tool runs inside these
+    /// scopes.
     #[must_use]
     pub fn with_scope(self, scope: CallScope) -> Self {
         Self { scope, ..self }

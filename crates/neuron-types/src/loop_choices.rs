@@ -77,18 +77,19 @@ pub enum OutputMode {
 /// as usual. Every tool call of the response gets a result in the conversation, even if it does not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EndStrategy {
-    /// The other calls do not run.
+    /// The tool calls besides the output do not run.
     Early,
-    /// All other tool calls of the response are executed first, and then the run ends. This is the default.
+    /// The tool calls besides the output are executed first, and then the run ends. This is the default.
     ///
     /// The output may depend on these calls. If one of them fails with an error that the model sees, for example
     /// [`ModelRetry`](crate::ToolError::ModelRetry), the output is discarded and the run continues.
     #[default]
     Graceful,
-    /// All other tool calls of the response are executed first, and then the run ends. The output is used even if one
-    /// of these calls fails.
+    /// The tool calls besides the output are executed first, and then the run ends. The output is used even if one of
+    /// these calls fails.
     ///
-    /// Outputs after the first valid output are validated too. Their validation errors are added to the conversation.
+    /// If the response has several outputs, the outputs after the first valid one are validated too. Their validation
+    /// errors are added to the conversation.
     Exhaustive,
 }
 

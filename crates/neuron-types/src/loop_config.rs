@@ -41,8 +41,8 @@ pub struct LoopConfig {
     pub on_limit: OnLimit,
     /// The point at which a cancelled run ends. Default: immediately.
     pub cancel_mode: CancelMode,
-    /// Time that running tool calls have to finish after a parallel call has failed in a way that ends the run.
-    /// Default: 5 seconds.
+    /// Maximum time for which running tool calls may continue after a parallel call has failed in a way that ends the
+    /// run. Default: 5 seconds.
     ///
     /// The cancellation tokens of the running calls are cancelled at once. Calls that have not finished after this time
     /// are dropped. They are dropped immediately if the time is zero, or outside of a tokio runtime. The timer of the

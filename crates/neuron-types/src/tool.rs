@@ -106,7 +106,7 @@ pub trait Tool: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call, for example the number of the invoice that the call pays.
+    /// Returns a key that identifies the effect of a call, for example the number of the invoice that the call pays.
     ///
     /// In one run, calls of the tool with the same key take effect only once. For example, the model may request the
     /// same payment twice. The default is `None`, which means that each call has its own effect.
@@ -226,7 +226,7 @@ pub trait ToolDyn: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call. See [`Tool::effect_key`]. The default is `None`.
+    /// Returns a key that identifies the effect of a call. See [`Tool::effect_key`]. The default is `None`.
     ///
     /// [`call_dyn`](Self::call_dyn) does not receive this key. Its [`ToolContext`] has a different idempotency key. An
     /// implementation must therefore call this method itself and use the key as the idempotency key.

@@ -6,10 +6,13 @@
 use super::assert_none;
 use super::sources::files;
 
-/// The limit for a habit of writing.
+/// A habit that makes summaries slow to read, and its limit. A summary is the first sentence of a doc comment.
 ///
-/// The fields are a description of the habit, the maximum share of all summaries in per cent, and a function that
-/// returns `true` if a summary has the habit.
+/// The fields are:
+///
+/// - a description of the habit
+/// - the maximum share of summaries with the habit, in per cent of all summaries
+/// - a function that returns `true` if a summary has the habit
 type Habit = (&'static str, f64, fn(&Summary) -> bool);
 
 const HABITS: [Habit; 4] = [
@@ -123,7 +126,7 @@ fn without_links(text: &str) -> String {
     plain + rest
 }
 
-/// Returns the summaries in a source file, each with the number of its first line.
+/// Returns the first sentence of each doc comment in a source file, with the number of the comment's first line.
 fn summaries_of(text: &str) -> Vec<(usize, String)> {
     let mut summaries = Vec::new();
     let mut block: Vec<&str> = Vec::new();

@@ -24,11 +24,11 @@ pub(super) struct TestContext<'s, S> {
     /// The current case, for panic messages.
     pub(super) case: Case,
     part: &'static str,
-    /// Prefix of all session ids of this call of a part of the suite. No other call has the same prefix.
+    /// Prefix of all session ids that this context creates. Every context has another prefix.
     prefix: String,
     /// The sessions that the storage must contain, by id.
     stored: BTreeMap<String, Session>,
-    /// The session id and the revision of every write so far in this call of a part of the suite.
+    /// The session id and the revision of every write so far. Each write of a session must return a new revision.
     revisions: HashSet<(String, SessionRevision)>,
 }
 
@@ -49,8 +49,8 @@ impl<'s, S: SessionStorage> TestContext<'s, S> {
         self.case = Case::new("session storage", self.part, name);
     }
 
-    /// Returns a session id that ends with `name`. Each call of a part of the suite has a unique prefix, so no other
-    /// call uses this id.
+    /// Returns a session id that ends with `name`. The id begins with the unique prefix of this context, so no other
+    /// context uses this id.
     pub(super) fn id(&self, name: impl Display) -> String {
         format!("{}{name}", self.prefix)
     }

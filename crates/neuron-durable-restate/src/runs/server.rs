@@ -51,7 +51,9 @@ impl Server<PlainHttp> {
 
 impl<E: RequestExecutor> Server<E> {
     /// Returns the runs of the service, the oldest first. If `id` is not `None`, returns only the run with this id.
-    /// Also removes the register entries of killed runs that the server does not keep any more.
+    ///
+    /// Also removes leftover entries from the [register](crate::register), which stores the wait and the end of each
+    /// run. A killed run leaves its entry there. The entry is removed once the server has deleted the run.
     pub(super) async fn runs(&self, id: Option<&str>) -> Result<Vec<Run>, RunsError> {
         let service = quoted(&self.service);
         let (mut of_run, mut of_key) = (String::new(), String::new());

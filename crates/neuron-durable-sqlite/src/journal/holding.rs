@@ -1,4 +1,6 @@
 //! Checks that a context still holds its run, and polls futures only while the context holds the run.
+//!
+//! A context holds a run from the opening until the run is taken over by another context, cancelled or deleted.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,7 +18,7 @@ use crate::lock::Renewal;
 use crate::run_info::RunStatus;
 use crate::run_row::status_name;
 
-/// Time that a cancelled run has to end by itself before it is dropped.
+/// Maximum time for which a cancelled run may continue before it is dropped.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The run of a journal, with the number that proves that this context still holds the run (see [`Opened`]).
@@ -29,9 +31,10 @@ pub(crate) struct Place {
     pub(super) opened: Opened,
 }
 
-/// The opened run, and its epoch when this context opened it. The epoch is a number that is incremented when the run is
-/// opened, retried or revived. Only the context with the latest epoch may write. A nested journal has the value of the
-/// outermost run.
+/// The opened run, and its epoch when this context opened it. A nested journal has the value of the outermost run.
+///
+/// The epoch is a number that is incremented when the run is opened, [retried](crate::SqliteRuns::retry) or
+/// [revived](crate::SqliteRuns::revive). Only the context with the latest epoch may write.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Opened {
     pub(super) run: i64,
@@ -77,7 +80,7 @@ impl Journal {
     }
 
     /// Polls the future of a whole run while this context holds the run. The lease is also renewed between the steps.
-    /// If the run is cancelled, the future has one second to end by itself before it is dropped.
+    /// If the run is cancelled, the future may continue for one second before it is dropped.
     pub(crate) async fn drive_while_held<T: Send>(
         &self,
         run: impl Future<Output = T> + Send,

@@ -102,11 +102,11 @@ impl Journal {
 /// The opened run with its steps and its lock.
 ///
 /// `Err` means that the run is pinned to another version. The transaction is still committed, because it has set the
-/// status of the run to stalled.
+/// status of the run to [`RunStatus::Stalled`].
 type Open = Result<(RunRow, Vec<StepRow>, Lock), JournalError>;
 
-/// Locks a run for one context, and returns the run with its steps. Fails if the run is held, cancelled, damaged or
-/// pinned to another version.
+/// Locks a run for one context, and returns the run with its steps. Fails if the run is open in another context,
+/// cancelled, damaged or pinned to another version.
 fn open(
     transaction: &Transaction<'_>,
     mut run: RunRow,

@@ -7,9 +7,11 @@ use tokio::time::Instant;
 
 use super::due::Due;
 
-/// First pause before the pool opens a run again that stopped without a stored outcome and is not stalled.
+/// First pause after an attempt to drive a run that stored no outcome of the run. For a stalled run, the first pause is
+/// [`STALLED`].
 const FIRST: Duration = Duration::from_secs(1);
-/// First pause before the pool opens a stalled run again. Such a run cannot continue until its agent is corrected.
+/// First pause before the pool opens a [stalled](crate::RunStatus::Stalled) run again. Such a run cannot continue until
+/// its cause is removed, for example until the agent is corrected.
 const STALLED: Duration = Duration::from_secs(60);
 /// Longest pause before the pool opens a run again. Each further failure doubles the pause up to this length.
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -35,9 +37,11 @@ impl Backoff {
         self.0.get(id).is_none_or(|pause| pause.until <= Instant::now())
     }
 
-    /// Removes the pauses of runs that have ended or were revived. `found` contains all runs that have not ended.
+    /// Removes the pauses of runs that have ended, and of stalled runs that have continued. `found` contains all runs
+    /// that have not ended.
     ///
-    /// A run was revived if it is not stalled any more and its [`Due::changed_at`] has changed since it was stalled.
+    /// A stalled run has continued if it is not stalled any more and [`Due::changed_at`] has changed. For example, the
+    /// run has continued as new, or was [revived](crate::SqliteRuns::revive).
     pub(super) fn keep(&mut self, found: &[Due]) {
         let found: HashMap<&str, &Due> = found.iter().map(|run| (&*run.id, run)).collect();
         self.0.retain(|id, pause| match found.get(id.as_str()) {

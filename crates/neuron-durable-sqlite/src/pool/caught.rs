@@ -7,7 +7,8 @@ use neuron_types::{AgentResult, Durability, DurableAgent, LoopError, Start, Wasm
 
 use crate::journal::other;
 
-/// Wraps an agent and converts its panic to an error. The run of an agent that panicked is stalled.
+/// Wraps an agent and converts its panic to an error. The run is then listed as
+/// [stalled](crate::RunStatus::Stalled).
 pub(super) struct Caught<'a, A>(pub(super) &'a A);
 
 impl<A: DurableAgent> DurableAgent for Caught<'_, A> {

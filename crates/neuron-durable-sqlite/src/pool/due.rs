@@ -16,7 +16,7 @@ pub(super) struct Due {
     pub(super) has_start: bool,
     pub(super) is_stalled: bool,
     /// Time of the last change of the run, in milliseconds since 1970. The run changes when it ends, stalls, continues
-    /// as new or is revived.
+    /// as new or is [revived](crate::SqliteRuns::revive).
     pub(super) changed_at: i64,
     pub(super) moment: Moment,
 }

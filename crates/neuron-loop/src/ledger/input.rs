@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ledger, Phase, RunRecord, nothing_to_answer};
 
-/// Text that replaces a tool result which a guardrail or another layer around the model call rejected.
+/// Text that replaces a rejected tool result. Guardrails and other layers around the model call can reject results.
 const REJECTED_RESULT: &str = "[removed: a guardrail rejected the result]";
 
 /// Texts of the system messages that the loop added to the conversation.
@@ -21,7 +21,7 @@ impl Reminders {
         Self(texts.into_iter().collect())
     }
 
-    /// Records a text that the loop adds.
+    /// Records the text of a system message that the loop adds to the conversation.
     pub(crate) fn note(&mut self, text: String) {
         self.0.insert(text);
     }

@@ -286,7 +286,8 @@ impl Ledger {
         self.messages.last().is_some_and(|last| last.role == Role::Assistant)
     }
 
-    /// Returns the reached limit if the current model call is the last one of the run.
+    /// Returns the limit because of which the current model call is the last one of the run. Returns `None` if no limit
+    /// was reached.
     pub(crate) fn landing_limit(&self) -> Option<Limit> {
         match &self.phase {
             Phase::Landing { limit, .. } => Some(limit.clone()),

@@ -91,7 +91,7 @@ impl RunRecord {
         })
     }
 
-    /// Returns the number of earlier responses of this turn whose calls were started before the response was complete.
+    /// Returns the number of earlier responses of this turn that were discarded after tool calls had started.
     pub(crate) fn attempt(&self) -> usize {
         match self.given_up {
             (turn, attempts) if turn == self.turn => attempts,

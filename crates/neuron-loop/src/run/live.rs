@@ -23,7 +23,7 @@ pub(crate) struct Live<'a> {
     pub(crate) waits: bool,
     /// The output type of a typed run.
     pub(crate) typed: Option<OutputType>,
-    /// Values of the begun run. `None` before the run begins.
+    /// The id, the budget and other values of the run. `None` before the run begins.
     pub(crate) scope: Option<RunScope>,
     pub(crate) progress: Progress,
 }

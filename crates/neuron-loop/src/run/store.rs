@@ -33,7 +33,8 @@ pub struct SessionHandle<'s>(Arc<Stored<dyn VersionedSessionStorageDyn + 's>>);
 /// The state that all clones of a [`SessionHandle`] share.
 struct Stored<S: ?Sized> {
     id: String,
-    /// `None` if the session does not exist or was not loaded.
+    /// The revision and the length of the session when it was last loaded or stored. `None` if the session does not
+    /// exist, or was neither loaded nor stored.
     position: Mutex<Option<Position>>,
     storage: S,
 }

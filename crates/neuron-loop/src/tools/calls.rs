@@ -221,8 +221,8 @@ impl<'l, 'a> BatchRun<'l, 'a> {
         self.hooks.in_call(id).dispatch(event).await.map(drop)
     }
 
-    /// Makes a call wait for an approval, and notifies the hooks that the call failed. After the decision, the hooks
-    /// are asked about the call again.
+    /// Makes a call wait for an approval. For the hooks, the call ends with an `ApprovalRequired` error. After the
+    /// decision, the hooks are asked about the call again.
     pub(super) async fn hold(
         &mut self,
         item: &DecidedCall<'_, '_>,

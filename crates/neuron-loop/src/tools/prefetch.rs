@@ -31,7 +31,7 @@ pub(crate) struct Prefetch<'a> {
     /// Set if no further call may start while the response is streaming, because an earlier call must wait for the
     /// complete response.
     is_closed: bool,
-    /// Number of earlier, discarded responses of the turn that had started tool calls while streaming. It is part of
+    /// Number of earlier responses of the turn that were discarded after tool calls had started. This number is part of
     /// the idempotency keys.
     attempt: usize,
 }
@@ -182,8 +182,11 @@ impl<'a> Prefetch<'a> {
             && env.output.is_none_or(|output| output.tool_name() != Some(&call.name))
     }
 
-    /// Counts a tool call that starts while its response is streaming. It counts even if the response is discarded
-    /// later. Returns the number of earlier, discarded responses of the turn with such calls, for the idempotency key.
+    /// Counts a tool call that starts while its response is streaming. The call counts even if the response is
+    /// discarded later.
+    ///
+    /// Returns the number of earlier responses of the turn that were discarded after tool calls had started. This
+    /// number is part of the idempotency key.
     fn count(&mut self, run: &mut RunRecord) -> usize {
         if self.started() == 0 {
             self.attempt = run.attempt();
@@ -193,11 +196,11 @@ impl<'a> Prefetch<'a> {
         self.attempt
     }
 
-    /// Returns the number of earlier, discarded responses of the turn that had started tool calls while streaming. It
-    /// is part of the idempotency keys.
+    /// Returns the number of earlier responses of the turn that were discarded after tool calls had started. This
+    /// number is part of the idempotency keys.
     ///
-    /// Returns `None` if no call of this response started while streaming, or if such a call differs from the complete
-    /// response.
+    /// Returns `None` if no tool call started while the current response was streaming. Also returns `None` if a
+    /// started call differs from the call in the complete response.
     pub(super) fn attempt(&self, calls: &Calls<'_>) -> Option<usize> {
         let started = self.started();
         (started > 0 && started == self.taken_by(calls)).then_some(self.attempt)

@@ -227,8 +227,10 @@ pub(crate) struct Engine {
     /// Index of the batch of tool calls for which the engine returns one result too few.
     pub(crate) short_batch: Option<usize>,
     /// The loop asks the engine repeatedly whether to continue as a new execution. The number is the index of the
-    /// question that the engine answers with yes. If the flag is `true`, the engine then ends the execution with
-    /// `DurableError::ContinueAsNew`. Otherwise the run continues in the same execution.
+    /// question that the engine answers with yes. The loop then calls `continue_as_new`.
+    ///
+    /// The flag selects the result of this call. If it is `true`, the call ends the execution with
+    /// `DurableError::ContinueAsNew`. If it is `false`, the call does nothing, and the same execution continues.
     pub(crate) continues: Option<(usize, bool)>,
     /// Number of turns in each execution. After this number of turns, the run continues as a new execution.
     pub(crate) every: Option<usize>,

@@ -201,8 +201,8 @@ struct Session<'a> {
     keys: Vec<String>,
     /// Number of pauses for an approval so far.
     asked: usize,
-    /// Set after a dropped step, because the reference model then knows only the stored state of the waiting run. A new
-    /// agent is restored from this state before the run continues.
+    /// Set after the future of a step was dropped. The reference model then knows the state of the run only as it was
+    /// stored during a wait for approval. A new agent is restored from the stored state before the run continues.
     is_unsure: bool,
     /// Tokens of all runs of the conversation. `None` for a restored agent, because its earlier tokens are unknown.
     total: Option<TokenUsage>,

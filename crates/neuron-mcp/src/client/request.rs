@@ -38,8 +38,8 @@ pub(super) struct Scope {
 }
 
 impl Scope {
-    /// Creates the scope of a request that a tool sends, from the context of the tool call. [`is_tool`](Self::is_tool)
-    /// is `false`.
+    /// Creates the scope of a request that is only a part of the work of a tool call, from the context of the call.
+    /// [`is_tool`](Self::is_tool) is `false`.
     pub(super) fn of(ctx: &ToolContext) -> Self {
         Self {
             reporter: ctx.progress_reporter.clone(),

@@ -20,7 +20,8 @@ use crate::{McpImplementation, TraceContext};
 /// repeated call with this input.
 const STATE_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// Default for [`McpServer::with_input_timeout`], the time that a client has to respond to a request of the server.
+/// Default for [`McpServer::with_input_timeout`], the maximum time that the server waits for the client's response to
+/// its request.
 const INPUT_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
 /// Default for [`McpServer::with_max_calls`], the maximum number of concurrent calls of one connection or HTTP session.

@@ -134,8 +134,11 @@ impl Session {
         self.lock().accepted.push(listener);
     }
 
-    /// Returns the listener of a subscription, whose notifications can now be sent. If possible, returns a listener
-    /// that [`accept`](Self::accept) has created for the same changes, and otherwise a new listener.
+    /// Returns the listener of a subscription after the client was notified of its acceptance. The caller sends the
+    /// changes of the listener to the client.
+    ///
+    /// If [`accept`](Self::accept) has created a listener for the same changes, returns this listener. Otherwise
+    /// creates a new listener.
     pub(crate) fn begin(&self, wanted: BTreeSet<Change>) -> Arc<Listener> {
         let mut state = self.lock();
         // Several subscriptions may want the same changes. Any of their listeners is suitable.

@@ -86,8 +86,8 @@ fn response_exceeds(method: &str, limit: usize, setting: Option<&'static str>) -
     McpLimitExceeded { method, what, limit, unit: "bytes", setting }
 }
 
-/// Converts an error response to an [`McpError`]. The response is either from the server, or from this client in place
-/// of an invalid response.
+/// Converts an error response to an [`McpError`]. If the server's response was too long or invalid, this client has
+/// replaced it by an error response.
 fn refused(method: &str, refusal: ErrorData) -> McpError {
     if let Some(error) = not_taken(method, &refusal) {
         return McpError::Other(error);

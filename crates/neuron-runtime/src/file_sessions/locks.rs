@@ -31,8 +31,11 @@ impl Default for Locks {
     }
 }
 
-/// The first place in the queue of this process's writers. Its owner may take the lock file. Dropping it lets the next
-/// writer continue. It is never `None`, because every lock file has a queue.
+/// The right of one writer in this process to take the lock file. Dropping it lets the next writer of the queue
+/// continue.
+///
+/// It is never `None`. The type is an `Option` only because [`Locks::turn`] looks the queue up by an index that could
+/// be out of bounds.
 pub(super) type Turn = Option<OwnedMutexGuard<()>>;
 
 impl Locks {

@@ -84,8 +84,11 @@ pub trait CommandTool: WasmCompatSend + WasmCompatSync {
         ToolEffect::AtMostOnce
     }
 
-    /// Returns a key for the effect of a call, as [`Tool::effect_key`](neuron_types::Tool::effect_key) does. Default:
-    /// `None`.
+    /// Returns a key that identifies the effect of a call, for example the number of the invoice that the call pays.
+    /// Default: `None`, which means that each call has its own effect.
+    ///
+    /// In one run, calls of the tool with the same key take effect only once. See
+    /// [`Tool::effect_key`](neuron_types::Tool::effect_key).
     fn effect_key(&self, args: &Self::Args) -> Option<String> {
         let _ = args;
         None

@@ -180,11 +180,12 @@ pub enum ProcessCounting {
     /// kernel also limits the memory of the group, including files in memory and pipes.
     Cgroup,
     /// The kernel counts all processes of the user (`RLIMIT_NPROC`). It prevents a program from exceeding twice the
-    /// limit. This process checks the exact number periodically.
+    /// limit. The process that uses the sandbox checks the exact number periodically.
     UserLimit,
-    /// Only this process counts the processes of a program, every 10 to 50 milliseconds. A program that forks faster
-    /// can use up all processes of the machine for seconds. Only possible with
-    /// [`watched_process_limit`](ProcessSandboxBuilder::watched_process_limit).
+    /// The kernel does not count. The process that uses the sandbox counts the processes of each program, every 10 to
+    /// 50 milliseconds. A program that forks faster can use up all processes of the machine for seconds.
+    ///
+    /// Only possible with [`watched_process_limit`](ProcessSandboxBuilder::watched_process_limit).
     Watched,
 }
 

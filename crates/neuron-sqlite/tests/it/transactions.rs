@@ -13,7 +13,7 @@ use crate::support::{NOTES, add, all, open, place};
 
 const INSERT: &str = "INSERT INTO notes (body) VALUES ('from a transaction')";
 
-/// An error of the caller's code.
+/// The error type of the transactions in these tests.
 #[derive(Debug)]
 enum Reason {
     Enough,

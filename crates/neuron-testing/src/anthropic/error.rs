@@ -32,7 +32,7 @@ impl ApiError {
         Self::new(400, "invalid_request_error", message)
     }
 
-    /// Returns the JSON body of the error. An `error` event in a stream has the same JSON as its data.
+    /// Returns the error as JSON. This is the body of an error response, and the data of an `error` event in a stream.
     #[must_use]
     pub fn body(&self, request_id: &str) -> Value {
         json!({
@@ -48,8 +48,8 @@ impl ApiError {
     }
 }
 
-/// Returns the Anthropic error that a provider converts to this [`ProviderError`]. Kinds that Anthropic does not have
-/// become a 500 `api_error`.
+/// Creates an error response that causes an Anthropic provider to return this [`ProviderError`]. Errors without a
+/// matching response become a 500 `api_error`.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;

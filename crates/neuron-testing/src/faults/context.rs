@@ -15,8 +15,8 @@ use serde_json::Value;
 
 use super::trial::Execution;
 
-/// A durable context with injected crashes. The process can crash before and after each step of the durable engine,
-/// such as a model call or a sleep.
+/// A durable context with injected simulated crashes. A crash can happen before and after each step of the durable
+/// engine, such as a model call or a sleep.
 ///
 /// [`Trial::context`](super::Trial::context) creates this type.
 pub struct FaultyContext<C> {
@@ -29,8 +29,8 @@ impl<C: DurableContext> FaultyContext<C> {
         Self { context, execution }
     }
 
-    /// Awaits `step`, which is an operation of the durable engine. The process can crash before and after the step.
-    /// `name` describes the step in the report.
+    /// Awaits `step`, an operation of the durable engine, and may inject a simulated crash before or after it. `name`
+    /// describes the step in error reports of the test.
     async fn step<T>(&self, name: &str, step: impl Future<Output = T>) -> T {
         self.execution.boundary(&format!("the start of the step `{name}`")).await;
         let result = self.execution.alive(step).await;

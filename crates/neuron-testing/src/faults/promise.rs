@@ -37,7 +37,8 @@ pub enum BrokenPromise {
     EffectOutsideTool {
         /// The effect, as the function of [`Trial::effects`](super::Trial::effects) lists it.
         effect: String,
-        /// The last place before the effect at which the process could crash, such as the start of a model call.
+        /// The last point at which the test could inject a crash before `effect` happened, such as the start of a model
+        /// call.
         place: String,
     },
     /// An effect happened while only tools with [`ToolEffect::Pure`](neuron_types::ToolEffect::Pure) were running. An

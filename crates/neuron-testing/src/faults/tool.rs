@@ -16,8 +16,8 @@ use super::trial::Execution;
 /// Maximum number of waits inside one tool call at which a run can crash. Further waits of the same call never crash.
 const MAX_BOUNDARIES: usize = 16;
 
-/// A tool with injected crashes, whose effects are observed. The process can crash before a call, after it, and each
-/// time that the call returns `Pending`.
+/// A tool with injected simulated crashes, whose effects are observed. A crash can happen before a call, after it, and
+/// each time that the call returns `Pending`.
 pub(super) struct FaultyTool {
     pub(super) tool: Arc<dyn ToolDyn>,
     pub(super) execution: Execution,

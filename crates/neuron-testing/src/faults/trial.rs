@@ -149,8 +149,8 @@ impl Trial {
         FaultyProvider::new(provider, self.execution())
     }
 
-    /// Wraps a tool to observe its effects and to inject crashes. The process can crash before a call, after it, and
-    /// each time that the call waits.
+    /// Wraps a tool to observe its effects and to inject simulated crashes. A crash can happen before a call, after it,
+    /// and each time that the call waits.
     ///
     /// Call this method inside the function `agent` of [`execute`](Self::execute).
     pub fn tool(&self, tool: impl ToolDyn + 'static) -> Arc<dyn ToolDyn> {
@@ -235,14 +235,17 @@ impl Trial {
         }
     }
 
-    /// Reads the list of effects, and reports a broken promise for each new effect that no running tool call may have.
+    /// Reads the list of effects. Adds a [`BrokenPromise`] to the report for each new effect that happened outside of
+    /// a tool call or during a pure tool call.
     fn observe(&self) {
         self.observe_poll(None);
     }
 
-    /// Reads the list of effects, and reports the new effects that break a promise. `polled` is the tool call whose
-    /// future was just polled, and which caused the new effects. With `None`, any running call may have caused them,
-    /// for example in another thread.
+    /// Reads the list of effects. Adds a [`BrokenPromise`] to the report for each new effect that happened outside of
+    /// a tool call or during a pure tool call.
+    ///
+    /// `polled` is the tool call whose future was just polled, and which caused the new effects. With `None`, any
+    /// running call may have caused them, for example in another thread.
     fn observe_poll(&self, polled: Option<&(String, ToolEffect)>) {
         // The function is called without the lock, because it is code of the user.
         let Some(effects) = lock(&self.0.state).effects.clone() else { return };
@@ -398,8 +401,8 @@ impl Execution {
         streams.insert(json(request).to_string(), events.to_vec());
     }
 
-    /// Records the request of a model call that the engine journals. If a replayed call has a request that no earlier
-    /// execution sent, reports a broken promise.
+    /// Records the request of a model call. Adds a [`BrokenPromise::RequestChanged`] to the report if a replayed call
+    /// has a request that no earlier execution sent.
     pub(super) fn check_request(&self, request: RequestRef<'_>, is_replay: bool) {
         let request = json(request);
         let mut guard = lock(&self.trial.0.state);
@@ -428,8 +431,8 @@ impl Execution {
         RunningTool { execution: self.clone(), running }
     }
 
-    /// Compares the result of an idempotent call with the first result for the same idempotency key `key`. Reports a
-    /// broken promise if the results differ.
+    /// Compares the result of an idempotent call with the first result for the same idempotency key `key`. Adds a
+    /// [`BrokenPromise::ResultChanged`] to the report if the results differ.
     pub(super) fn compare_result(
         &self,
         tool: &str,
@@ -475,7 +478,8 @@ pub(super) struct RunningTool {
 }
 
 impl RunningTool {
-    /// Calls `poll`, which polls the tool call. New effects belong to this call, even if other calls are running.
+    /// Calls `poll`, which polls the future of this tool call. Effects that happen during the poll are attributed to
+    /// this call, even if other calls are running.
     pub(super) fn poll<T>(&self, poll: impl FnOnce() -> T) -> T {
         let trial = &self.execution.trial;
         trial.observe();

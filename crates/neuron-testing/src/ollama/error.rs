@@ -30,7 +30,7 @@ impl ApiError {
         Self::new(400, message)
     }
 
-    /// Returns the JSON body of the error. A stream that fails sends the same JSON as its last line.
+    /// Returns the error as JSON. This is the body of an error response, and the last line of a stream that fails.
     #[must_use]
     pub fn body(&self) -> Value {
         json!({"error": self.message})
@@ -42,8 +42,8 @@ impl ApiError {
     }
 }
 
-/// Returns the Ollama error that a provider converts to this [`ProviderError`]. Kinds that Ollama does not have become
-/// a 500.
+/// Creates an error response that causes an Ollama provider to return this [`ProviderError`]. Errors without a matching
+/// response become a 500.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;

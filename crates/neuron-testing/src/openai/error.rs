@@ -55,7 +55,8 @@ impl ApiError {
         Self { param: Some(param.into()), ..self }
     }
 
-    /// Returns the JSON body of the error. A chat stream that fails sends the same JSON as its last event.
+    /// Returns the error as JSON. This is the body of an error response, and the last event of a chat stream that
+    /// fails.
     #[must_use]
     pub fn body(&self) -> Value {
         json!({"error": self.object()})
@@ -77,8 +78,8 @@ impl ApiError {
     }
 }
 
-/// Returns the OpenAI error that a provider converts to this [`ProviderError`]. Kinds that OpenAI does not have become
-/// a 500 `server_error`.
+/// Creates an error response that causes an OpenAI provider to return this [`ProviderError`]. Errors without a matching
+/// response become a 500 `server_error`.
 impl From<&ProviderError> for ApiError {
     fn from(error: &ProviderError) -> Self {
         use ProviderError as E;

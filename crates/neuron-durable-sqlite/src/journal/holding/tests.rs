@@ -1,4 +1,4 @@
-//! Tests of work that runs while the run is held.
+//! Tests that a context can renew its lease while a step of its run is in progress.
 
 use std::sync::Arc;
 use std::time::Duration;

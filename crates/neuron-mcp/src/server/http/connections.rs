@@ -148,8 +148,8 @@ impl Connections {
 /// Waits until the number of connections is below the limit. Then returns the next connection and the address of its
 /// client.
 ///
-/// The connection counts against the limit until the returned permit is dropped. The permit is never `None`, because
-/// the semaphore `room` is never closed.
+/// The connection counts against the limit until the returned permit is dropped. The permit would be `None` only for a
+/// closed semaphore, and `room` is never closed.
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,

@@ -305,8 +305,8 @@ fn conditional(
     ])
 }
 
-/// Returns conditions that block truncation of files that are not opened for writing. Landlock restricts truncation
-/// only from version 3 on.
+/// Returns the rules that block `truncate`, and `open` calls with `O_TRUNC` but without write access. Older kernels
+/// need these rules, because Landlock restricts truncation only from version 3 on.
 fn cutting() -> Result<Conditional, BackendError> {
     // With both bits of `O_ACCMODE`, a file is opened neither for reading nor for writing.
     let mask = (libc::O_ACCMODE | libc::O_TRUNC).unsigned_abs().into();
