@@ -8,6 +8,7 @@ mod pages;
 mod prose;
 mod sources;
 mod trees;
+mod wasm;
 
 use std::collections::BTreeSet;
 

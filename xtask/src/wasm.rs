@@ -1,16 +1,21 @@
-//! The step `wasm`, which type-checks the packages that must compile for wasm32. If the target is not installed, the
-//! module `debian` provides a compiler that can build the standard library from source.
+//! The step `wasm`, which builds the packages that must work on wasm32, and runs the tests of the package `neuron-wasm`
+//! under Node.js. If the target is not installed, the module `debian` provides a compiler with the sources of the
+//! standard library.
 
 mod debian;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::{prerequisites, process, workspace};
+use crate::{compiler, prerequisites, process, workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Checks all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features.
+/// Minimum major version of Node.js. Older versions have no `fetch`.
+const NODE: u64 = 18;
+
+/// Builds all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features, and runs
+/// the tests of `neuron-wasm`, which has all features that work on wasm32.
 ///
 /// If a prerequisite is missing, prints a message and returns `Ok`. If the environment variable `CI` is `true`, returns
 /// an error.
@@ -28,29 +33,68 @@ pub(crate) fn check() -> Result<(), String> {
             "no package sets `wasm = true` in [package.metadata.neuron]",
         );
     }
-    match command(&metadata.target_directory) {
-        Ok(mut command) => {
-            packages.iter().for_each(|package| {
-                command.args(["-p", package]);
-            });
-            process::run(command)
-        }
-        Err(reason) => prerequisites::not_checked("wasm32", &reason),
+    let target_directory = metadata.target_directory.join("wasm");
+    let mut command = match command(&metadata.target_directory, &target_directory) {
+        Ok(command) => command,
+        Err(reason) => return prerequisites::not_checked("wasm32", &reason),
+    };
+    command.args(packages.iter().flat_map(|package| ["-p", package]));
+    process::run(command)?;
+    match node() {
+        Ok(()) => test(&target_directory.join(TARGET).join("debug/neuron_wasm.wasm")),
+        Err(reason) => prerequisites::not_checked("wasm32 under Node.js", &reason),
     }
 }
 
-/// Returns a `cargo check` command for wasm32, without the packages to check. Returns an error if this machine has no
-/// suitable compiler.
-fn command(target_directory: &Path) -> Result<Command, String> {
-    let mut command = process::cargo(["check", "--target", TARGET]);
-    // The build has a separate folder, because the other compiler version would invalidate the usual build.
-    command.env("CARGO_TARGET_DIR", target_directory.join("wasm"));
+/// Runs the tests of `neuron-wasm` with the built module.
+fn test(module: &Path) -> Result<(), String> {
+    // All packages are selected, so that the dependencies have the features of the other steps and are built once.
+    let mut tests = compiler::cargo(["test", "--all-features", "--test", "node"])?;
+    tests.env("NEURON_WASM", module);
+    process::run(tests)
+}
+
+/// Returns an error if this machine has no Node.js, or one that is too old.
+fn node() -> Result<(), String> {
+    let mut command = process::program("node");
+    command.arg("--version");
+    let version = process::quietly(command)?;
+    let major = version.trim().trim_start_matches('v').split('.').next();
+    match major.and_then(|major| major.parse::<u64>().ok()) {
+        Some(major) if major >= NODE => Ok(()),
+        _ => Err(format!("Node.js {NODE} is needed, and this is {}", version.trim())),
+    }
+}
+
+/// Returns a `cargo build` command for wasm32, to which the caller adds the packages. Returns an error if this machine
+/// has no suitable compiler or linker.
+fn command(target_directory: &Path, build_directory: &Path) -> Result<Command, String> {
+    let mut command = process::cargo(["build", "--target", TARGET]);
+    // The build has a separate folder, because the other compiler version would invalidate the usual build. Node.js
+    // shows no lines of Rust, so the module needs no debug information.
+    command.env("CARGO_TARGET_DIR", build_directory).env("CARGO_PROFILE_DEV_DEBUG", "false");
+    // Clippy does not see the code for wasm32.
+    command.env("RUSTFLAGS", "-D warnings");
     if !has_installed_target() {
         let rustc = debian::rustc(target_directory)?;
         // `build-std` is unstable. `RUSTC_BOOTSTRAP` enables unstable features in a stable compiler.
         command.arg("-Zbuild-std=std,panic_abort").env("RUSTC_BOOTSTRAP", "1").env("RUSTC", rustc);
+        // Debian's compiler has no linker for wasm32.
+        command.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker()?);
     }
     Ok(command)
+}
+
+/// Returns the path of `rust-lld` in the default compiler's folder.
+fn linker() -> Result<PathBuf, String> {
+    let mut command = process::rustc();
+    command.args(["--print", "target-libdir"]);
+    let libraries = process::quietly(command)?;
+    let linker = Path::new(libraries.trim()).with_file_name("bin").join("rust-lld");
+    match linker.is_file() {
+        true => Ok(linker),
+        false => Err(format!("there is no linker {}", linker.display())),
+    }
 }
 
 /// Returns `true` if the default compiler has the `core` library for wasm32.

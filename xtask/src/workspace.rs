@@ -46,6 +46,9 @@ pub(crate) struct Package {
     pub(crate) source: Option<String>,
     #[cfg(test)]
     pub(crate) dependencies: Vec<Dependency>,
+    /// The features, each with the features and dependencies that it enables.
+    #[cfg(test)]
+    pub(crate) features: std::collections::BTreeMap<String, Vec<String>>,
     /// The table `[package.metadata]`, which may contain any value.
     metadata: Option<Value>,
 }
@@ -65,6 +68,8 @@ pub(crate) struct Dependency {
     pub(crate) name: String,
     /// The kind of the dependency, `dev` or `build`. `None` for a normal dependency.
     pub(crate) kind: Option<String>,
+    /// The features that the entry enables, besides the default features.
+    pub(crate) features: Vec<String>,
 }
 
 /// Returns the packages of the workspace.

@@ -1,9 +1,7 @@
 //! Reads response bodies, either completely or in chunks ([`Body`]).
 
 use std::fmt;
-#[cfg(not(target_family = "wasm"))]
-use std::future::Future;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -11,7 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_core::Stream;
 use http::{Response, Uri};
-use neuron_types::{AnswerMetadata, BoxError, ProviderError};
+use neuron_types::{AnswerMetadata, BoxError, ProviderError, WasmBoxedFuture, clock};
 
 use crate::chunks::Chunks;
 use crate::deadline::Deadline;
@@ -105,8 +103,7 @@ pub struct Body {
     /// Request id and rate limits from the response's headers.
     pub(crate) metadata: AnswerMetadata,
     /// Timer of the idle timeout. `None` if no chunk is awaited.
-    #[cfg(not(target_family = "wasm"))]
-    timer: Option<Pin<Box<tokio::time::Sleep>>>,
+    timer: Option<WasmBoxedFuture<'static, ()>>,
 }
 
 impl Body {
@@ -117,7 +114,6 @@ impl Body {
             read: Bytes::new(),
             chunks: response.into_body(),
             idle,
-            #[cfg(not(target_family = "wasm"))]
             timer: None,
         }
     }
@@ -163,18 +159,18 @@ impl Body {
         cfg!(not(target_family = "wasm"))
     }
 
-    /// Polls the idle timer, and starts it if it does not run.
-    #[cfg(not(target_family = "wasm"))]
+    /// Polls the idle timer, and starts it if it does not run. Without a clock, as described for [`clock::sleep`], the
+    /// timer never fires.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.idle;
-        let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(idle)));
+        let timer = self.timer.get_or_insert_with(|| {
+            Box::pin(async move {
+                if !clock::sleep(idle).await && !idle.is_zero() {
+                    pending::<()>().await;
+                }
+            })
+        });
         timer.as_mut().poll(cx)
-    }
-
-    /// Never returns, because there is no idle timeout on wasm32.
-    #[cfg(target_family = "wasm")]
-    fn poll_idle(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
     }
 }
 
@@ -193,10 +189,7 @@ impl Stream for Body {
         }
         match self.chunks.poll_next(cx) {
             Poll::Ready(next) => {
-                #[cfg(not(target_family = "wasm"))]
-                {
-                    self.timer = None;
-                }
+                self.timer = None;
                 let broken = |error: BoxError| transport::broken_stream(&self.uri, &*error);
                 Poll::Ready(next.map(|chunk| chunk.map_err(broken)))
             }

@@ -1,9 +1,38 @@
-//! The deadline of a call ([`Deadline`]). On wasm32 it never expires, because the browser limits its requests.
+//! The deadline of a call ([`Deadline`]).
+
+use std::time::Duration;
 
 #[cfg(not(target_family = "wasm"))]
-pub(crate) use native::Deadline;
+use tokio::time::Instant;
 #[cfg(target_family = "wasm")]
-pub(crate) use wasm::Deadline;
+use web_time::Instant;
+
+/// The time at which a call must have ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Deadline {
+    /// The configured time limit of the call, which timeout errors report.
+    limit: Duration,
+    at: Instant,
+}
+
+/// Maximum time limit, about 30 years. It replaces longer limits, because the clock cannot represent their end.
+const MAX_LIMIT: Duration = Duration::from_secs(86_400 * 365 * 30);
+
+impl Deadline {
+    /// Creates a deadline that is `limit` from now.
+    #[must_use]
+    pub(crate) fn after(limit: Duration) -> Self {
+        let now = Instant::now();
+        Self { limit, at: now.checked_add(limit).unwrap_or_else(|| now + MAX_LIMIT) }
+    }
+
+    /// Returns the earlier of this deadline and a deadline that is `limit` from now.
+    #[must_use]
+    pub(crate) fn or_after(self, limit: Duration) -> Self {
+        let other = Self::after(limit);
+        if self.at <= other.at { self } else { other }
+    }
+}
 
 #[cfg(not(target_family = "wasm"))]
 mod native {
@@ -14,34 +43,11 @@ mod native {
 
     use neuron_types::ProviderError;
     use pin_project_lite::pin_project;
-    use tokio::time::{Instant, Timeout, timeout_at};
+    use tokio::time::{Timeout, timeout_at};
 
-    /// The time at which a call must have ended.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Deadline {
-        /// The configured time limit of the call, which timeout errors report.
-        limit: Duration,
-        at: Instant,
-    }
-
-    /// Maximum time limit, about 30 years. It replaces longer limits, because the clock cannot represent their end.
-    const MAX_LIMIT: Duration = Duration::from_secs(86_400 * 365 * 30);
+    use super::Deadline;
 
     impl Deadline {
-        /// Creates a deadline that is `limit` from now.
-        #[must_use]
-        pub(crate) fn after(limit: Duration) -> Self {
-            let now = Instant::now();
-            Self { limit, at: now.checked_add(limit).unwrap_or_else(|| now + MAX_LIMIT) }
-        }
-
-        /// Returns the earlier of this deadline and a deadline that is `limit` from now.
-        #[must_use]
-        pub(crate) fn or_after(self, limit: Duration) -> Self {
-            let other = Self::after(limit);
-            if self.at <= other.at { self } else { other }
-        }
-
         /// Polls `work` until the deadline. At the deadline the future returns [`ProviderError::Timeout`] with the
         /// configured limit.
         pub(crate) fn within<F: Future>(self, work: F) -> WithinDeadline<F> {
@@ -71,28 +77,18 @@ mod native {
 #[cfg(target_family = "wasm")]
 mod wasm {
     use std::future::Future;
-    use std::time::Duration;
 
-    use neuron_types::ProviderError;
+    use neuron_types::{ProviderError, clock};
+    use web_time::Instant;
 
-    /// A deadline that never expires.
-    #[derive(Debug, Clone, Copy)]
-    pub(crate) struct Deadline;
+    use super::Deadline;
 
     impl Deadline {
-        #[must_use]
-        pub(crate) fn after(_limit: Duration) -> Self {
-            Self
-        }
-
-        #[must_use]
-        pub(crate) fn or_after(self, _limit: Duration) -> Self {
-            self
-        }
-
-        /// Waits for `work` without a limit.
+        /// Polls `work` until the deadline. At the deadline the future returns [`ProviderError::Timeout`] with the
+        /// configured limit.
         pub(crate) async fn within<F: Future>(self, work: F) -> Result<F::Output, ProviderError> {
-            Ok(work.await)
+            let left = self.at.saturating_duration_since(Instant::now());
+            clock::within(left, work).await.ok_or(ProviderError::Timeout(self.limit))
         }
     }
 }

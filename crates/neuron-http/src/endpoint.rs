@@ -142,15 +142,14 @@ impl Endpoint {
         self
     }
 
-    /// Sets the maximum time for a whole response, or for the headers of a stream. Has no effect on wasm32, where the
-    /// browser decides.
+    /// Sets the maximum time for a whole response, or for the headers of a stream.
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.call = timeout;
         self
     }
 
-    /// Sets the maximum wait between two chunks of a stream. Has no effect on wasm32, where there is no limit.
+    /// Sets the maximum wait between two chunks of a stream.
     #[must_use]
     pub fn with_idle_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.idle = timeout;

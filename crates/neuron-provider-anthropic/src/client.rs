@@ -40,6 +40,8 @@ const DEFAULT_API_VERSION: &str = "2023-06-01";
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const API_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 const BETA: HeaderName = HeaderName::from_static("anthropic-beta");
+#[cfg(target_family = "wasm")]
+const BROWSER: HeaderName = HeaderName::from_static("anthropic-dangerous-direct-browser-access");
 
 /// A client of Anthropic's Messages API.
 ///
@@ -227,6 +229,10 @@ impl Anthropic {
         headers.insert(API_KEY, self.endpoint.secret().header("")?);
         headers.insert(API_VERSION, header_value("anthropic-version", &self.api_version)?);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // Without this header, Anthropic rejects requests of web pages: "CORS requests must set
+        // 'anthropic-dangerous-direct-browser-access' header" (401).
+        #[cfg(target_family = "wasm")]
+        headers.insert(BROWSER, HeaderValue::from_static("true"));
         // Names that the caller added come first. No name is sent twice.
         let mut names: Vec<&str> = self.betas.iter().map(String::as_str).collect();
         for needed in betas::of(request) {

@@ -17,8 +17,7 @@
 //! | `StructuredOutputValidator` | validates arguments against one schema, and lets the model retry |
 //! | `RetryLimitedValidator` | like `StructuredOutputValidator`, with a limit on retries |
 //!
-//! The validators need the feature `validation`. [`ToolCache`], [`TimeoutMiddleware`] and [`RateLimit`] are not
-//! available on wasm, because they need a clock.
+//! The validators need the feature `validation`.
 //!
 //! # Recommended order
 //!
@@ -35,8 +34,6 @@
 //!    in a queue.
 //!
 //! # Example: truncate outputs and deny some calls
-//!
-//! The order of these two does not matter, because a denied call has no output.
 //!
 //! ```
 //! use neuron_tool::ToolRegistry;
@@ -55,8 +52,8 @@
 //! }
 //!
 //! let mut registry = ToolRegistry::new();
-//! registry.add_middleware(PermissionChecker::new(ReadOnly));
 //! registry.add_middleware(OutputFormatter::new(10_000));
+//! registry.add_middleware(PermissionChecker::new(ReadOnly));
 //! ```
 
 mod argument_limits;
@@ -65,7 +62,6 @@ mod output_formatter;
 mod output_reader;
 mod output_spiller;
 mod permission_checker;
-#[cfg(not(target_family = "wasm"))]
 mod rate_limit;
 mod retry_invalid_input;
 mod retry_limit;
@@ -78,9 +74,8 @@ mod schema_validator;
 mod secret_redactor;
 #[cfg(feature = "validation")]
 mod structured_output_validator;
-#[cfg(not(target_family = "wasm"))]
 mod timeout;
-#[cfg(not(target_family = "wasm"))]
+mod timer;
 mod tool_cache;
 
 pub use argument_limits::ArgumentLimits;
@@ -89,7 +84,6 @@ pub use output_formatter::OutputFormatter;
 pub use output_reader::OutputReader;
 pub use output_spiller::OutputSpiller;
 pub use permission_checker::PermissionChecker;
-#[cfg(not(target_family = "wasm"))]
 pub use rate_limit::RateLimit;
 pub use retry_invalid_input::RetryInvalidInput;
 pub use retry_limit::RetryLimit;
@@ -100,7 +94,5 @@ pub use schema_validator::SchemaValidator;
 pub use secret_redactor::SecretRedactor;
 #[cfg(feature = "validation")]
 pub use structured_output_validator::StructuredOutputValidator;
-#[cfg(not(target_family = "wasm"))]
 pub use timeout::TimeoutMiddleware;
-#[cfg(not(target_family = "wasm"))]
 pub use tool_cache::ToolCache;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 /// Waits for `duration` and returns `true`.
 ///
-/// Returns `false` immediately if `duration` is zero, if there is no tokio runtime, or on wasm32. Panics in a tokio
-/// runtime without an enabled timer.
+/// Returns `false` immediately if `duration` is zero or if there is no tokio runtime. On wasm32 the timer is JavaScript's
+/// `setTimeout`. Panics in a tokio runtime without an enabled timer.
 ///
 /// # Example
 ///
@@ -31,8 +31,25 @@ pub async fn sleep(duration: Duration) -> bool {
     has_clock
 }
 
-/// Returns `false` immediately, because there is no timer on wasm32.
-#[cfg(target_family = "wasm")]
+/// Waits for `duration` and returns `true`.
+///
+/// Returns `false` immediately if `duration` is zero. Uses JavaScript's `setTimeout`.
+#[cfg(all(target_family = "wasm", target_os = "unknown"))]
+pub async fn sleep(duration: Duration) -> bool {
+    // `setTimeout` fires immediately if the delay in milliseconds exceeds 31 bits, about 24 days.
+    const LONGEST: u128 = i32::MAX as u128;
+    // Rounded up, because a sleep must not be too short.
+    let mut left = duration.as_nanos().div_ceil(1_000_000);
+    while left > 0 {
+        let part = left.min(LONGEST);
+        gloo_timers::future::TimeoutFuture::new(u32::try_from(part).unwrap_or(u32::MAX)).await;
+        left -= part;
+    }
+    !duration.is_zero()
+}
+
+/// Returns `false` immediately, because a wasm program outside of JavaScript has no timer.
+#[cfg(all(target_family = "wasm", not(target_os = "unknown")))]
 pub async fn sleep(_duration: Duration) -> bool {
     false
 }

@@ -34,7 +34,7 @@ const ARROWS: &str = "
 ";
 
 /// Packages that may depend on every package. Only packages in this list may depend on them.
-const OUTSIDE: [&str; 7] = [
+const OUTSIDE: [&str; 8] = [
     "neuron",
     "neuron-benches",
     "neuron-e2e",
@@ -42,6 +42,7 @@ const OUTSIDE: [&str; 7] = [
     "neuron-readme",
     "neuron-tool-macros-renamed",
     "neuron-tool-macros-umbrella",
+    "neuron-wasm",
 ];
 
 #[test]

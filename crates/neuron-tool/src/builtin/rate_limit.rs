@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
-use tokio::runtime::Handle;
+use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture, clock};
 use tokio::sync::Mutex;
-use tokio::time::Instant;
 
+use super::timer::{self, Instant};
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Limits the number of calls that start within a period of time. Further calls wait in FIFO order.
@@ -15,7 +14,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// The period is a sliding window. All calls through this middleware share the limit, even if several agents make them.
 /// A call that is cancelled or dropped while it waits does not start and does not count.
 ///
-/// The middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail with
+/// Except on wasm32, the middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail with
 /// [`ToolError::ExecutionFailed`].
 ///
 /// # Example
@@ -51,7 +50,7 @@ impl RateLimit {
         let mut starts = self.starts.lock().await;
         if starts.len() >= self.max_calls {
             if let Some(oldest) = starts.front() {
-                tokio::time::sleep(self.period.saturating_sub(oldest.elapsed())).await;
+                clock::sleep(self.period.saturating_sub(oldest.elapsed())).await;
             }
             starts.pop_front();
         }
@@ -68,7 +67,7 @@ impl ToolMiddleware for RateLimit {
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            if Handle::try_current().is_err() {
+            if !timer::is_running() {
                 return Err(ToolError::ExecutionFailed("rates need a tokio runtime".into()));
             }
             let token = &ctx.cancellation_token;

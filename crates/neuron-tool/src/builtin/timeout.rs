@@ -5,9 +5,9 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
-use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
-use tokio::runtime::Handle;
+use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture, clock};
 
+use super::timer;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Limits the duration of calls.
@@ -22,7 +22,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// The timeout includes the time that inner middleware uses. A [timeout for one tool](Self::with_tool_timeout) applies
 /// to each [`ToolCall`] with the name of the tool.
 ///
-/// The middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do not start.
+/// Except on wasm32, the middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do not start.
 ///
 /// # Example
 ///
@@ -73,7 +73,7 @@ impl ToolMiddleware for TimeoutMiddleware {
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            if Handle::try_current().is_err() {
+            if !timer::is_running() {
                 return Err(failed(io::Error::other("time limits need a tokio runtime")));
             }
             let limit = self.limit(&call.name);
@@ -83,13 +83,13 @@ impl ToolMiddleware for TimeoutMiddleware {
             let guard = token.clone().drop_guard();
             let ctx = ToolContext { cancellation_token: token, ..ctx.clone() };
             let mut work = pin!(next.run(call, &ctx));
-            match tokio::time::timeout(limit, work.as_mut()).await {
-                Ok(result) => {
+            match clock::within(limit, work.as_mut()).await {
+                Some(result) => {
                     // The call returned in time. Do not cancel work in other tasks that outlives the call.
                     guard.disarm();
                     result
                 }
-                Err(_) => {
+                None => {
                     drop(guard);
                     let text = format!("`{}` exceeded its time limit of {limit:?}", call.name);
                     Err(failed(io::Error::new(io::ErrorKind::TimedOut, text)))

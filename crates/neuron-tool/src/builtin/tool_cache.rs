@@ -12,9 +12,9 @@ use neuron_types::{
     ToolContext, ToolDefinition, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::Value;
-use tokio::time::Instant;
 
 use self::keyed_mutex::KeyedMutex;
+use super::timer::Instant;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
 /// Returns the cached output for a repeated call, without running the tool again.
