@@ -45,8 +45,8 @@ pub trait ToolSet: fmt::Debug + WasmCompatSend + WasmCompatSync {
 /// The journal is either a part of the parent run's journal or a new workflow. The durable context starts the agent
 /// with [`ToolSet::call`].
 ///
-/// A model or tool call of the agent may run in another process. There, the durable context finds the agent's provider
-/// and tools by [`AgentPath`].
+/// A model or tool call of the agent may run in another process. There, the engine finds the agent's provider and
+/// tools by [`AgentPath`].
 ///
 /// # Contract
 ///

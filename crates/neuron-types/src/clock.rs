@@ -7,8 +7,11 @@ use std::time::Duration;
 
 /// Waits for `duration` and returns `true`.
 ///
-/// Returns `false` immediately if `duration` is zero or if there is no tokio runtime. On wasm32 the timer is JavaScript's
-/// `setTimeout`. Panics in a tokio runtime without an enabled timer.
+/// Returns `false` immediately if `duration` is zero or if there is no tokio runtime. Panics in a tokio runtime without
+/// an enabled timer.
+///
+/// On wasm32, the timer is JavaScript's `setTimeout`, which needs no tokio runtime. A wasm program outside of
+/// JavaScript has no timer, so the function always returns `false` immediately.
 ///
 /// # Example
 ///
@@ -56,7 +59,7 @@ pub async fn sleep(_duration: Duration) -> bool {
 
 /// Waits for `work` and returns its result. Returns `None` and drops `work` if `limit` expires first.
 ///
-/// The work never times out without a limit, without a tokio runtime, or on wasm32. A limit of zero works everywhere.
+/// The work never times out without a limit, or if there is no timer (see [`sleep`]). A limit of zero works everywhere.
 /// It expires if `work` is not ready at the first poll.
 pub async fn within<T>(
     limit: impl Into<Option<Duration>>,

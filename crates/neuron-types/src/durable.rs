@@ -69,7 +69,7 @@ pub struct RetryPolicy {
 
 /// Returns a policy of up to ten attempts. The delay starts at one second and doubles up to one minute.
 ///
-/// All attempts together wait about five minutes, which outlasts most overloads of a model.
+/// The delays add up to about four minutes, which outlasts most overloads of a model.
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
@@ -305,8 +305,8 @@ pub trait DurableContext: WasmCompatSend + WasmCompatSync {
     /// Only the complete response is journaled. The default does not stream, and sends one delta for each block of the
     /// complete response.
     ///
-    /// The loop does not retry failed calls, so an implementation must do this itself. It must send
-    /// [`StreamEvent::Reset`](crate::StreamEvent::Reset) before the deltas of another attempt.
+    /// The loop does not retry failed calls. An implementation retries them itself, as the retry policy in `options`
+    /// allows. It must send [`StreamEvent::Reset`](crate::StreamEvent::Reset) before the deltas of another attempt.
     ///
     /// # Errors
     ///

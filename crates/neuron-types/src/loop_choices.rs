@@ -65,8 +65,8 @@ pub enum OutputMode {
     Native,
     /// The model is instructed to respond with JSON. Use this mode for models without tools.
     ///
-    /// The loop appends the instructions and the schema to the system prompt. If the JSON is in a fenced code block,
-    /// the response may also contain other text.
+    /// The loop appends the instructions and the schema to the system prompt. If the response contains other text,
+    /// the JSON must be in its only fenced code block.
     Prompt,
 }
 

@@ -45,13 +45,13 @@ pub struct LoopConfig {
     /// run. Default: 5 seconds.
     ///
     /// The cancellation tokens of the running calls are cancelled at once. Calls that have not finished after this time
-    /// are dropped. They are dropped immediately if the time is zero, or outside of a tokio runtime. The timer of the
-    /// tokio runtime must be enabled.
+    /// are dropped. They are dropped immediately if the time is zero, or if there is no timer (see
+    /// [`sleep`](crate::clock::sleep)). The timer of a tokio runtime must be enabled.
     pub tool_grace: Duration,
     /// Maximum number of tool calls of one response that run concurrently. Zero means one. Default: no limit.
     pub max_parallel_tools: Option<usize>,
-    /// Timeout of each tool call. Default: no timeout. Applies only inside a tokio runtime. A durable engine uses the
-    /// timeout in `tool_activity` instead.
+    /// Timeout of each tool call. Default: no timeout. Ignored without a timer, see [`sleep`](crate::clock::sleep). A
+    /// durable engine uses the timeout in `tool_activity` instead.
     pub tool_timeout: Option<Duration>,
     /// The consequence of a failed tool call for the run. Default: the run ends.
     pub tool_errors: ToolErrorPolicy,
@@ -77,8 +77,8 @@ pub struct LoopConfig {
     /// Set to start calls of tools with [`ToolEffect::Pure`](crate::ToolEffect::Pure) while the response is still being
     /// streamed. Default: `false`.
     ///
-    /// This applies only to streamed responses without a durable context. A call starts early if all these conditions
-    /// are met:
+    /// This applies only to streamed responses without a durable context. A call starts early only if all these
+    /// conditions are met:
     ///
     /// - Its arguments are complete.
     /// - All preceding calls of the response have started early. The call therefore cannot overtake a call that changes

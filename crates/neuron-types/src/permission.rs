@@ -30,7 +30,7 @@ pub trait PermissionPolicy: WasmCompatSend + WasmCompatSync {
     /// Decides whether a call is allowed. `_definition` is the definition of the called tool, or `None` for an unknown
     /// tool.
     ///
-    /// The agent loop calls this method, and the default calls [`check`](Self::check).
+    /// Code that applies a policy, such as the agent loop, calls this method. The default calls [`check`](Self::check).
     fn check_call(
         &self,
         call: &ToolCall,

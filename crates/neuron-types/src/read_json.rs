@@ -25,7 +25,8 @@ pub struct JsonMismatch {
 ///
 /// # Errors
 ///
-/// The first [`JsonMismatch`]. Its text tells the model how to correct the value. The middle of a long text is omitted.
+/// The first [`JsonMismatch`]. Its text names the position and the reason, so that the model can correct the value. The
+/// middle of a long text is omitted.
 ///
 /// # Example
 ///

@@ -33,10 +33,11 @@ pub struct ToolContext {
     pub session_id: String,
     /// Environment variables for tools, which may contain secrets.
     pub environment: HashMap<String, String>,
-    /// Token that is cancelled together with the run.
+    /// Token with which the caller cancels the run.
     ///
-    /// Each tool call receives a child token. The child token is also cancelled if a parallel call fails in a way that
-    /// ends the run, or if the run's future is dropped during the call.
+    /// Each tool call receives a child token, which is cancelled together with the run. The child token is also
+    /// cancelled if a parallel call fails in a way that ends the run, or if the run's future is dropped during the
+    /// call.
     pub cancellation_token: CancellationToken,
     /// Receives progress reports of long tool calls. `None` if progress is not reported.
     pub progress_reporter: Option<Arc<dyn ProgressReporter>>,

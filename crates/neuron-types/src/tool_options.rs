@@ -72,9 +72,9 @@ impl ToolDefinition {
 
     /// Adds a vendor-specific field to the JSON of the tool, as documented by the vendor.
     ///
-    /// `provider` is the name of the provider that sends the field, from [`ProviderInfo`](crate::ProviderInfo), for
-    /// example `anthropic`, `openai` or `ollama`. The field is added to the JSON object that contains the tool's name.
-    /// For Chat Completions and Ollama, this is the object `function`.
+    /// Only one provider sends the field. `provider` is its name in [`ProviderInfo`](crate::ProviderInfo), for example
+    /// `anthropic`, `openai` or `ollama`. The field is added to the JSON object that contains the tool's name. For Chat
+    /// Completions and Ollama, this is the object `function`.
     ///
     /// A field that neuron writes itself is not replaced. If the input schema is not a JSON object, this method changes
     /// nothing.
