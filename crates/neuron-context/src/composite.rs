@@ -13,9 +13,8 @@ use crate::calibrated_estimate::CalibratedEstimate;
 
 /// A context strategy that applies several strategies until the conversation is within its budget.
 ///
-/// The strategies are applied in order, each to the result of the preceding strategy. If the conversation still exceeds
-/// the budget after the last strategy, all strategies are applied again. This ends when no strategy has an effect. The
-/// budgets of the single strategies are ignored.
+/// The strategies are applied in order, each to the result of the preceding strategy. They are applied again while the
+/// conversation exceeds the budget and one of them has an effect. The budgets of the single strategies are ignored.
 ///
 /// Put cheap strategies first. For example, it is often enough to clear old tool results.
 ///

@@ -66,8 +66,9 @@ impl SlidingWindowStrategy {
         Self { window, max_tokens, low_water_mark: None, counter }
     }
 
-    /// Sets the low-water mark, a maximum size of a request after a compaction. A compaction keeps fewer than `window`
-    /// messages if the request would otherwise have more than `tokens` tokens. By default there is no mark.
+    /// Sets the low-water mark, the maximum size that a request should have after a compaction. A compaction keeps
+    /// fewer than `window` messages if the request would otherwise have more than `tokens` tokens. By default there is
+    /// no mark.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);

@@ -104,9 +104,9 @@ impl<P: Provider> SummarizationStrategy<P> {
         }
     }
 
-    /// Sets the low-water mark, a maximum size of a request after a compaction. A compaction keeps fewer than
-    /// `preserve_recent` messages if the request would otherwise have more than `tokens` tokens. By default there is no
-    /// mark.
+    /// Sets the low-water mark, the maximum size that a request with the kept messages should have. A compaction keeps
+    /// fewer than `preserve_recent` messages if this request would otherwise have more than `tokens` tokens. The
+    /// summary is not counted. By default there is no mark.
     #[must_use]
     pub fn with_low_water_mark(mut self, tokens: usize) -> Self {
         self.low_water_mark = Some(tokens);

@@ -136,8 +136,8 @@ impl AgentBuilder {
         self
     }
 
-    /// Adds a callback that runs before each request, and may change its settings, system prompt and tools. The
-    /// callback is added as a [layer](Self::layer), and runs again on replay.
+    /// Adds a callback that runs before each model call, and may change its settings, system prompt and tools. It is
+    /// added as a [layer](Self::layer), and runs again on replay but not before a [retry](LoopConfig::retries).
     ///
     /// # Example: search first
     ///
@@ -221,7 +221,7 @@ impl AgentBuilder {
     }
 
     /// Uses the permission policy of the parent run, unless this agent has its own. Also uses the parent's approval
-    /// signer, and pauses for approvals only if the parent does.
+    /// signer. Calls that need an approval wait if they wait in the parent run, and are denied otherwise.
     ///
     /// The parent run made the tool call that runs this agent, and `ctx` is the context of this call.
     pub fn inherit_permissions(mut self, ctx: &ToolContext) -> Self {

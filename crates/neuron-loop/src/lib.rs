@@ -124,8 +124,8 @@
 //! # Retries
 //!
 //! The loop retries a model call up to [`LoopConfig::retries`] times after a transient error. Before a retry it waits
-//! as long as the provider asks, up to a minute. Each attempt counts as one request for the limits and as one call for
-//! the hooks.
+//! as long as the provider asks. It does not retry if the provider asks for more than a minute. Each attempt counts as
+//! one request for the limits and as one call for the hooks.
 //!
 //! If a stream breaks, its reader receives a [`StreamEvent::Reset`](neuron_types::StreamEvent::Reset), and the partial
 //! response is dropped. With a durable engine, only the engine retries.

@@ -93,7 +93,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`LoopError::InvalidOutput`] if no output is valid and the model may not try again. The error of `limit` if
-    /// there is a limit and no valid output.
+    /// there is a limit and the output tool was not called.
     pub(super) fn take_output_calls(
         &mut self,
         limit: Option<Limit>,

@@ -329,7 +329,7 @@ async fn rejected_message_is_not_streamed_and_buffered_text_is_not_shown() {
     assert_eq!(agent.messages(), [user("go")]);
 }
 
-/// One hook delays streamed text until its check. If another hook ends the run, the reader does not receive the delayed
+/// A hook delays streamed text until its check. If another hook ends the run, the reader does not receive the delayed
 /// text, because the response is not kept.
 #[tokio::test]
 async fn buffered_text_is_not_shown_if_another_hook_ends_the_run() {

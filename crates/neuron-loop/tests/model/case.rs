@@ -81,11 +81,11 @@ pub(crate) struct Config {
     /// tool.
     pub(crate) grace: u64,
     pub(crate) hooks: Vec<Vec<Rule>>,
-    /// One guard for each hook, in the same order. A guard checks texts and can reject them. Empty if no hook checks
+    /// The guards of the hooks, in the same order. A guard checks texts and can reject them. Empty if no hook checks
     /// texts.
     pub(crate) guards: Vec<Guard>,
     pub(crate) strategy: Strategy,
-    /// One injector for each number n. The injector adds a text in every n-th turn.
+    /// The intervals of the injectors. For each number n, an injector adds a text in every n-th turn.
     pub(crate) reminders: Vec<usize>,
     pub(crate) engine: Option<Engine>,
     /// Messages of an earlier conversation, with which the agent starts. They may be an invalid history.

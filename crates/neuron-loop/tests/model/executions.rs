@@ -15,7 +15,7 @@ use crate::drive::{self, Ended, Stop};
 use crate::parts::{self, Agent};
 use crate::world::{Journal, World};
 
-/// The first words of events that occur once per execution. All other events occur once per run.
+/// The first words of events that occur in each execution. All other events are the same for any number of executions.
 const OF_EXECUTIONS: [&str; 4] = ["SessionStart", "RunStart", "RunEnd", "SessionEnd"];
 
 pub(crate) async fn check(case: &Case, seen: &mut BTreeSet<String>) -> Checked {

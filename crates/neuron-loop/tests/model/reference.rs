@@ -178,7 +178,7 @@ pub(crate) struct Expected {
     pub(crate) events: Vec<String>,
     /// The texts that the guards check. A guard is a hook that may reject a text.
     pub(crate) guards: Vec<String>,
-    /// One line for each ended scope that the hooks opened around an operation. The lines are sorted, because parallel
+    /// A line for each ended scope that the hooks opened around an operation. The lines are sorted, because parallel
     /// tools may end in any order.
     pub(crate) scopes: Vec<String>,
     pub(crate) requests: Vec<Vec<Message>>,

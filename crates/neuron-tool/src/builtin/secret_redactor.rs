@@ -16,8 +16,8 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// The text that replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Redacts secrets in the results of tools. A result consists of texts, resources, links, structured content and
-/// errors.
+/// Redacts secrets in the results of tools. The texts, resources, links, structured content and errors of a result are
+/// searched.
 ///
 /// The middleware detects private keys and the key formats of many vendors. Add other secrets by value or by the name
 /// of their environment variable. Secrets that a tool encodes, for example in Base64, are not detected.

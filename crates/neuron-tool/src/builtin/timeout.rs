@@ -22,7 +22,8 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// The timeout includes the time that inner middleware uses. A [timeout for one tool](Self::with_tool_timeout) applies
 /// to each [`ToolCall`] with the name of the tool.
 ///
-/// Except on wasm32, the middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do not start.
+/// Except on wasm32, the middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do
+/// not start.
 ///
 /// # Example
 ///
