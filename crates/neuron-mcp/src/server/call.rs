@@ -31,7 +31,7 @@ const TOO_MANY_CALLS: ErrorCode = ErrorCode(-32000);
 /// The execution of a client request that runs user code, such as a tool call.
 ///
 /// Since protocol version 2026-07-28, the result of a call may list input that the client must provide. The client then
-/// repeats the call with this input. Each repetition is a round, with its own [`Call`].
+/// repeats the call with this input. Each of these calls is a round, with its own [`Call`].
 pub(crate) struct Call {
     /// Handle by which tools, resources and prompts access the calling client.
     peer: McpPeer,
@@ -84,7 +84,7 @@ impl Call {
     /// Returns an error in these cases:
     ///
     /// - Too many calls of the client are running.
-    /// - The request contains a state that was created for a different request.
+    /// - The request contains a state that is invalid, has expired, or was created for a different request.
     pub(crate) fn new(
         serving: &Serving,
         session: Arc<Session>,
@@ -186,8 +186,8 @@ impl Call {
         })
     }
 
-    /// Runs the user code `work` and returns its result. Before this method returns, all notifications of the code are
-    /// passed to the SDK.
+    /// Runs the user code `work` and returns its result. If `work` completes, all its notifications are passed to the
+    /// SDK before this method returns.
     ///
     /// # Errors
     ///

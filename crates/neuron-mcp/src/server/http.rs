@@ -179,7 +179,8 @@ impl McpHttpServer {
     ///
     /// A shutdown has these steps:
     ///
-    /// 1. No new connections and sessions are accepted, and listening streams end.
+    /// 1. New sessions and requests are refused (503), and listening streams end. New connections are accepted only
+    ///    while calls are running.
     /// 2. Running calls may continue for [`shutdown_grace`](HttpServerConfig::shutdown_grace). Clients can still
     ///    respond to requests of these calls.
     /// 3. Calls that still run are cancelled.

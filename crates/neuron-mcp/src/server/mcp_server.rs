@@ -212,8 +212,8 @@ impl McpServer {
     /// Sets the maximum number of concurrent calls of one connection or HTTP session, at least 1. Defaults to 1000.
     /// Further calls are refused with a JSON-RPC error.
     ///
-    /// Tool calls, and all requests for resources, prompts and completions, count as calls. Other requests run no user
-    /// code.
+    /// Tool calls, and requests that list, read, get or complete resources or prompts, count as calls. Other requests,
+    /// such as `tools/list`, do not count.
     ///
     /// Over HTTP, the calls of a session continue when the client disconnects. Without this limit a client could leave
     /// any number of calls running.

@@ -241,10 +241,10 @@ impl McpResourceSet {
     ///
     /// Supports these expressions of RFC 6570:
     ///
-    /// - `{variable}`, a value without `/`.
+    /// - `{variable}`, a value without `/`, `?` and `#`.
     /// - `{+variable}`, a value with any characters.
-    /// - `{/variable}`, a `/` and a value without `/`.
-    /// - `{?variable,…}`, query parameters at the end of the URI.
+    /// - `{/variable}`, a `/` and a value without `/`, `?` and `#`.
+    /// - `{?variable,…}`, optional query parameters at the end of the URI.
     ///
     /// The values are percent-decoded. Validate a value before you use it as a path.
     #[must_use]

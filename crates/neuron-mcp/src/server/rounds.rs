@@ -2,8 +2,8 @@
 //! later).
 //!
 //! The result of such a call contains the requests for input and the encoded state. The client repeats the call with
-//! its responses and the state. The state contains an authentication code, so that the client cannot change it. Each
-//! repetition is a round.
+//! its responses and the state. Each of these calls is a round. The state contains an authentication code, so that the
+//! client cannot change it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -29,7 +29,8 @@ impl McpServer {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`serve_io`](Self::serve_io).
+    /// Returns the errors of [`serve_io`](Self::serve_io). Also returns [`McpError::Connection`] if the threads for
+    /// standard input and output cannot be started.
     ///
     /// # Cancel safety
     ///

@@ -84,8 +84,8 @@ impl HttpIdentity {
 /// The refusal of a request, returned by an authentication function or a [`TokenVerifier`](crate::TokenVerifier).
 ///
 /// The client receives the status and a `WWW-Authenticate` header. The header can contain the URL of the protected
-/// resource metadata, the required scope and an error code. The format follows the MCP specification, "Authorization"
-/// (since 2025-06-18), RFC 6750 and RFC 9728.
+/// resource metadata, the required scope and an error code. A refusal without such values has the header only if its
+/// status is 401. The format follows the MCP specification, "Authorization" (since 2025-06-18), RFC 6750 and RFC 9728.
 ///
 /// ```
 /// use neuron_mcp::HttpRefusal;

@@ -10,8 +10,8 @@ use super::protected_resource::{ProtectedResource, TokenVerifier};
 
 /// The configuration of an HTTP server.
 ///
-/// With the defaults, only programs on the same machine can use the server. The server accepts only requests whose
-/// `Host` header is a loopback name, and refuses requests of web pages.
+/// With the defaults, only programs on the same machine can use the server. It then accepts only requests whose `Host`
+/// header is a loopback name, and refuses requests of web pages.
 ///
 /// # Example: a server for other machines, behind a TLS proxy
 ///
@@ -172,8 +172,8 @@ impl HttpServerConfig {
     }
 
     /// Sets the timeout for a client that does not read its responses. A connection is closed if bytes of a response
-    /// are pending and none can be written for this time. Slow clients and idle connections are not affected. Defaults
-    /// to 60 seconds.
+    /// are pending and none can be written for this time. Clients that read slowly and idle connections are not
+    /// affected. Defaults to 60 seconds.
     ///
     /// Applies only to a standalone server.
     #[must_use]
@@ -210,8 +210,9 @@ impl HttpServerConfig {
 
     /// Sets the maximum number of concurrent sessions. Defaults to 1024.
     ///
-    /// If the limit is reached, a new session replaces the session that was idle for the longest time. If all sessions
-    /// are in use, the new session is refused (503).
+    /// If the limit is reached, a new session replaces an idle session. Idle sessions without a message after
+    /// `initialize` are replaced first, and then the session that was idle for the longest time. If all sessions are in
+    /// use, the new session is refused (503).
     ///
     /// Clients of protocol version 2026-07-28 and later have no sessions.
     #[must_use]

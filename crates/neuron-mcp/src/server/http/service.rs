@@ -427,8 +427,8 @@ fn begins_session(parts: &Parts, body: &[u8]) -> bool {
             .is_ok_and(|message| message.method == "initialize")
 }
 
-/// Returns `true` if a request may contain a response or a cancellation for a running call. Also returns `true` for the
-/// CORS preflight of such a request.
+/// Returns `true` if a request may contain a response or a cancellation for a running call. Also returns `true` for
+/// every CORS preflight, because it may precede such a request.
 fn may_be_for_a_call(parts: &Parts) -> bool {
     parts.method == Method::POST && parts.headers.contains_key(SESSION_ID)
         || cors::is_preflight(&parts.method, &parts.headers)

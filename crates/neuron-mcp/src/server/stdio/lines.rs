@@ -73,8 +73,8 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
         }
     }
 
-    /// Returns the next valid message. Returns `None` at the end of the input, or if reading or writing fails. Sends an
-    /// error response to an invalid message, and skips lines that are not JSON.
+    /// Returns the next valid message. Returns `None` at the end of the input, or if reading or writing fails. Invalid
+    /// lines get an error response or are skipped (see [`Content`]).
     async fn next_message(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             if let Some(answer) = &mut self.answer {
@@ -119,7 +119,7 @@ impl<R: AsyncRead + Send + Unpin> LineTransport<R> {
     }
 
     /// Waits for the responses of running calls after the end of the input. Cancels the calls after 5 seconds
-    /// ([`GRACE`]), or when the server shuts down. Then waits for 2 more seconds ([`LAST`]).
+    /// ([`GRACE`]), or immediately if the server shuts down. Then waits at most 2 more seconds ([`LAST`]).
     ///
     /// The SDK drops this future each time it sends a response, and later calls `receive` again. Therefore the start
     /// times of both waits are stored in fields.
