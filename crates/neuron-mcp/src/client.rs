@@ -211,7 +211,7 @@ impl McpClient {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future cancels the call. The server does not undo effects of the call.
+    /// Dropping the future cancels the call. Effects that the call already had on the server remain.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -465,7 +465,8 @@ impl McpClient {
     /// # Errors
     ///
     /// - [`McpError::Other`] with [`McpRequestError`] if the server refuses or does not support subscriptions.
-    /// - [`McpError::Other`] with [`McpNotSubscribed`] if a server of MCP 2026-07-28 does not confirm the subscription.
+    /// - [`McpError::Other`] with [`McpNotSubscribed`] if a server of MCP 2026-07-28 responds without confirming the
+    ///   resource.
     /// - All other errors are those of [`call_tool`](Self::call_tool).
     ///
     /// After an error, the client has no new subscription.

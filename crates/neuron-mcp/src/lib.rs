@@ -124,8 +124,8 @@
 //! # Versions
 //!
 //! Client and server support 2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25 and 2026-07-28, over stdio and Streamable
-//! HTTP. The client also supports the two-endpoint HTTP transport of 2024-11-05, and JSON-RPC batches over stdio. The
-//! server supports neither of them.
+//! HTTP. The client also supports the two-endpoint HTTP transport of 2024-11-05, and reads JSON-RPC batches over stdio.
+//! The server supports neither of them.
 //!
 //! The protocol is implemented by the official SDK, `rmcp`. Its types are public only in [`McpClient::peer`], for
 //! features that this crate lacks.
@@ -179,8 +179,8 @@
 //! In a server, a tool finds the client's trace context in the extensions of its tool context. With
 //! [`McpServer::with_trace_context`], the tool instead finds the trace context of its own span. Resources and prompts
 //! find the client's trace context with [`McpPeer::trace_context`]. Requests of the server to the client carry the
-//! trace context of the current span, if [`McpServer::with_trace_context`] is set, and otherwise the client's trace
-//! context.
+//! trace context of the current span, if [`McpServer::with_trace_context`] provides one. Otherwise they carry the
+//! client's trace context.
 //!
 //! With the crate `neuron-otel`, the spans of client and server form one trace:
 //!

@@ -181,7 +181,7 @@ impl<P: Provider, S: SamplingPolicy> SamplingHandler for ProviderSampling<P, S> 
     ///
     /// # Errors
     ///
-    /// Always returns [`McpError::Other`]:
+    /// Every error is an [`McpError::Other`]:
     ///
     /// - With a [`SamplingRefused`] if the policy refuses, or the maximum number of requests is reached.
     /// - With a general text if the provider fails.
@@ -216,7 +216,7 @@ fn decided<T>(decision: SamplingDecision<T>) -> Result<T, McpError> {
     }
 }
 
-/// Creates the error for a refused request or response. The server receives `reason`.
+/// Creates the error for a refused request or response. The server receives its text.
 fn refused(reason: String) -> McpError {
     McpError::Other(Box::new(SamplingRefused { reason }))
 }

@@ -1,6 +1,6 @@
 //! Conversion between the types of this crate and the types of the SDK, with a file for each subject.
 //!
-//! Other modules do not use the fields of the SDK's types.
+//! The conversions are here, so that most other modules need not know the fields of the SDK's types.
 
 pub(crate) mod capabilities;
 pub(crate) mod change;

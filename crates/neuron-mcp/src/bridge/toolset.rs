@@ -136,8 +136,8 @@ impl McpToolset {
 
     /// Lists the tools of the server, updates the registry, and returns the changes.
     ///
-    /// The tools are added to the registry in the order of the server. If a tool is new or changed, this tool and all
-    /// later tools of the server move to the end of the registry. Earlier tools keep their position.
+    /// The tools are added to the registry in the order of the server. The first new or changed tool and all later
+    /// tools of the server move to the end of the registry. Earlier tools keep their position.
     ///
     /// If other code replaced a tool of this toolset in the registry, the replacement is kept. Always pass the same
     /// registry. A different registry receives all tools, and the result lists them as added.

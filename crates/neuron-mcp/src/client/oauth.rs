@@ -110,8 +110,8 @@ impl Attempt<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if no token was obtained, or if the server still rejects the request after several
-    /// authorizations.
+    /// Returns an error if no token was obtained, or if the server still rejects the request after the maximum number
+    /// of authorizations.
     ///
     /// # Cancel safety
     ///

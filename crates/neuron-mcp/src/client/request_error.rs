@@ -69,8 +69,8 @@ pub struct McpCancelled {
     pub method: String,
 }
 
-/// A server of MCP 2026-07-28 did not confirm the subscription to a resource. So it sends no updates of the resource.
-/// Contained in [`McpError::Other`](crate::McpError::Other).
+/// A server of MCP 2026-07-28 responded to a subscription without confirming the resource. So it sends no updates of
+/// the resource. Contained in [`McpError::Other`](crate::McpError::Other).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server does not send updates of {uri}")]
 #[non_exhaustive]

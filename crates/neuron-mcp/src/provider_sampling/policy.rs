@@ -6,7 +6,7 @@ use crate::{SamplingRequest, SamplingResponse};
 
 /// Reviews the sampling requests of servers, and the responses of the client's model.
 ///
-/// A review may take long, for example to ask a person. The server often sends a sampling request while it handles a
+/// A review may take long, for example to ask a person. A server can send a sampling request while it handles a
 /// request of the client. The timeout of the client's request is paused during the sampling.
 ///
 /// An async function that takes a [`SamplingRequest`] is a policy too. It reviews the requests and allows all

@@ -222,8 +222,8 @@ pub(crate) fn is_forgotten_session(error: &ServiceError) -> bool {
     matches!(http_error(error), Some(StreamableHttpError::SessionExpired))
 }
 
-/// Returns `true` if a request was not sent because the stream to the server is closed or broken. Earlier requests may
-/// still receive responses.
+/// Returns `true` if a request failed because the stream to the server's input is closed or broken. Earlier requests
+/// may still receive responses.
 pub(crate) fn is_broken_stream(error: &ServiceError) -> bool {
     let ServiceError::TransportSend(error) = error else { return false };
     // `WouldBlock` means that the server does not read fast enough, so the stream still works.

@@ -31,7 +31,8 @@ impl AllowedNetworks {
     ///
     /// - Public networks are always allowed.
     /// - Private networks are allowed if the host of `server` is a private address, or if `allow_private` is `true`.
-    /// - Loopback addresses are allowed if the host of `server` is `localhost` or a loopback address.
+    /// - Loopback addresses are allowed if the host of `server` is a loopback address or `localhost`, or ends with
+    ///   `.localhost`.
     pub(super) fn new(server: &Url, allow_private: bool) -> Self {
         let host = server.host_str().unwrap_or_default();
         let own = literal(host).map(network);

@@ -17,7 +17,7 @@ pub(super) struct Callback {
 /// Parses the URL to which the authorization page redirected the user, and checks its `state`. Errors do not contain
 /// the URL, because it contains secrets.
 ///
-/// If the URL reports an error, its issuer must equal `expected_issuer`. `None` skips this check.
+/// If the URL reports an error and names an issuer, the issuer must equal `expected_issuer`. `None` skips this check.
 pub(super) fn read(
     url: &str,
     expected_state: &str,

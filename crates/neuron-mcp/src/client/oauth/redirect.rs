@@ -24,8 +24,8 @@ pub trait OAuthRedirect: Send + Sync {
     ///
     /// # Cancel safety
     ///
-    /// The client drops the future if the MCP request that requires the authorization is dropped or cancelled, or if
-    /// the [time limit](crate::OAuthConfig::with_timeout) is exceeded.
+    /// The client drops the future if the MCP request that requires the authorization is dropped or cancelled. It also
+    /// drops the future if the connection ends or the [time limit](crate::OAuthConfig::with_timeout) is exceeded.
     fn authorize(
         &self,
         authorization_url: String,

@@ -15,7 +15,7 @@ use crate::erased::erased;
 
 /// The tokens from an authorization, with the registration of the client that obtained them.
 ///
-/// The serialised value can be stored in an [`OAuthStorage`]. It contains secrets.
+/// An [`OAuthStorage`] can store the value in serialised form. The serialised form contains secrets.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct OAuthCredentials {
     #[serde(flatten)]

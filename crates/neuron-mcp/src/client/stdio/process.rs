@@ -1,5 +1,5 @@
-//! The process of a server. On systems with process groups, child processes of the server are killed together with the
-//! server.
+//! The process of a server. On Unix, except OpenBSD and Redox, child processes of the server are killed together with
+//! the server.
 
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 

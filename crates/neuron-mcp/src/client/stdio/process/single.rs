@@ -53,8 +53,8 @@ impl Process {
         self.keep = None;
     }
 
-    /// Kills the process immediately. A delay has no use, because processes that the server started cannot be killed at
-    /// any time.
+    /// Kills the process immediately. A delay has no use, because processes that the server started can never be
+    /// killed.
     pub(in super::super) fn kill_after(&mut self, _patience: std::time::Duration) {
         self.kill();
     }
