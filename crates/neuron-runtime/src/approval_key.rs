@@ -12,8 +12,9 @@ use sha2::{Digest, Sha256};
 /// A key that signs an agent's pending calls, which are tool calls that wait for an approval.
 ///
 /// A program may store pending calls outside of its process until a person decides. Meanwhile somebody may edit the
-/// arguments, insert a call of another run, or insert a call that was approved a year ago. An agent with a key rejects
-/// such changes. It accepts decisions only for calls that were signed with its key.
+/// arguments, insert a call of another run, or insert a call that was approved a year ago. An agent with a key accepts
+/// decisions only for calls that were signed with this key. It therefore rejects changed calls and calls of other runs.
+/// It rejects old calls if [`valid_for`](Self::valid_for) is set.
 ///
 /// The signature is an HMAC-SHA-256 of these values:
 ///

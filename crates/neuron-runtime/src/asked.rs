@@ -43,8 +43,9 @@ impl Asked {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ChangedAgent {
-    /// The run stops with [`DurableError::NonDeterminism`]. The error shows an excerpt of the old and the new value of
-    /// each changed field. The run can continue if the agent is changed back or if [`GoOn`](Self::GoOn) is set.
+    /// The run stops with [`DurableError::NonDeterminism`]. The error names up to eight changed fields, with
+    /// excerpts of the old and the new values. The run can continue if the agent is changed back or if
+    /// [`GoOn`](Self::GoOn) is set.
     ///
     /// A changed default model of a provider is not detected, because it is not part of the request.
     #[default]
@@ -98,8 +99,8 @@ impl RequestLog {
         *self.state() = State::default();
     }
 
-    /// Returns the summary of the next call's request. The summary contains no settings if the journal already contains
-    /// them.
+    /// Returns the summary of the next call's request. Its [`fields`](Asked::fields) are empty if the journal already
+    /// contains these settings.
     ///
     /// # Errors
     ///

@@ -31,8 +31,8 @@ const LONGEST_KEY: usize = 100;
 /// Separator between the digest and the effect key in the text that [`recorded_digest`] returns.
 const EFFECT_KEY: &str = "/effect_key=";
 
-/// Returns the text with which a durable engine identifies a tool call in the journal. It is the [digest](tool_digest)
-/// of the call. If the call has an [effect key](neuron_types::Tool::effect_key), the key follows.
+/// Returns the text that durable engines record for a tool call, to compare it in a replay. It is the
+/// [digest](tool_digest) of the call. If the call has an [effect key](neuron_types::Tool::effect_key), the key follows.
 ///
 /// # Errors
 ///

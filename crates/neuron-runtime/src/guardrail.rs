@@ -146,8 +146,8 @@ pub trait OutputGuardrail: WasmCompatSend + WasmCompatSync {
     }
 }
 
-/// Object-safe form of [`InputGuardrail`]. Every input guardrail implements it. Its method has another name, so that
-/// `check` is not ambiguous if both traits are in scope.
+/// Object-safe form of [`InputGuardrail`]. Every input guardrail implements it. Its methods have other names, so that
+/// `check` and `name` are not ambiguous if both traits are in scope.
 pub trait ErasedInputGuardrail: WasmCompatSend + WasmCompatSync {
     /// Calls [`InputGuardrail::check`] and boxes its future.
     fn check_input_dyn<'a>(&'a self, input: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;
@@ -182,8 +182,8 @@ impl fmt::Debug for dyn ErasedInputGuardrail {
     }
 }
 
-/// Object-safe form of [`OutputGuardrail`]. Every output guardrail implements it. Its method has another name, so that
-/// `check` is not ambiguous if both traits are in scope.
+/// Object-safe form of [`OutputGuardrail`]. Every output guardrail implements it. Its methods have other names, so that
+/// `check` and `name` are not ambiguous if both traits are in scope.
 pub trait ErasedOutputGuardrail: WasmCompatSend + WasmCompatSync {
     /// Calls [`OutputGuardrail::check`] and boxes its future.
     fn check_output_dyn<'a>(&'a self, output: &'a str) -> WasmBoxedFuture<'a, GuardrailResult>;

@@ -1,7 +1,9 @@
 //! Stores agent sessions in PostgreSQL ([`PostgresSessionStorage`]).
 //!
-//! The storage is for services whose instances share one database. It writes only the new messages of a turn. It
-//! returns an error if two instances write the same session at the same time.
+//! The storage is for services whose instances share one database. It writes only the new messages of a turn.
+//! [`update`](neuron_types::VersionedSessionStorage::update) and
+//! [`append`](neuron_types::VersionedSessionStorage::append) return an error if another instance has changed the
+//! session meanwhile.
 //!
 //! ```
 //! use neuron_session_postgres::PostgresSessionStorage;

@@ -30,8 +30,8 @@ const ATTEMPTS: usize = 10;
 ///
 /// - Every write is one transaction. After a crash of this process, the server or the machine, the session has either
 ///   its old or its new version.
-/// - When a call returns, its write is on the server's disk. The only exception is a server whose setting
-///   `synchronous_commit` confirms writes earlier.
+/// - When a call returns, its write is on the server's disk, unless settings of the server such as
+///   `synchronous_commit` confirm writes earlier.
 /// - [`append`](VersionedSessionStorage::append) needs one statement and one round trip, and writes only the new
 ///   messages.
 /// - [`save`](SessionStorage::save) and [`update`](VersionedSessionStorage::update) find the first message that differs

@@ -22,8 +22,8 @@ use crate::{Abort, Schema, SqliteError, SqliteOptions, Synchronous, backup, conn
 /// An open database. Clones share its connections.
 ///
 /// One connection writes, and up to [`SqliteOptions::readers`] connections read concurrently. Callers get a connection
-/// in the order of their calls. They wait without blocking a thread. All writes that wait at the same time share one
-/// transaction and one sync.
+/// in the order of their calls. They wait without blocking a thread. Writes that wait at the same time share a
+/// transaction and its sync.
 #[derive(Clone)]
 pub struct Database {
     shared: Arc<Shared>,
@@ -261,8 +261,8 @@ impl Database {
         self.enqueue(false, work).await
     }
 
-    /// Adds a write to the queue, and waits until it has run. If this caller gets the connection first, it runs all
-    /// writes in the queue.
+    /// Adds a write to the queue, and waits until it has run. If this caller gets the connection first, it runs the
+    /// waiting writes.
     async fn enqueue<T, E>(
         &self,
         is_synced: bool,

@@ -29,8 +29,8 @@ impl SqliteOptions {
         Self { busy_timeout: Duration::from_secs(10), synchronous: Synchronous::Full, readers: 4 }
     }
 
-    /// Sets the maximum time that a write waits for a writer in another process. Default: 10 seconds. Writers of the
-    /// same process wait for each other without a limit.
+    /// Sets the maximum wait for a write of another process, also when the database is opened. Default: 10 seconds.
+    /// Writers of the same process wait for each other without a limit.
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self

@@ -51,12 +51,12 @@ use linux::Ready;
 /// Every limit has a default. If a limit is exceeded, the call ends with [`SandboxError::LimitExceeded`].
 ///
 /// - The time limit is exact.
-/// - Processor time, memory and the number of processes are limited for all processes of a program together. They are
-///   checked every 10 milliseconds, or up to every 50 milliseconds on a machine with many processes. Between two checks
-///   they may exceed the limit.
+/// - Processor time, memory and the number of processes are limited for all processes of a program together.
+/// - These values and the [disk reserve](ProcessSandboxBuilder::disk_reserve) are checked every 10 milliseconds. On a
+///   machine with many processes the interval is up to 50 milliseconds. Between two checks the values may exceed their
+///   limits.
 /// - Usually the kernel also limits the number of processes, see [`ProcessCounting`]. In a cgroup this limit is exact,
 ///   and the kernel also limits the memory.
-///
 /// - The processor time of short processes that no parent waits for is estimated.
 /// - The kernel limits each single process to the processor time limit and to twice the memory limit.
 /// - Programs run with a niceness of 10, so other processes get scarce processors first.
