@@ -36,7 +36,7 @@ use crate::running::RunningTools;
 /// An [`AgentService`](crate::AgentService) opens a context for each invocation of a run, and hosts the tools that the
 /// context calls. The [crate's page](crate) describes the steps.
 ///
-/// Await each future of the context to its end. A future may be dropped early if the invocation ends too.
+/// Await each future of the context to its end. A future may be dropped early only if the invocation ends too.
 pub struct RestateDurableContext<'a, 'ctx, P> {
     pub(crate) journal: Journal<'a, 'ctx>,
     /// Local context that makes the model calls, with their retries and timeouts.
@@ -323,7 +323,7 @@ impl<P: Provider> DurableContext for RestateDurableContext<'_, '_, P> {
 
     /// Returns `true` if all steps since Restate called the service were read from the journal.
     ///
-    /// Waits do not change the value. It becomes `false` when a step is executed.
+    /// The value becomes `false` when a step is executed, such as the step that stores the time after a wait.
     fn is_replaying(&self) -> bool {
         self.journal.is_replaying()
     }

@@ -51,7 +51,7 @@ pub struct RestateOptions {
     /// seconds by default. After this time, Restate gives up a process that does not respond.
     pub lease: Duration,
     /// Version of the agent, for example a release or a commit. A run is pinned to the version with which it began.
-    /// Code of another version can continue the run if [`changed_agent`](Self::changed_agent) allows it. Default:
+    /// Code of another version can continue the run only if [`changed_agent`](Self::changed_agent) allows it. Default:
     /// `None`, and runs are not pinned.
     pub agent_version: Option<String>,
     /// Time that an invocation waits for a signal or a sleep before Restate suspends it. A suspended invocation is

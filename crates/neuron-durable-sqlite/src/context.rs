@@ -68,8 +68,8 @@ const DEFAULT_CONTINUE_AFTER: usize = 1000;
 ///
 /// If the tool declared another effect when the call began, the more careful of the two effects counts.
 ///
-/// The same rules apply to a call that was dropped or cancelled together with the run, because its result was not
-/// stored.
+/// The same rules apply to a call that was dropped or cancelled together with the run, even in the same process. No
+/// result of such a call is stored.
 ///
 /// # Changes to the agent
 ///
@@ -214,8 +214,8 @@ impl<P: Provider> SqliteDurableContext<P> {
         }
     }
 
-    /// Stores the outcome of the run, if it is not stored already. A run that was cancelled or continues as new has no
-    /// outcome, and nothing is stored.
+    /// Stores the outcome of the run, unless the same outcome is stored already. A run that was cancelled or continues
+    /// as new has no outcome, and nothing is stored.
     ///
     /// # Errors
     ///
@@ -421,8 +421,8 @@ impl<P: Provider> DurableContext for SqliteDurableContext<P> {
 
     /// Stores the outcome of the run when a loop has ended.
     ///
-    /// Does nothing if [`drive`](SqliteDurableContext::drive) drives the run, because the agent may then run further
-    /// loops. `drive` stores the outcome when the agent returns.
+    /// Stores no outcome if [`drive`](SqliteDurableContext::drive) drives the run, because the agent may then run
+    /// further loops. `drive` stores the outcome when the agent returns.
     async fn run_ended(&self, result: Result<&AgentResult, &LoopError>) {
         if self.journal().is_nested() {
             // The result of the loop becomes the result of the tool call. An error of the journal is not a result, and

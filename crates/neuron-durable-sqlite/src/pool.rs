@@ -39,9 +39,9 @@ type Configure = Arc<dyn for<'r> Fn(RunBuilder<'r>) -> RunBuilder<'r> + Send + S
 
 /// Drives the runs of a database, with a limit of concurrent runs. Created by [`SqliteRuns::pool`].
 ///
-/// The pool opens each run that has not ended and that is not open in another context. It runs the agent until the end
-/// of the run, as [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](RunBuilder::submit) to create runs
-/// for a pool. Several processes may have pools on the same database.
+/// The pool opens each run that has not ended and that no context holds. It runs the agent until the end of the run, as
+/// [`drive`](crate::SqliteDurableContext::drive) does. Use [`submit`](RunBuilder::submit) to create runs for a pool.
+/// Several processes may have pools on the same database.
 ///
 /// - A run that waits for a signal or a time releases its place in the pool. The pool opens it again when the signal
 ///   arrives or the time has come.

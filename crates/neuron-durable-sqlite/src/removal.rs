@@ -50,7 +50,7 @@ impl SqliteRuns {
         Ok(())
     }
 
-    /// Deletes the runs that ended at least `older_than` ago. Runs that are damaged or open in a context are kept.
+    /// Deletes the runs that ended at least `older_than` ago. Damaged runs, and runs that a context holds, are kept.
     /// Returns the number of deleted runs.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use crate::step_row::StepRow;
 /// Sets a failed or cancelled run to running. Removes the failure of its last step or tool batch, so that this step
 /// runs again.
 ///
-/// Returns an error if the run is open in a context, or has neither failed nor been cancelled.
+/// Returns an error if a context holds the run, or if the run has neither failed nor been cancelled.
 pub(crate) fn retry(
     connection: &Connection,
     id: &str,

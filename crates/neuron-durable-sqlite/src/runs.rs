@@ -115,8 +115,7 @@ impl SqliteRuns {
         RunBuilder::new(self, id)
     }
 
-    /// Creates a pool of workers that drive the runs of this database. The steps of all runs call `provider` and
-    /// `tools`.
+    /// Creates a pool that drives the runs of this database. The steps of all runs call `provider` and `tools`.
     ///
     /// Set the options of the pool, then call [`run`](RunPool::run).
     pub fn pool<P: Provider + 'static, A: DurableAgent>(

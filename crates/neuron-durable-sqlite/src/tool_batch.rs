@@ -26,7 +26,7 @@ struct Call {
 }
 
 /// The row of a tool call that is written to the journal before the call runs. `Insert` adds the row of a new call.
-/// `Update` changes the row of a call that an earlier process began and did not end.
+/// `Update` changes the row of a call that began earlier and did not end.
 enum Intent {
     Insert(StepRow),
     Update(StepRow),

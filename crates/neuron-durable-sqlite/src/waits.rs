@@ -154,7 +154,7 @@ impl<P: Provider> SqliteDurableContext<P> {
         Ok(())
     }
 
-    /// Returns the link to the worker pool, through which a waiting run gives its place to another run.
+    /// Returns the link to the pool, through which a waiting run releases its place in the pool.
     ///
     /// Returns `None` for a run without a pool, and for an agent inside a tool call. Other calls of the batch may
     /// continue while that agent waits, so the place stays in use.

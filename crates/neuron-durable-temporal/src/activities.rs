@@ -67,7 +67,7 @@ pub(crate) struct LocalModelRequest {
 /// The activities of an agent, which call its provider and its tools.
 ///
 /// [`AgentWorker`](crate::AgentWorker) registers them. A custom worker registers them with
-/// `WorkerOptions::register_activities`. Their options must be the same as the options of the worker's workflows.
+/// `WorkerOptions::register_activities`. Their options must be a clone of the options of the worker's workflows.
 pub struct AgentActivities {
     provider: BoxedProvider,
     tools: Arc<ToolRegistry>,

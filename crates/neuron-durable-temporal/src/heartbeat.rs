@@ -163,7 +163,7 @@ impl Claim {
     /// Handles the response "not found" to a heartbeat.
     ///
     /// Returns `Ok` if the last confirmation is younger than the lease, because the response then means that the run
-    /// has ended. The SDK cancels the activity and gives the tool time to end.
+    /// has ended. The SDK cancels the activity, and the tool has time to end.
     ///
     /// Returns an error if the last confirmation is older, because another worker may hold the activity.
     fn not_found(&self) -> Result<(), DurableError> {

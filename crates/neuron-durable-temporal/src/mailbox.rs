@@ -137,10 +137,9 @@ impl Mailbox {
         self.waits.now = Some(wait);
     }
 
-    /// Ends the current wait. `missed_at` is the deadline of a wait that ended without its signal, and otherwise
-    /// `None`.
+    /// Ends the current wait. `missed_at` is the time at which a wait ended without its signal, and otherwise `None`.
     ///
-    /// The deadline is stored only for a wait for decisions, so that late decisions are refused. After any other missed
+    /// This time is stored only for a wait for decisions, so that late decisions are refused. After any other missed
     /// wait, the run may wait for the same signal again.
     pub(crate) fn end_wait(&mut self, missed_at: Option<DateTime<Utc>>) {
         let decisions = self.waits.now.take().filter(|wait| wait.pending.is_some());

@@ -36,8 +36,8 @@ pub enum ModelCalls {
     Activity,
 }
 
-/// The options of an agent's runs on Temporal. Give the same options to the worker, its workflows and its activities.
-/// Clones share one [`PayloadStore`].
+/// The options of an agent's runs on Temporal. Give clones of the same value to the worker, its workflows and its
+/// activities. Clones share one [`PayloadStore`].
 ///
 /// [`model_calls`](Self::model_calls), [`record_limit`](Self::record_limit), [`unknown_outcome`](Self::unknown_outcome)
 /// and [`continue_as_new_after`](Self::continue_as_new_after) determine the commands that a run sends to the server. If

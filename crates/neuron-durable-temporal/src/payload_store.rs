@@ -54,9 +54,18 @@ pub trait PayloadStore: Send + Sync {
     ///
     /// Any error of the store. If the store is only busy, wait instead of returning an error.
     ///
-    /// After an error, a worker calls this method again for five minutes, with pauses of up to five seconds. Meanwhile
-    /// the model's response or the tool's result stays in its memory. After five minutes this result is lost, and the
-    /// model call or tool call is made again. A client does not retry.
+    /// After an error, a worker calls this method again for up to five minutes, with pauses of up to five seconds.
+    /// Meanwhile the model's response or the tool's result stays in its memory. If the worker gives up, this result is
+    /// lost:
+    ///
+    /// - A model call is made again.
+    /// - A tool call is made again if it may run twice.
+    /// - For any other tool call, [`TemporalOptions::unknown_outcome`](crate::TemporalOptions::unknown_outcome) decides
+    ///   the result.
+    ///
+    /// The activity sends no heartbeats meanwhile. The server therefore gives up an activity after its [heartbeat
+    /// timeout](crate::TemporalOptions::heartbeat_timeout), with the same effects. Local model calls have no such
+    /// timeout. A client does not retry.
     fn put<'a>(
         &'a self,
         key: &'a str,
@@ -67,7 +76,9 @@ pub trait PayloadStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Any error of the store. A worker then calls this method again for five minutes, with pauses of up to five
-    /// seconds. After that, the server retries the workflow task or the activity.
+    /// Any error of the store. A worker then calls this method again for up to five minutes, with pauses of up to five
+    /// seconds. After that, the server retries the workflow task or the activity. A tool call that must not run twice
+    /// is not retried, and [`TemporalOptions::unknown_outcome`](crate::TemporalOptions::unknown_outcome) decides its
+    /// result. A client does not retry.
     fn get<'a>(&'a self, key: &'a str) -> WasmBoxedFuture<'a, Result<Option<Vec<u8>>, BoxError>>;
 }

@@ -47,7 +47,8 @@ pub(crate) struct Pin {
 /// The workflow `neuron_sub_agent`, which runs an agent inside a tool call. It is a child of the workflow that makes
 /// the call.
 ///
-/// A custom worker registers this workflow beside [`AgentWorkflow`](crate::AgentWorkflow), with the same options.
+/// A custom worker registers this workflow beside [`AgentWorkflow`](crate::AgentWorkflow), with a clone of its
+/// options.
 #[workflow]
 pub struct SubAgentWorkflow {
     agent: Arc<dyn DurableAgent>,

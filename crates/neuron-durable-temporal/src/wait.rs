@@ -24,8 +24,8 @@ pub(crate) fn summary(signal: &str) -> Option<String> {
 pub(crate) struct Waits {
     /// The current wait. `None` if the run does not wait.
     pub(crate) now: Option<Wait>,
-    /// Deadlines of the waits for decisions that ended without decisions, by the name of the signal. A later wait for
-    /// the same signal removes the entry.
+    /// Times at which waits for decisions ended without decisions, by the name of the signal. A later wait for the same
+    /// signal removes the entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ended: BTreeMap<String, DateTime<Utc>>,
 }

@@ -105,8 +105,8 @@ impl Journal {
 /// status of the run to [`RunStatus::Stalled`].
 type Open = Result<(RunRow, Vec<StepRow>, Lock), JournalError>;
 
-/// Locks a run for one context, and returns the run with its steps. Fails if the run is open in another context,
-/// cancelled, damaged or pinned to another version.
+/// Locks a run for one context, and returns the run with its steps. Fails if another context holds the run, or if it
+/// is cancelled, damaged or pinned to another version.
 fn open(
     transaction: &Transaction<'_>,
     mut run: RunRow,

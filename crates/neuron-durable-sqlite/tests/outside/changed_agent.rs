@@ -166,9 +166,8 @@ async fn allowed_change_keeps_responses_and_sends_new_requests() {
     assert_eq!(result.response, "done");
 }
 
-/// Regression test. A run must stall if a nested agent returns before the end of its recorded journal. The first
-/// process is stopped during the nested agent's second payment. In the second process, a lower turn limit ends the
-/// nested agent before that payment.
+/// Regression test. A run must stall if a nested agent returns before the end of its recorded journal. The run is
+/// dropped during the nested agent's second payment. A lower turn limit then ends the nested agent before that payment.
 #[tokio::test]
 async fn nested_agent_that_ends_before_its_journal_stalls_the_run() {
     let (_folder, path) = place();

@@ -21,7 +21,8 @@ use super::PayloadStore;
 const LONG: usize = 128 * 1024;
 
 /// Time for which a worker retries a failing store. After this time, the worker discards the result that it could not
-/// store. The model call or tool call is then made again.
+/// store. A model call is then made again, and so is a tool call that may run twice. The outcome of any other tool call
+/// is unknown.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
 /// Pause before the first retry. Each further pause is twice as long.

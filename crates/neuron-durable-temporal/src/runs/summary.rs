@@ -210,7 +210,7 @@ fn rpc_status(error: WorkflowInteractionError) -> RpcStatus {
     }
 }
 
-/// Returns the wait for decisions at whose deadline a run failed. Returns `None` if the run failed for another reason.
+/// Returns the decisions that a failed run needs, as a wait. Returns `None` if the run failed for another reason.
 fn decisions(failure: RunFailure) -> Option<WaitsFor> {
     if !failure.needs_decisions() {
         return None;
