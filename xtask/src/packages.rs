@@ -8,7 +8,7 @@ use crate::workspace::{self, Package};
 use crate::{compiler, process};
 
 /// Checks that all published crates compile without the workspace. Packages the crates, unpacks them into an empty
-/// folder, and compiles them there with dependencies from the registry.
+/// folder, and compiles them there with only each other and the registry.
 pub(crate) fn check() -> Result<(), String> {
     let workspace = workspace::members()?;
     let folder = workspace.target_directory.join("packages");

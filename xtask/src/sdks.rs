@@ -26,8 +26,8 @@ const CLIENTS: Program = Program {
 
 /// Runs the scripts for every vendor. Returns an error that names the vendors whose scripts failed.
 ///
-/// If a prerequisite is missing, prints a message and returns `Ok`. If the environment variable `CI` is `true`, returns
-/// an error.
+/// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
+/// prerequisite is an error.
 pub(crate) fn check() -> Result<(), String> {
     let scripts = process::root().join("e2e");
     let folder = workspace::members()?.target_directory;

@@ -14,11 +14,11 @@ const TARGET: &str = "wasm32-unknown-unknown";
 /// Minimum major version of Node.js. Older versions have no `fetch`.
 const NODE: u64 = 18;
 
-/// Builds all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features, and runs
-/// the tests of `neuron-wasm`, which has all features that work on wasm32.
+/// Builds all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features. Then
+/// runs the tests of `neuron-wasm`, which has all features that work on wasm32.
 ///
-/// If a prerequisite is missing, prints a message and returns `Ok`. If the environment variable `CI` is `true`, returns
-/// an error.
+/// If a prerequisite is missing, prints a message and returns `Ok`. With the environment variable `CI=true`, a missing
+/// prerequisite is an error.
 pub(crate) fn check() -> Result<(), String> {
     let metadata = workspace::members()?;
     let packages: Vec<&str> = metadata

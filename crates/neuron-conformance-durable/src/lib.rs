@@ -16,13 +16,13 @@
 //! | [`replaying`] | a run has the same messages, usage and turns as without an engine, and is replayed without effects |
 //! | [`tool_errors`] | failed, denied and unknown tool calls, and failures that end the run, are the same on replay |
 //! | [`model_errors`] | an error of the model is the same on replay, with its `retry_after` |
-//! | [`retries`] | failed calls are retried as often as the options allow |
+//! | [`retries`] | failed calls are retried as often as the options allow, and `AtMostOnce` calls never |
 //! | [`parallel_tools`] | results of parallel tool calls are in the order of the calls |
 //! | [`tool_scopes`] | a tool call is polled inside its own scope, and a replayed call enters no scope |
 //! | [`approvals`] | a denial, a signal that is not a decision, and a missing decision have the same effect on replay |
 //! | [`limits`] | limits end a run and its replay in the same way |
 //! | [`streams`] | a streamed run has the same result, and its deltas add up to its responses |
-//! | [`signals`] | signals are received in order for each name, if they arrive before or during the wait |
+//! | [`signals`] | signals are received in order for each name, unless they arrive after the wait |
 //! | [`clock`] | the clock does not go back, and a replay reads the same times |
 //! | [`changed_code`] | changed code is detected before it has an effect, and the original code resumes the run |
 //! | [`record_limit`] | a result that is too long for a record is an error, and the call is not repeated |

@@ -229,7 +229,7 @@ impl<P: Provider> Cassette<P> {
     }
 
     /// Returns the number of recordings that no request has used. Reads the file if no request was made before. Returns
-    /// 0 while recording or if the file cannot be read.
+    /// 0 in the mode [`CassetteMode::Record`], and if the file cannot be read.
     #[must_use]
     pub fn unused(&self) -> usize {
         let mut tape = lock(&self.recordings.tape);
@@ -239,7 +239,8 @@ impl<P: Provider> Cassette<P> {
         }
     }
 
-    /// Asserts that the file can be read, and that every recording was used. Does nothing while recording.
+    /// Asserts that the file can be read, and that every recording was used. In the mode [`CassetteMode::Record`],
+    /// recordings are not checked.
     ///
     /// # Panics
     ///

@@ -6,8 +6,8 @@ use std::fs;
 use crate::process;
 use crate::workspace::{self, Package};
 
-/// Returns the rows of a table of the page, as pairs of name and whether the row says that it works on wasm32. `heading`
-/// is the first cell of the table.
+/// Returns the rows of a table of the page. Each row is a name, and `true` if the row says that it works on wasm32.
+/// `heading` is the first cell of the table.
 fn table(page: &str, heading: &str) -> BTreeSet<(String, bool)> {
     let lines = page.lines().skip_while(|line| !line.starts_with(&format!("| {heading} |")));
     let rows = lines.skip(2).map_while(|line| line.strip_prefix("| `")?.split_once("` | "));

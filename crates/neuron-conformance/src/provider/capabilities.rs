@@ -30,7 +30,7 @@ pub struct Capabilities {
     /// Number of events at the end of a stream that may be missing. These events, for example `data: [DONE]`, follow
     /// the event that completes the response.
     ///
-    /// If a stream is cut within these events, the provider may return either an error or the complete response.
+    /// If a stream is cut within these events, the provider may return an error or a response with the same message.
     pub optional_frames: usize,
     /// Set if responses have ids.
     pub response_ids: bool,

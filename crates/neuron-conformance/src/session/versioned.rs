@@ -11,7 +11,7 @@ const CREATORS: u64 = 12;
 /// Checks that [`create`](VersionedSessionStorage::create) succeeds once for an id, even if several tasks call it
 /// concurrently.
 ///
-/// After a session was deleted, every method except `create` must return
+/// After a session was deleted, `load`, `load_versioned`, `revision`, `update` and `append` must return
 /// [`NotFound`](neuron_types::StorageError::NotFound).
 ///
 /// # Panics

@@ -41,7 +41,7 @@ const SYSTEM: &str = "You judge the response of an assistant. Judge only by the 
 /// Maximum number of requests to the judge's model for one score.
 const ATTEMPTS: u32 = 3;
 /// Pause before the second request, after the first request failed. The pause before the third request is twice as
-/// long. If the vendor requests a delay, that delay is used instead.
+/// long. A delay that the vendor requests replaces this value.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize)]

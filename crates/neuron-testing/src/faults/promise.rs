@@ -58,8 +58,8 @@ pub enum BrokenPromise {
         /// The result of the second execution as JSON, or the text of its error.
         second: String,
     },
-    /// A replay after a crash sent another request to the model than the execution before the crash. The cause is that
-    /// the agent uses values that differ in a replay, such as the time, random numbers or the order of a hash map.
+    /// A replay made a model call with a request that no earlier execution of the run sent. The cause is that the agent
+    /// uses values that differ in a replay, such as the time, random numbers or the order of a hash map.
     RequestChanged {
         /// Number of the model call within the execution, from 1.
         call: usize,

@@ -19,8 +19,8 @@ const RETRY_AFTER: Duration = Duration::from_millis(1);
 /// The pause before each event of a slow stream, and before a slow response.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// A provider with injected faults. Its calls fail, its streams break, and the process crashes during a call.
-/// [`Trial::provider`](super::Trial::provider) creates this type.
+/// A provider with injected faults. Its calls can fail, its streams can break, and the simulated process can crash
+/// during a call. [`Trial::provider`](super::Trial::provider) creates this type.
 ///
 /// If a request is sent again, it gets the response of the first request. A
 /// [`ScriptedProvider`](crate::ScriptedProvider) therefore needs no additional replies for retries, and none for the

@@ -31,6 +31,10 @@ use crate::vendor::{
 /// A [`Reply`](crate::Reply) may break after a number of events. This number counts every event on the wire, including
 /// `[DONE]`.
 ///
+/// Chat Completions sends thinking in `reasoning_content`, as compatible servers do. The Responses API sends thinking
+/// in a reasoning item. If the request includes `reasoning.encrypted_content`, the encrypted content of this item is
+/// the signature.
+///
 /// # Example
 ///
 /// ```
