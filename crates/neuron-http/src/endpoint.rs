@@ -65,7 +65,7 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint with default timeouts:
+    /// Creates an endpoint with these default timeouts.
     ///
     /// - Opening a connection may take 10 seconds.
     /// - A response may take 10 minutes.
@@ -190,7 +190,8 @@ impl Endpoint {
     /// There is no second attempt in these cases:
     ///
     /// - The request was sent on a new connection.
-    /// - The response has begun.
+    /// - The head of the response has arrived.
+    /// - The connection failed more than a second after the request was started.
     /// - The request timed out.
     /// - The endpoint sends requests with [your own client](Self::with_client).
     ///

@@ -12,8 +12,8 @@ use serde_json::{Map, Value};
 /// Writes a JSON object, and merges the fields of `extra` into it. The closure writes the fields of the object one by
 /// one.
 ///
-/// - An object in `extra` is merged into the object of the same name.
-/// - The array `tools` of `extra` is appended to the array of the same name.
+/// - An object in `extra` is merged into the object of the same name, and so are the objects inside it.
+/// - The array `tools` at the top level of `extra` is appended to the array of the same name.
 /// - Any other field of `extra` replaces the field of the same name.
 ///
 /// Only a field that `extra` has too is converted to a [`Value`]. A long conversation is therefore serialised without a

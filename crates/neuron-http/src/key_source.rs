@@ -31,8 +31,8 @@ pub struct KeySource(Arc<dyn KeySourceDyn>);
 impl KeySource {
     /// Creates a source from a function that returns the current key.
     ///
-    /// The provider's call returns the error of this function. The call is retried after [`ProviderError::Network`],
-    /// and not after [`ProviderError::Authentication`].
+    /// The provider's call returns the error of this function. [`ProviderError::Network`] is retryable, and
+    /// [`ProviderError::Authentication`] is not.
     pub fn new<F, K>(key: F) -> Self
     where
         F: Fn() -> K + WasmCompatSend + WasmCompatSync + 'static,

@@ -70,7 +70,8 @@ impl Rejection {
     /// Converts a vendor's error into a [`ProviderError`]. Its text contains `message` instead of the vendor's message.
     ///
     /// The class of the error is derived from the vendor's codes and message. If they do not give a class, it is
-    /// derived from the [status](Self::classify).
+    /// derived from the [status](Self::classify). The status also decides if they report a rate limit, an overload or
+    /// an invalid key.
     #[must_use]
     pub fn error_of(&self, error: &VendorError, message: &str) -> ProviderError {
         let request_id = error.request_id().or_else(|| request_id(&self.headers));

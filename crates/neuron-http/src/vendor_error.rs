@@ -177,8 +177,15 @@ impl VendorError {
         })
     }
 
-    /// Returns the vendor's code, or the type of the error if there is no code. A code that is an HTTP status does not
-    /// count. Returns an empty text if there is neither.
+    /// Returns the vendor's name for the error, or an empty text if there is none. The name is the first of these that
+    /// exists:
+    ///
+    /// - a code that is a text
+    /// - the type of the error
+    /// - a code that is a number
+    /// - another word, such as Google's `status`
+    ///
+    /// A code that is an HTTP status does not count.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         let code = self.code.as_ref().filter(|_| self.status().is_none());

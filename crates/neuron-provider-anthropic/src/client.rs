@@ -182,7 +182,7 @@ impl Anthropic {
     }
 
     /// Sets the timeout for a whole response or, if the response is streamed, for the beginning of the stream. Default:
-    /// 10 minutes. Has no effect on wasm, where the browser limits requests.
+    /// 10 minutes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
@@ -190,7 +190,7 @@ impl Anthropic {
     }
 
     /// Sets the timeout between two chunks of a stream. Default: 2 minutes, which is longer than the interval between
-    /// the API's `ping` events. Has no effect on wasm.
+    /// the API's `ping` events.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);

@@ -171,8 +171,7 @@ impl Ollama {
     }
 
     /// Sets the timeout for a whole response or, if the response is streamed, for the beginning of the stream. The time
-    /// to load the model counts towards the timeout. Default: 10 minutes. Has no effect on wasm, where the browser
-    /// limits requests.
+    /// to load the model counts towards the timeout. Default: 10 minutes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
@@ -180,7 +179,7 @@ impl Ollama {
     }
 
     /// Sets the timeout between two chunks of a stream. Default: 5 minutes, because the server sends nothing until a
-    /// tool call is complete. Has no effect on wasm.
+    /// tool call is complete.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);

@@ -264,7 +264,7 @@ impl OpenAi {
     }
 
     /// Sets the timeout for a whole response or, if the response is streamed, for the beginning of the stream. Default:
-    /// 10 minutes. Has no effect on wasm, where the browser limits requests.
+    /// 10 minutes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_timeout(timeout);
@@ -272,7 +272,7 @@ impl OpenAi {
     }
 
     /// Sets the timeout between two chunks of a stream. Default: 2 minutes. Raise the timeout for a model that reasons
-    /// for longer without sending anything. Has no effect on wasm.
+    /// for longer without sending anything.
     #[must_use]
     pub fn idle_timeout(mut self, timeout: Duration) -> Self {
         self.endpoint = self.endpoint.with_idle_timeout(timeout);

@@ -66,8 +66,8 @@ pub struct Dialect {
     pub strict_tools: bool,
     /// The requests in which the server accepts a forced tool call.
     pub forced_calls: ForcedCalls,
-    /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Ids from other
-    /// vendors' models, which have other formats, are then replaced.
+    /// Set if the ids of tool calls must have exactly nine letters and digits, as Mistral requires. Any other id, such
+    /// as one from another vendor's model, is then replaced.
     pub short_call_ids: bool,
     /// Names of request fields that the server rejects. The client omits these fields, unless
     /// [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) contains them.

@@ -119,7 +119,7 @@ pub mod responses {
     /// # Errors
     ///
     /// - [`ProviderError::Other`] if the body is not a response of the API.
-    /// - The server's error if the response has failed.
+    /// - The server's error if the response has failed, or if the body contains an error instead of a response.
     pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
         let nothing = Secret::default();
         response::read(body, &nothing).map_err(|error| nothing.redact_error(error))

@@ -90,8 +90,8 @@ pub(crate) struct OpenCall {
 /// The strength of a match between an event and an item, from weak to strong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
-    /// The event may belong to the item. No index and no id is equal, but none contradicts the match. The event or the
-    /// item has no output index.
+    /// The event may belong to the item. No index and no id is equal. The event or the item has no output index. If the
+    /// item is a call, no ids differ.
     Unknown,
     /// The output indices of the event and the item are equal, and none of their ids.
     OutputIndex,

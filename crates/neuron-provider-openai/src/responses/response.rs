@@ -22,7 +22,7 @@ use crate::response::{CompletionDetails, PromptDetails};
 /// # Errors
 ///
 /// - [`ProviderError::Other`] if the body is not a response of the API.
-/// - The server's error if the status of the response is a failure.
+/// - The server's error if the response has failed, or if the body contains an error instead of a response.
 pub(crate) fn read(body: &[u8], secret: &Secret) -> Result<CompletionResponse, ProviderError> {
     let mut wire: WireResponse = serde_json::from_slice(body).map_err(|error| {
         let shown = secret.excerpt(body);
