@@ -34,12 +34,15 @@ const ARROWS: &str = "
 ";
 
 /// Packages that may depend on every package. Only packages in this list may depend on them.
-const OUTSIDE: [&str; 8] = [
+const OUTSIDE: [&str; 11] = [
     "neuron",
     "neuron-benches",
     "neuron-e2e",
     "neuron-fuzz-properties",
     "neuron-readme",
+    "neuron-template-mcp-server",
+    "neuron-template-terminal-agent",
+    "neuron-template-web-service",
     "neuron-tool-macros-renamed",
     "neuron-tool-macros-umbrella",
     "neuron-wasm",

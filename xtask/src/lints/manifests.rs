@@ -49,3 +49,38 @@ fn missing(package: &Package) -> Vec<String> {
     }
     missing
 }
+
+/// Returns the dependencies in a manifest with one line for each, as table, name and features.
+fn dependencies(manifest: &str) -> Vec<(&str, &str, &str)> {
+    let mut table = "";
+    let mut dependencies = Vec::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            table = line;
+        } else if table.ends_with("dependencies]")
+            && let Some((name, value)) = line.split_once(" = ")
+        {
+            let features =
+                value.split_once("features = [").and_then(|(_, rest)| rest.split_once(']'));
+            dependencies.push((table, name, features.map_or("", |(features, _)| features)));
+        }
+    }
+    dependencies
+}
+
+/// Checks that the manifest for new projects has the dependencies with which the template is built and tested.
+#[test]
+fn templates_have_the_same_dependencies_in_new_projects() {
+    let mut found = 0;
+    for package in &workspace::members().unwrap().packages {
+        if package.folder().parent() == Some(&process::root().join("templates")) {
+            let read = |name: &str| fs::read_to_string(package.folder().join(name)).unwrap();
+            let (tested, new) = (read("Cargo.toml"), read("Cargo.toml.liquid"));
+            // The features of the workspace would be missing in a new project.
+            let new = new.replace(", default-features = false", "");
+            assert_eq!(dependencies(&tested), dependencies(&new), "{}", package.name);
+            found += 1;
+        }
+    }
+    assert_eq!(found, 3);
+}

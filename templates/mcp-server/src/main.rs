@@ -1,0 +1,49 @@
+//! An MCP server. Its tools are functions.
+//!
+//! Without an argument it serves over standard input and output, and an MCP client starts it. With an address such as
+//! `127.0.0.1:8080` it serves over HTTP.
+
+use std::error::Error;
+
+use neuron::mcp::McpServer;
+use neuron::prelude::*;
+
+/// Counts the words of a text.
+#[neuron_tool(effect = Pure)]
+async fn count_words(
+    /// The text
+    text: String,
+) -> Result<usize, ToolError> {
+    Ok(text.split_whitespace().count())
+}
+
+/// Replaces a text in another text. The result is an error if the text does not occur.
+#[neuron_tool(effect = Pure)]
+async fn replace(
+    /// The text to change
+    text: String,
+    /// The text to replace
+    from: String,
+    /// The replacement
+    to: String,
+) -> Result<String, ToolError> {
+    match text.contains(&from) {
+        true => Ok(text.replace(&from, &to)),
+        // The client's model receives this text, and can correct its arguments.
+        false => Err(ToolError::ModelRetry(format!("`{from}` does not occur in the text"))),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut tools = ToolRegistry::new();
+    tools.register(CountWordsTool);
+    tools.register(ReplaceTool);
+    let server = McpServer::new(tools).with_name("texts").with_instructions("Tools for texts.");
+    match std::env::args().nth(1) {
+        Some(address) => server.serve_http(address.parse()?).await?,
+        // Standard output carries the messages of the protocol. Write logs to standard error.
+        None => server.serve_stdio().await?,
+    }
+    Ok(())
+}

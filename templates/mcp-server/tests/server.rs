@@ -1,0 +1,31 @@
+//! Runs the server over standard input and output, as a client does.
+
+use std::sync::Arc;
+
+use neuron::mcp::{McpClient, McpToolBridge, StdioConfig};
+use neuron::prelude::*;
+use serde_json::json;
+
+#[tokio::test]
+async fn tools_are_listed_and_called() {
+    let config =
+        StdioConfig { command: env!("CARGO_BIN_EXE_server").into(), args: vec![], env: vec![] };
+    let client = Arc::new(McpClient::connect_stdio(config).await.unwrap());
+    let mut tools = ToolRegistry::new();
+    for tool in McpToolBridge::discover(&client).await.unwrap() {
+        tools.register_dyn(tool);
+    }
+    let mut names: Vec<&str> = tools.names().collect();
+    names.sort_unstable();
+    assert_eq!(names, ["count_words", "replace"]);
+
+    let context = ToolContext::default();
+    let call = |name, input| tools.execute(name, input, &context);
+    let output = call("count_words", json!({"text": "one two three"})).await.unwrap();
+    assert_eq!(output.content, [ContentItem::Text("3".into())]);
+    let input = json!({"text": "one two", "from": "two", "to": "2"});
+    let output = call("replace", input).await.unwrap();
+    assert_eq!(output.content, [ContentItem::Text("one 2".into())]);
+    let output = call("replace", json!({"text": "one", "from": "two", "to": "2"})).await;
+    assert!(format!("{output:?}").contains("does not occur"), "{output:?}");
+}

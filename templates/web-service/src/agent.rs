@@ -1,0 +1,27 @@
+//! The agent and its tools.
+
+use neuron::anthropic::Anthropic;
+use neuron::prelude::*;
+
+/// Creates the agent. The key is in the environment variable `ANTHROPIC_API_KEY`.
+pub(crate) fn agent() -> Result<Agent, ProviderError> {
+    // Another vendor is one line: neuron::openai::OpenAi::from_env()?, with the feature `openai`.
+    let mut provider = Anthropic::from_env()?;
+    if let Ok(url) = std::env::var("ANTHROPIC_BASE_URL") {
+        provider = provider.base_url(url);
+    }
+    let mut tools = ToolRegistry::new();
+    tools.register(AddTool);
+    Ok(Agent::builder(provider).tools(tools).system_prompt("You are a helpful assistant.").build())
+}
+
+/// Adds two numbers.
+#[neuron_tool(effect = Pure)]
+async fn add(
+    /// The first number
+    a: f64,
+    /// The second number
+    b: f64,
+) -> Result<f64, ToolError> {
+    Ok(a + b)
+}
