@@ -4,6 +4,7 @@
 //! `127.0.0.1:8080` it serves over HTTP.
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use neuron::mcp::McpServer;
 use neuron::prelude::*;
@@ -35,7 +36,17 @@ async fn replace(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let mut tools = ToolRegistry::new();
     tools.register(CountWordsTool);
     tools.register(ReplaceTool);

@@ -7,6 +7,7 @@ mod files;
 
 use std::error::Error;
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use neuron::agent::SessionHandle;
 use neuron::anthropic::Anthropic;
@@ -16,7 +17,17 @@ use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 type Input = Lines<BufReader<Stdin>>;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     // Another vendor is one line: neuron::openai::OpenAi::from_env()?, with the feature `openai`.
     let mut provider = Anthropic::from_env()?;
     if let Ok(url) = std::env::var("ANTHROPIC_BASE_URL") {

@@ -11,11 +11,22 @@ mod agent;
 mod conversations;
 
 use std::error::Error;
+use std::process::ExitCode;
 
 use neuron::session_sqlite::SqliteSessionStorage;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     let address = std::env::var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     let path = std::env::var("DATABASE").unwrap_or_else(|_| "conversations.db".to_owned());
     let service = conversations::router(agent::agent()?, SqliteSessionStorage::open(path).await?);
