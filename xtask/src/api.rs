@@ -6,6 +6,7 @@
 //! - `surface` decides which items have lines, and under which path.
 //! - `items` creates the lines of an item.
 //! - `line` formats a line.
+//! - `foreign` finds the items of other projects, for the file `crates/foreign-items.txt`.
 //!
 //! Names are not resolved. Every item, field and method that is plain `pub` counts as reachable, because the workspace
 //! denies the lint `unreachable_pub`. The path of an item contains only `pub` modules, so that an item can move between
@@ -29,11 +30,13 @@
 //! - The lint checks only the features and targets that clippy is run with. A `pub` item for other features or targets
 //!   is listed even if it is unreachable.
 
+mod foreign;
 mod items;
 mod line;
 mod source;
 mod surface;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
@@ -64,9 +67,11 @@ pub(crate) fn rewrite() -> Result<(), String> {
     Ok(())
 }
 
-/// Creates the listings of all library crates in `crates/` from the current source.
+/// Creates the listings of all library crates in `crates/` from the current source, and the listing of the foreign items
+/// in all of them.
 pub(crate) fn listings() -> Result<Vec<Listing>, String> {
     let mut listings = Vec::new();
+    let mut foreign = String::new();
     for package in workspace::members()?.packages.iter().filter(|package| package.is_in_crates()) {
         let Some(library) = package.library() else {
             continue;
@@ -77,7 +82,11 @@ pub(crate) fn listings() -> Result<Vec<Listing>, String> {
         let file = package.folder().join("api.txt");
         let file = file.strip_prefix(process::root()).unwrap_or(&file).to_owned();
         listings.push(Listing { file, text });
+        for item in foreign::list(&library.name, &items, &package.foreign_dependencies()) {
+            let _ = writeln!(foreign, "{}: {item}", package.name);
+        }
     }
+    listings.push(Listing { file: "crates/foreign-items.txt".into(), text: foreign });
     Ok(listings)
 }
 

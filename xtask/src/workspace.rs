@@ -1,5 +1,6 @@
 //! Reads the output of `cargo metadata` for this workspace. The types have only the fields that xtask needs.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -44,7 +45,6 @@ pub(crate) struct Package {
     /// workspace.
     #[cfg(test)]
     pub(crate) source: Option<String>,
-    #[cfg(test)]
     pub(crate) dependencies: Vec<Dependency>,
     /// The features, each with the features and dependencies that it enables.
     #[cfg(test)]
@@ -62,14 +62,16 @@ pub(crate) struct Target {
 }
 
 /// An entry in a package's dependency tables.
-#[cfg(test)]
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
     /// The kind of the dependency, `dev` or `build`. `None` for a normal dependency.
     pub(crate) kind: Option<String>,
     /// The features that the entry enables, besides the default features.
+    #[cfg(test)]
     pub(crate) features: Vec<String>,
+    /// The folder of a package of this workspace. `None` for other packages.
+    path: Option<PathBuf>,
 }
 
 /// Returns the packages of the workspace.
@@ -94,6 +96,13 @@ impl Package {
     /// Returns the folder that contains the package's manifest.
     pub(crate) fn folder(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(&self.manifest_path)
+    }
+
+    /// Returns the names under which the package's code knows the crates of other projects.
+    pub(crate) fn foreign_dependencies(&self) -> BTreeSet<String> {
+        let normal = self.dependencies.iter().filter(|entry| entry.kind.is_none());
+        let foreign = normal.filter(|entry| entry.path.is_none());
+        foreign.map(|entry| entry.name.replace('-', "_")).collect()
     }
 
     /// Returns the library target of the package, which may be a procedural macro crate. Returns `None` if the package

@@ -15,6 +15,7 @@ const LARGEST_RECORD: usize = 3 << 19;
 
 /// The kind of activity that calls the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ModelCalls {
     /// A local activity in the worker that drives the run. The history contains only the response, so it grows only by
     /// the new messages. The request may have any size.

@@ -87,6 +87,7 @@ pub struct Dialect {
 
 /// The role in which system prompts are sent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SystemRole {
     /// The role `developer`, which OpenAI prefers.
     #[default]

@@ -274,6 +274,7 @@ pub fn outcome_unknown(tool_name: &str) -> ToolOutput {
 
 /// Decides how a run continues after a tool call was interrupted and must not run twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum UnknownOutcome {
     /// The model receives [`outcome_unknown`] as the result of the call, and the run continues.
     #[default]

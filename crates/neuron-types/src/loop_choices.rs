@@ -5,6 +5,7 @@ use std::time::Duration;
 /// The point at which a run ends after its
 /// [`ToolContext::cancellation_token`](crate::ToolContext::cancellation_token) was cancelled.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CancelMode {
     /// The run ends immediately, even if a provider, a stream or a tool hangs. This is the default.
     #[default]
@@ -19,6 +20,7 @@ pub enum CancelMode {
 
 /// The behaviour of a run that reaches its limit on turns or a usage limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OnLimit {
     /// The run ends with [`LoopError::MaxTurns`](crate::LoopError::MaxTurns) or
     /// [`LoopError::UsageLimitExceeded`](crate::LoopError::UsageLimitExceeded). This is the default.
@@ -48,6 +50,7 @@ pub enum OnLimit {
 /// In every mode, the loop deserialises the output into the output type. If this fails, the model receives the position
 /// and the reason of the mismatch and may try again, up to [`LoopConfig::output_retries`](crate::LoopConfig) times.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OutputMode {
     /// The model calls a tool `final_output`, whose arguments are the output. This is the default, because it works
     /// with all output types and with every provider that supports tools.
@@ -76,6 +79,7 @@ pub enum OutputMode {
 /// If a response has several outputs, the first valid output is used. If no output is valid, all other tool calls run
 /// as usual. Every tool call of the response gets a result in the conversation, even if it does not run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EndStrategy {
     /// The tool calls besides the output do not run.
     Early,
@@ -120,6 +124,7 @@ pub struct ApprovalSignal {
 ///
 /// [`ToolError::ModelRetry`]: crate::ToolError::ModelRetry
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ToolErrorPolicy {
     /// The run ends with [`LoopError::Tool`](crate::LoopError::Tool). This is the default.
     #[default]

@@ -1,11 +1,14 @@
 //! Reads the items of a crate from its source files, each with its public module.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 use syn::{Attribute, Item, Meta, Visibility};
 
 use super::line;
+use super::surface::flatten;
 
 /// An item of a crate. Items in hidden modules and in test modules are not included.
 pub(super) struct SourceItem {
@@ -14,6 +17,8 @@ pub(super) struct SourceItem {
     /// `cfg` attributes of the modules around the item, from the outermost to the innermost.
     pub(super) gates: Vec<String>,
     pub(super) item: Item,
+    /// The imports of the module that contains the item, as pairs of name and path.
+    pub(super) imports: Rc<BTreeMap<String, String>>,
 }
 
 /// Reads all items of a crate. `root` is the crate's root file, usually `lib.rs`.
@@ -32,6 +37,7 @@ fn add(
     folder: &Path,
     found: &mut Vec<SourceItem>,
 ) -> Result<(), String> {
+    let imports = Rc::new(imports(&items));
     for mut item in items.into_iter().flat_map(written_out) {
         if let Item::Mod(child) = &mut item {
             if is_hidden(&child.attrs) {
@@ -47,9 +53,21 @@ fn add(
                 if is_public(&child.vis) { format!("{module}::{name}") } else { module.into() };
             add(items, &path, &with_gates(gates, &child.attrs), &folder, found)?;
         }
-        found.push(SourceItem { module: module.to_owned(), gates: gates.to_vec(), item });
+        let (module, gates, imports) = (module.to_owned(), gates.to_vec(), imports.clone());
+        found.push(SourceItem { module, gates, item, imports });
     }
     Ok(())
+}
+
+/// Returns the names that the `use` declarations among the items import, each with its path.
+fn imports(items: &[Item]) -> BTreeMap<String, String> {
+    let mut found = Vec::new();
+    for item in items {
+        if let Item::Use(import) = item {
+            flatten(&import.tree, "", &mut found);
+        }
+    }
+    found.into_iter().map(|(path, name)| (name, path)).collect()
 }
 
 pub(super) fn is_public(visibility: &Visibility) -> bool {

@@ -12,17 +12,26 @@ use super::source::{SourceItem, is_hidden, is_public, with_gates};
 
 /// Returns the lines of the listing of a crate's public API, sorted by path.
 pub(super) fn list(crate_name: &str, items: &[SourceItem]) -> Vec<String> {
+    let lines: BTreeSet<Line> = lines(crate_name, items).map(|(_, line)| line).collect();
+    lines.into_iter().map(|line| line.text).collect()
+}
+
+/// Returns the lines of the listing of a crate's public API, each with the item to which it belongs.
+pub(super) fn lines<'a>(
+    crate_name: &'a str,
+    items: &'a [SourceItem],
+) -> impl Iterator<Item = (&'a SourceItem, Line)> {
     let names = Names::of(items);
-    let mut lines = BTreeSet::new();
-    for SourceItem { module, gates, item } in items {
-        lines.extend(match item {
+    items.iter().flat_map(move |source| {
+        let SourceItem { module, gates, item, .. } = source;
+        let lines = match item {
             Item::Impl(block) => names.implementation(block, module, gates),
             Item::Use(import) => names.re_exports(import, module, gates),
             Item::Macro(call) => exported_macro(call, crate_name, gates).into_iter().collect(),
             _ => items::lines(item, module, gates),
-        });
-    }
-    lines.into_iter().map(|line| line.text).collect()
+        };
+        lines.into_iter().map(move |line| (source, line))
+    })
 }
 
 /// Returns the line of a macro with `#[macro_export]` in the listing of the public API. Returns `None` for every other
@@ -150,7 +159,7 @@ impl Paths {
 }
 
 /// Adds the imports of a `use` declaration to `found`, as pairs of the imported path and the new name.
-fn flatten(tree: &UseTree, prefix: &str, found: &mut Vec<(String, String)>) {
+pub(super) fn flatten(tree: &UseTree, prefix: &str, found: &mut Vec<(String, String)>) {
     match tree {
         UseTree::Path(tree) => flatten(&tree.tree, &format!("{prefix}{}::", tree.ident), found),
         UseTree::Name(UseName { ident }) => {

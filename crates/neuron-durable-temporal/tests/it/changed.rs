@@ -126,7 +126,7 @@ async fn replays(name: &str, options: TemporalOptions) {
     differs(replay_history(changed, options.clone(), &history).await, words);
     let other = match options_of(name) {
         ModelCalls::Local => ModelCalls::Activity,
-        ModelCalls::Activity => ModelCalls::Local,
+        _ => ModelCalls::Local,
     };
     let agent = scenario.agent(&log);
     differs(replay_history(agent, options.model_calls(other), &history).await, &["TMPRL1100"]);

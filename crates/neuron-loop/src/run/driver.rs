@@ -53,8 +53,8 @@ pub(crate) async fn drive(
     };
     // With `AfterTurn` the token for work is never cancelled. Only `stop` ends the run, between two turns.
     let token = match parts.config().cancel_mode {
-        CancelMode::Now => Cow::Borrowed(&*stop),
         CancelMode::AfterTurn => Cow::Owned(CancellationToken::new()),
+        _ => Cow::Borrowed(&*stop),
     };
     let env = Env {
         parts,

@@ -47,7 +47,8 @@ pub(crate) fn typed_output(output: OutputType, parts: Parts<'_>) -> (OutputRules
             settings.response_format = Some(schema.response_format());
             schema
         }
-        OutputMode::Prompt => {
+        // `OutputMode::Prompt`, which works with each model.
+        _ => {
             let schema = (output.plain)();
             changes.system = Some(config.system_prompt.clone().and(schema.instructions()));
             schema

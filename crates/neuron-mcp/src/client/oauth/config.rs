@@ -68,6 +68,7 @@ pub(super) struct KnownClient {
 
 /// The type of a client's application (OpenID Connect Dynamic Client Registration 1.0).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OAuthApplicationType {
     /// The application runs on the user's device. Its redirect URI is a loopback address or has a private scheme.
     #[default]
