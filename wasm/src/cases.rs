@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use futures_util::future::{Either, join, select};
+use neuron::agent::SessionHandle;
 use neuron::anthropic::Anthropic;
 use neuron::ollama::Ollama;
 use neuron::openai::OpenAi;
@@ -224,7 +225,8 @@ async fn limits_and_caches_calls(provider: Anthropic) -> Outcome {
     Ok(format!("errors: {}, paused: {paused}", errors.count()))
 }
 
-/// Pauses for an approval, stores the conversation as JSON, and continues the stored conversation.
+/// Pauses for an approval, stores the conversation as JSON, and continues the stored conversation. The end of the run is
+/// stored in a session in memory.
 async fn continues_after_an_approval(provider: Anthropic) -> Outcome {
     struct AskAlways;
     impl PermissionPolicy for AskAlways {
@@ -245,7 +247,10 @@ async fn continues_after_an_approval(provider: Anthropic) -> Outcome {
     let mut conversation: Conversation = serde_json::from_str(&stored)?;
     let pending = conversation.pending().ok_or_else(|| JsError::new("no call is pending"))?;
     let start = Start::from(ApprovalDecisions::approve_all(&pending));
-    Ok(agent.run(&mut conversation, start).await?.response)
+    let session = SessionHandle::new(InMemorySessionStorage::new(), "approved");
+    let response = agent.run(&mut conversation, start).store(&session).await?.response;
+    assert_eq!(session.load().await?.messages(), conversation.messages());
+    Ok(response)
 }
 
 /// Runs ten turns with a context of at most four messages. The host checks the requests.
@@ -272,7 +277,7 @@ async fn delegates(provider: Anthropic) -> Outcome {
     Ok(agent.run(&mut Conversation::new(), "Translate: Good morning").await?.response)
 }
 
-/// Stores a session in memory, and stops a run at its input.
+/// Runs an agent whose guardrail rejects the input, and returns the error.
 async fn rejects_input(provider: Anthropic) -> Outcome {
     struct NoSecrets;
     impl InputGuardrail for NoSecrets {

@@ -68,10 +68,14 @@ pub(crate) struct Dependency {
     /// The kind of the dependency, `dev` or `build`. `None` for a normal dependency.
     pub(crate) kind: Option<String>,
     /// The features that the entry enables, besides the default features.
-    #[cfg(test)]
     pub(crate) features: Vec<String>,
+    pub(crate) uses_default_features: bool,
+    /// The platforms for which the entry is. `None` for all platforms.
+    pub(crate) target: Option<String>,
     /// The folder of a package of this workspace. `None` for other packages.
-    path: Option<PathBuf>,
+    pub(crate) path: Option<PathBuf>,
+    /// The required versions. `*` if the entry has no version.
+    req: String,
 }
 
 /// Returns the packages of the workspace.
@@ -90,6 +94,14 @@ fn load(args: &[&str]) -> Result<Metadata, String> {
     command.args(args);
     let json = process::capture(command)?;
     serde_json::from_str(&json).map_err(|error| format!("cannot read `cargo metadata`: {error}"))
+}
+
+impl Dependency {
+    /// Returns `true` if the entry is for tests and has a path without a version. Cargo removes such an entry from the
+    /// package that it publishes.
+    pub(crate) fn is_only_a_path(&self) -> bool {
+        self.kind.as_deref() == Some("dev") && self.path.is_some() && self.req == "*"
+    }
 }
 
 impl Package {

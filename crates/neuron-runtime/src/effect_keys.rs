@@ -197,8 +197,10 @@ impl EffectKeys {
         copies.into_iter().map(of).collect()
     }
 
-    /// Finds an earlier call with the same effect key. It searches the calls of the batch that run (`before`), and then
-    /// the stored results. Returns `None` if the call must run.
+    /// Finds an earlier call with the same effect key. Returns `None` if there is none, so that the call must run.
+    ///
+    /// `before` contains the keys of the earlier calls of the batch. If none of them matches, the stored results are
+    /// searched.
     fn known(
         &self,
         key: &(String, String),

@@ -19,7 +19,7 @@ async fn stream(provider: &ScriptedProvider) -> StreamHandle {
     provider.complete_stream_ref(ask("hi").view()).await.unwrap()
 }
 
-/// Streams one reply, and returns its events as texts. The last three events are written as one word each.
+/// Streams one reply, and returns each of its events as a text, such as `text Hello` for a text delta.
 async fn script_of(reply: Reply) -> Vec<String> {
     let mut receiver = stream(&ScriptedProvider::new([reply])).await.receiver;
     let mut events = Vec::new();

@@ -14,8 +14,8 @@ use super::sample;
 use crate::case::Case;
 use crate::random::unique;
 
-/// The state of one call of a part of the session suite. Contains the storage under test, and the sessions that the
-/// storage must have.
+/// The state of a running part of the session suite. Contains the storage under test, and the sessions that the storage
+/// must have.
 ///
 /// The methods that write also check the written session and the list of sessions.
 pub(super) struct TestContext<'s, S> {

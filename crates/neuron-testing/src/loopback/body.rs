@@ -1,5 +1,5 @@
-//! A response body that follows the steps of a `Plan`, which are bytes to send, waits and breaks. If the body is
-//! dropped before its last step, a disconnect is counted.
+//! A response body that follows the steps of a `Plan`. A step sends bytes, waits, or breaks the connection. If the body
+//! is dropped before its last step, a disconnect is counted.
 
 use std::future::pending;
 use std::io;

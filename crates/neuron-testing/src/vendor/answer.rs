@@ -1,5 +1,5 @@
-//! The values that a [`Vendor`](super::Vendor) exchanges with its server, for a checked request, a response and an
-//! error.
+//! The values that a [`Vendor`](super::Vendor) and its server exchange. They describe a checked request, a response or
+//! an error.
 
 use neuron_types::CompletionResponse;
 use serde_json::Value;
