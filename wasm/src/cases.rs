@@ -225,8 +225,8 @@ async fn limits_and_caches_calls(provider: Anthropic) -> Outcome {
     Ok(format!("errors: {}, paused: {paused}", errors.count()))
 }
 
-/// Pauses for an approval, stores the conversation as JSON, and continues the stored conversation. The end of the run is
-/// stored in a session in memory.
+/// Pauses for an approval, stores the conversation as JSON, and continues the stored conversation. The continued
+/// conversation is stored in a session in memory.
 async fn continues_after_an_approval(provider: Anthropic) -> Outcome {
     struct AskAlways;
     impl PermissionPolicy for AskAlways {

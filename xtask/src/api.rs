@@ -12,7 +12,7 @@
 //! denies the lint `unreachable_pub`. The path of an item contains only `pub` modules, so that an item can move between
 //! private modules without a change of the listing. A re-export has its own line, under the path where users import it.
 //!
-//! We do not use cargo-public-api or cargo-semver-checks, because they read rustdoc's JSON, whose unstable format
+//! The listing is not made by cargo-public-api, because that tool reads rustdoc's JSON, whose unstable format
 //! changes with the compiler. Our listing is created from the source within seconds, and does not depend on the
 //! compiler.
 //!
@@ -67,8 +67,8 @@ pub(crate) fn rewrite() -> Result<(), String> {
     Ok(())
 }
 
-/// Creates the listings of all library crates in `crates/` from the current source, and the listing of the foreign items
-/// in all of them.
+/// Creates the listings of all library crates in `crates/` from the current source, and the common listing of their
+/// foreign items.
 pub(crate) fn listings() -> Result<Vec<Listing>, String> {
     let mut listings = Vec::new();
     let mut foreign = String::new();

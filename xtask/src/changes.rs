@@ -55,6 +55,12 @@ pub(crate) fn commit(name: &str) -> Result<String, String> {
         .map_err(|_| format!("git knows no commit `{name}`"))
 }
 
+/// Returns the name of the last tag before `HEAD`. Returns `None` if there is no tag.
+pub(crate) fn last_tag() -> Option<String> {
+    let tag = git(&["describe", "--tags", "--abbrev=0"]).ok()?;
+    Some(tag.trim().to_owned())
+}
+
 /// Returns the tracked files, and the untracked files that git does not ignore, relative to the workspace's root.
 pub(crate) fn files() -> Result<Vec<String>, String> {
     let mut files = list(&["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;

@@ -35,6 +35,7 @@ const NIGHTLY: &[Step] = &[
     ("fetch", fetch::for_tests),
     ("features", || features(&libraries()?)),
     ("packages", packages::check),
+    ("semver", semver),
     ("faults", || faults::check(Selection::All)),
     ("model", model),
     ("fuzz", fuzz),
@@ -167,6 +168,18 @@ fn sample_of_libraries() -> Result<Vec<String>, String> {
         Filter::DependentsOf(packages) => packages.contains(name) || place % 8 == 0,
     };
     Ok((1..).zip(libraries()?).filter(is_chosen).map(|(_, name)| name).collect())
+}
+
+/// Checks that the versions of the crates follow semantic versioning, compared with the last tag. A tag marks a release,
+/// so without a tag there is nothing to check.
+fn semver() -> Result<(), String> {
+    let Some(tag) = changes::last_tag() else {
+        println!("semver: no release is tagged, so every change is allowed");
+        return Ok(());
+    };
+    let mut command = process::cargo(["semver-checks", "check-release", "--baseline-rev", &tag]);
+    command.args(libraries()?.iter().flat_map(|name| ["--package", name]));
+    tools::SEMVER_CHECKS.run(command, &format!("semantic versioning since {tag}"))
 }
 
 /// Runs the randomised test `model` of the agent loop with a million cases. Every day runs other cases.

@@ -23,6 +23,9 @@ pub(crate) const DENY: Tool = Tool { package: "cargo-deny", version: "0.20.2", p
 
 pub(crate) const HACK: Tool = Tool { package: "cargo-hack", version: "0.6.46", profile: "dev" };
 
+pub(crate) const SEMVER_CHECKS: Tool =
+    Tool { package: "cargo-semver-checks", version: "0.51.0", profile: "dev" };
+
 impl Tool {
     /// Runs a cargo command that uses the tool. If the tool cannot be installed, reports that the check `what` is
     /// skipped.

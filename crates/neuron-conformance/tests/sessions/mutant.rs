@@ -11,8 +11,8 @@ use neuron_types::{
 };
 use serde_json::Value;
 
-/// The name of a deliberate mistake in the storage. A misspelt name causes no mistake. The test that expects the suite to
-/// find the mistake then fails.
+/// The name of a deliberate mistake in the storage. A misspelt name causes no mistake, and the test that expects the
+/// suite to find the mistake then fails.
 pub(crate) type Mutation = &'static str;
 
 /// The mutation that changes nothing, so that the storage is correct.
