@@ -38,6 +38,7 @@ async fn run(test: &str, folder: &Path, variables: &[(&str, &str)]) -> String {
     let [stdout, stderr] =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert!(output.status.success(), "{}:\n{stdout}\n{stderr}", output.status);
+    assert!(stdout.contains("1 passed"), "no test was run:\n{stdout}");
     stdout
 }
 

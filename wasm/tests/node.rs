@@ -12,28 +12,21 @@ use std::time::Duration;
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply};
 use neuron_types::ProviderError;
 use serde_json::json;
-use tempfile::TempDir;
 use tokio::process::Command;
 use wasm_bindgen_cli_support::Bindgen;
 
 /// Returns the path of the JavaScript for the module. The first call writes it.
 fn javascript() -> &'static Path {
-    static FOLDER: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
-    let (_, file) = FOLDER.get_or_init(|| {
+    static FILE: OnceLock<PathBuf> = OnceLock::new();
+    FILE.get_or_init(|| {
         let module =
             std::env::var("NEURON_WASM").expect("`cargo xtask test wasm` sets NEURON_WASM");
-        let folder = tempfile::tempdir().unwrap();
-        Bindgen::new()
-            .input_path(module)
-            .nodejs(true)
-            .unwrap()
-            .typescript(false)
-            .generate(folder.path())
-            .unwrap();
-        let file = folder.path().join("neuron_wasm.js");
-        (folder, file)
-    });
-    file
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("neuron-wasm");
+        let mut bindgen = Bindgen::new();
+        bindgen.input_path(module).nodejs(true).unwrap().typescript(false);
+        bindgen.generate(&folder).unwrap();
+        folder.join("neuron_wasm.js")
+    })
 }
 
 /// Runs a script of the folder `tests` with the module and arguments, and returns its standard output.
@@ -74,7 +67,7 @@ fn weather() -> [Reply; 2] {
 
 /// Returns a long text in small pieces, with pauses.
 fn pieces() -> [Reply; 1] {
-    [Reply::text("one two three four").chunk_chars(4).event_delay(Duration::from_millis(20))]
+    [Reply::text("one two three four").chunk_chars(4).event_delay(Duration::from_millis(100))]
 }
 
 #[tokio::test]
@@ -102,10 +95,8 @@ async fn agents_of_each_provider_call_a_tool_and_stream() {
 
 #[tokio::test]
 async fn cancelled_and_dropped_streams_disconnect_and_the_conversation_continues() {
-    for (case, hanging) in [
-        ("cancel", Reply::text("one two three").chunk_chars(4).hang_after(4)),
-        ("drop", Reply::hang()),
-    ] {
+    for case in ["cancel", "drop"] {
+        let hanging = Reply::text("one two three").chunk_chars(4).hang_after(4);
         let (text, server) = anthropic(case, [hanging, Reply::text("Here I am.")]).await;
         assert_eq!(text, "Here I am.", "{case}");
         server.wait_for_disconnect().await;

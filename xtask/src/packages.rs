@@ -12,9 +12,11 @@ use crate::{compiler, fetch, process, tools};
 pub(crate) fn check() -> Result<(), String> {
     let workspace = workspace::members()?;
     let folder = workspace.target_directory.join("packages");
-    // Remove the files of an earlier run, because they could hide a missing file.
-    if folder.exists() {
-        fs::remove_dir_all(&folder).map_err(|error| cannot(&folder, &error))?;
+    // Remove the files of an earlier run, because they could hide a missing file. The compiled crates may stay.
+    for old in ["package", "unpacked"].map(|name| folder.join(name)) {
+        if old.exists() {
+            fs::remove_dir_all(&old).map_err(|error| cannot(&old, &error))?;
+        }
     }
     let mut crates: Vec<&Package> = Vec::new();
     for package in workspace.packages.iter().filter(|package| package.is_in_crates()) {
@@ -49,10 +51,13 @@ pub(crate) fn check() -> Result<(), String> {
     // The build uses the dependency versions of the workspace. A new release of a dependency must not break this step.
     let lock = unpacked.join("Cargo.lock");
     fs::copy(process::root().join("Cargo.lock"), &lock).map_err(|error| cannot(&lock, &error))?;
-    // Only published packages are here, and a filter that names no package is an error.
     let config = fs::read_to_string(process::root().join(".config/nextest.toml"))
-        .map_err(|error| cannot(Path::new(".config/nextest.toml"), &error))?
-        .replace("package(neuron-readme)", "none()");
+        .map_err(|error| cannot(Path::new(".config/nextest.toml"), &error))?;
+    // nextest rejects a filter that names no package.
+    let is_absent = |package: &&Package| !crates.iter().any(|here| here.name == package.name);
+    let config = workspace.packages.iter().filter(is_absent).fold(config, |config, package| {
+        config.replace(&format!("package({})", package.name), "none()")
+    });
     let file = unpacked.join(".config/nextest.toml");
     fs::create_dir_all(unpacked.join(".config"))
         .and_then(|()| fs::write(&file, config))

@@ -195,7 +195,11 @@ impl Stream for Body {
             }
             Poll::Pending => {
                 let idle = self.idle;
-                self.poll_idle(cx).map(|()| Some(Err(ProviderError::Timeout(idle))))
+                self.poll_idle(cx).map(|()| {
+                    // An ended timer must not be polled again.
+                    self.timer = None;
+                    Some(Err(ProviderError::Timeout(idle)))
+                })
             }
         }
     }

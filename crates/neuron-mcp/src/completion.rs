@@ -2,7 +2,6 @@
 
 /// The prompt or resource template whose argument is completed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum CompletionTarget {
     /// The prompt with this name.
     Prompt(String),

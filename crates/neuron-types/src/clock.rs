@@ -5,6 +5,11 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
+#[cfg(target_family = "wasm")]
+use std::convert::identity as unconstrained;
+#[cfg(not(target_family = "wasm"))]
+use tokio::task::unconstrained;
+
 /// Waits for `duration` and returns `true`.
 ///
 /// Returns `false` immediately if `duration` is zero or if there is no tokio runtime. Panics in a tokio runtime without
@@ -66,7 +71,9 @@ pub async fn within<T>(
     work: impl Future<Output = T>,
 ) -> Option<T> {
     let limit = limit.into();
-    let (mut work, mut time) = (pin!(work), pin!(sleep(limit.unwrap_or_default())));
+    // Work that uses up tokio's cooperative budget in each poll must not stop the timer.
+    let mut time = pin!(unconstrained(sleep(limit.unwrap_or_default())));
+    let mut work = pin!(work);
     let mut has_clock = limit.is_some();
     std::future::poll_fn(|cx| {
         // Poll the work first, so that it succeeds if it is ready at the deadline.
@@ -98,6 +105,16 @@ mod tests {
         assert_eq!(within(LIMIT * 2, sleep(LIMIT)).await, Some(true));
         assert_eq!(within(Duration::ZERO, std::future::pending::<()>()).await, None);
         assert!(!sleep(Duration::ZERO).await);
+    }
+
+    #[tokio::test]
+    async fn limit_expires_while_work_uses_up_the_budget_of_its_task() {
+        let busy = async {
+            loop {
+                tokio::task::coop::consume_budget().await;
+            }
+        };
+        assert_eq!(within(LIMIT, busy).await, None::<()>);
     }
 
     #[test]

@@ -18,21 +18,24 @@ async fn count_words(
     Ok(text.split_whitespace().count())
 }
 
-/// Replaces a text in another text. The result is an error if the text does not occur.
+/// Sorts the lines of a text.
 #[neuron_tool(effect = Pure)]
-async fn replace(
-    /// The text to change
+async fn sort_lines(
+    /// The text, with two or more lines
     text: String,
-    /// The text to replace
-    from: String,
-    /// The replacement
-    to: String,
+    /// Set for the order from Z to A
+    descending: bool,
 ) -> Result<String, ToolError> {
-    match text.contains(&from) {
-        true => Ok(text.replace(&from, &to)),
+    let mut lines: Vec<&str> = text.lines().collect();
+    if lines.len() < 2 {
         // The client's model receives this text, and can correct its arguments.
-        false => Err(ToolError::ModelRetry(format!("`{from}` does not occur in the text"))),
+        return Err(ToolError::ModelRetry("the text has fewer than two lines".into()));
     }
+    lines.sort_unstable();
+    if descending {
+        lines.reverse();
+    }
+    Ok(lines.join("\n"))
 }
 
 #[tokio::main]
@@ -49,7 +52,7 @@ async fn main() -> ExitCode {
 async fn run() -> Result<(), Box<dyn Error>> {
     let mut tools = ToolRegistry::new();
     tools.register(CountWordsTool);
-    tools.register(ReplaceTool);
+    tools.register(SortLinesTool);
     let server = McpServer::new(tools).with_name("texts").with_instructions("Tools for texts.");
     match std::env::args().nth(1) {
         Some(address) => server.serve_http(address.parse()?).await?,

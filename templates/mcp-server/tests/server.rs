@@ -17,15 +17,14 @@ async fn tools_are_listed_and_called() {
     }
     let mut names: Vec<&str> = tools.names().collect();
     names.sort_unstable();
-    assert_eq!(names, ["count_words", "replace"]);
+    assert_eq!(names, ["count_words", "sort_lines"]);
 
     let context = ToolContext::default();
     let call = |name, input| tools.execute(name, input, &context);
     let output = call("count_words", json!({"text": "one two three"})).await.unwrap();
     assert_eq!(output.content, [ContentItem::Text("3".into())]);
-    let input = json!({"text": "one two", "from": "two", "to": "2"});
-    let output = call("replace", input).await.unwrap();
-    assert_eq!(output.content, [ContentItem::Text("one 2".into())]);
-    let output = call("replace", json!({"text": "one", "from": "two", "to": "2"})).await;
-    assert!(format!("{output:?}").contains("does not occur"), "{output:?}");
+    let output = call("sort_lines", json!({"text": "b\na\nc", "descending": true})).await.unwrap();
+    assert_eq!(output.content, [ContentItem::Text("c\nb\na".into())]);
+    let output = call("sort_lines", json!({"text": "one", "descending": false})).await;
+    assert!(format!("{output:?}").contains("fewer than two lines"), "{output:?}");
 }

@@ -4,17 +4,18 @@
 //! it ends the program.
 
 mod files;
+mod terminal;
 
 use std::error::Error;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use neuron::agent::SessionHandle;
 use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
+use neuron::tool::builtin::OutputFormatter;
+use neuron::types::StorageError;
 
-type Input = Lines<BufReader<Stdin>>;
+use self::terminal::Terminal;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -28,50 +29,60 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<(), Box<dyn Error>> {
+    let agent = agent()?;
+    let session = SessionHandle::new(FileSessionStorage::new(".agent".into()), "main");
+    let mut conversation = session.load().await?;
+    if !conversation.messages().is_empty() {
+        println!("Continuing with {} messages.", conversation.messages().len());
+    }
+    let mut terminal = Terminal::new();
+    // Calls may wait for an approval since the last start.
+    let mut waiting = conversation.pending();
+    loop {
+        let start = match waiting.take() {
+            Some(pending) => match decide(&mut terminal, &pending).await? {
+                Some(decisions) => Start::from(decisions),
+                None => return Ok(()),
+            },
+            None => match terminal.read_line("\nyou: ").await? {
+                Some(question) if question.trim().is_empty() => continue,
+                Some(question) => Start::from(question.as_str()),
+                None => return Ok(()),
+            },
+        };
+        match respond(&agent, &mut conversation, &session, &mut terminal, start).await {
+            Ok(()) => {}
+            Err(LoopError::ApprovalRequired(pending)) => waiting = Some(*pending),
+            Err(LoopError::Storage(StorageError::Conflict { .. })) => {
+                println!("\n[another program changed the conversation, which is read again]");
+                conversation = session.load().await?;
+            }
+            Err(error) => println!("\n[{error}]"),
+        }
+    }
+}
+
+fn agent() -> Result<Agent, Box<dyn Error>> {
     // Another vendor is one line: neuron::openai::OpenAi::from_env()?, with the feature `openai`.
     let mut provider = Anthropic::from_env()?;
     if let Ok(url) = std::env::var("ANTHROPIC_BASE_URL") {
         provider = provider.base_url(url);
     }
+    let mut tools = files::tools();
+    // The model sees the beginning and the end of longer results.
+    tools.add_middleware(OutputFormatter::new(20_000));
     let agent = Agent::builder(provider)
-        .tools(files::tools())
+        .tools(tools)
         .system_prompt("You help with the files of the current folder. Answer briefly.")
+        // Above 100,000 tokens, keeps the last 40 messages.
+        .context(SlidingWindowStrategy::new(40, 100_000))
         // A call that no rule allows needs an approval.
         .permission_policy(PermissionRules::new([
             PermissionRule::allow("list_files").or_tool("read_file")
         ])?)
         .config(|config| config.pause_for_approval = true)
         .build();
-
-    let session = SessionHandle::new(FileSessionStorage::new(".agent".into()), "main");
-    let mut conversation = session.load().await?;
-    if !conversation.messages().is_empty() {
-        println!("Continuing with {} messages.", conversation.messages().len());
-    }
-    let mut input = BufReader::new(tokio::io::stdin()).lines();
-    while let Some(question) = read_line(&mut input, "\nyou: ").await? {
-        if question.trim().is_empty() {
-            continue;
-        }
-        let mut start = Start::from(question.as_str());
-        // The loop ends after the response, or after an error that the user sees.
-        loop {
-            match respond(&agent, &mut conversation, &session, start).await {
-                Ok(()) => break,
-                Err(LoopError::ApprovalRequired(pending)) => {
-                    let Some(decisions) = decide(&mut input, &pending).await? else {
-                        return Ok(());
-                    };
-                    start = decisions.into();
-                }
-                Err(error) => {
-                    println!("\n[{error}]");
-                    break;
-                }
-            }
-        }
-    }
-    Ok(())
+    Ok(agent)
 }
 
 /// Runs the agent and prints its response as it arrives. Ctrl-C cancels the run.
@@ -79,6 +90,7 @@ async fn respond(
     agent: &Agent,
     conversation: &mut Conversation,
     session: &SessionHandle<'_>,
+    terminal: &mut Terminal,
     start: Start,
 ) -> Result<(), LoopError> {
     let context = ToolContext::default();
@@ -87,18 +99,15 @@ async fn respond(
         let event = tokio::select! {
             event = events.next() => event,
             // The stream then ends with an error, after it has stored the conversation.
-            Ok(()) = tokio::signal::ctrl_c(), if !context.cancellation_token.is_cancelled() => {
+            () = terminal.interrupted() => {
                 context.cancellation_token.cancel();
                 continue;
             }
         };
         match event.transpose()? {
-            Some(RunEvent::Event(StreamEvent::TextDelta(text))) => {
-                print!("{text}");
-                let _ = std::io::stdout().flush();
-            }
+            Some(RunEvent::Event(StreamEvent::TextDelta(text))) => terminal::print(&text),
             Some(RunEvent::Event(StreamEvent::ToolUse { name, input, .. })) => {
-                println!("  [{name} {input}]");
+                terminal::print(&format!("  [{name} {input}]\n"));
             }
             Some(RunEvent::Ended(_)) | None => {
                 println!();
@@ -109,29 +118,19 @@ async fn respond(
     }
 }
 
-/// Asks about each call that waits for an approval. Returns `None` at the end of the input.
+/// Asks about each call that waits for an approval. Returns `None` if the user ends the program.
 async fn decide(
-    input: &mut Input,
+    terminal: &mut Terminal,
     pending: &PendingApproval,
 ) -> Result<Option<ApprovalDecisions>, Box<dyn Error>> {
     let mut decisions = ApprovalDecisions::new();
     for waiting in &pending.calls {
         let question = format!("\nAllow {} {}? (y/n) ", waiting.call.name, waiting.call.input);
-        let Some(answer) = read_line(input, &question).await? else { return Ok(None) };
+        let Some(answer) = terminal.read_line(&question).await? else { return Ok(None) };
         decisions = match answer.trim() {
             "y" | "yes" => decisions.approve(&waiting.call.id),
             _ => decisions.deny(&waiting.call.id, "the user said no"),
         };
     }
     Ok(Some(decisions))
-}
-
-/// Reads a line. Returns `None` at the end of the input and after Ctrl-C.
-async fn read_line(input: &mut Input, prompt: &str) -> Result<Option<String>, Box<dyn Error>> {
-    print!("{prompt}");
-    std::io::stdout().flush()?;
-    tokio::select! {
-        line = input.next_line() => Ok(line?),
-        _ = tokio::signal::ctrl_c() => Ok(None),
-    }
 }

@@ -2,10 +2,14 @@
 
 use std::path::Path;
 use std::process::Stdio;
+#[cfg(unix)]
+use std::time::Duration;
 
 use neuron_testing::{AnthropicServer, Reply};
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+#[cfg(unix)]
+use tokio::io::AsyncReadExt;
+use tokio::io::AsyncWriteExt;
 use tokio::process::{Child, Command};
 
 /// Starts the program in a folder.
@@ -77,9 +81,46 @@ async fn paths_outside_of_the_folder_are_refused() {
     }
 }
 
+#[tokio::test]
+async fn the_next_start_asks_about_a_call_that_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = json!({"path": "new.txt", "text": "milk"});
+    let server = AnthropicServer::start([
+        Reply::tool_call("call_1", "write_file", input),
+        Reply::text("Written."),
+    ])
+    .await
+    .unwrap();
+    // The input ends at the question.
+    let output = chat(folder.path(), &server, "Write it\n").await;
+    assert!(output.ends_with("(y/n) "), "{output}");
+    let output = chat(folder.path(), &server, "y\n").await;
+    assert!(output.contains("Written."), "{output}");
+    assert!(folder.path().join("new.txt").exists());
+}
+
+/// Reads the output of the program until it contains `text`.
+#[cfg(unix)]
+async fn read_until(output: &mut tokio::process::ChildStdout, text: &str) {
+    let mut seen = String::new();
+    while !seen.contains(text) {
+        let mut piece = [0; 1024];
+        let read = tokio::time::timeout(Duration::from_secs(60), output.read(&mut piece)).await;
+        let length = read.expect("the program prints its output").unwrap();
+        assert_ne!(length, 0, "the program ended: {seen}");
+        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+}
+
+#[cfg(unix)]
+async fn press_ctrl_c(program: &Child) {
+    let id = program.id().unwrap().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+}
+
 #[cfg(unix)]
 #[tokio::test]
-async fn ctrl_c_stops_a_response_and_the_conversation_continues() {
+async fn ctrl_c_stops_a_response_and_at_the_prompt_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let server = AnthropicServer::start([
         Reply::text("one two three").chunk_chars(4).hang_after(4),
@@ -88,20 +129,16 @@ async fn ctrl_c_stops_a_response_and_the_conversation_continues() {
     .await
     .unwrap();
     let mut program = start(folder.path(), &server);
+    // The input stays open, so the program does not end because of it.
     let (mut input, mut output) = (program.stdin.take().unwrap(), program.stdout.take().unwrap());
     input.write_all(b"Tell me\n").await.unwrap();
-    let mut text = String::new();
-    while !text.contains("one") {
-        let mut piece = [0; 1024];
-        let length = output.read(&mut piece).await.unwrap();
-        assert_ne!(length, 0, "the program ended: {text}");
-        text.push_str(&String::from_utf8_lossy(&piece[..length]));
-    }
-    let id = program.id().unwrap().to_string();
-    assert!(Command::new("kill").args(["-INT", &id]).status().await.unwrap().success());
+    read_until(&mut output, "one").await;
+    press_ctrl_c(&program).await;
+    read_until(&mut output, "[cancelled]").await;
     input.write_all(b"Are you there?\n").await.unwrap();
-    drop(input);
-    output.read_to_string(&mut text).await.unwrap();
-    assert!(text.contains("[cancelled]") && text.contains("Here I am."), "{text}");
-    assert!(program.wait().await.unwrap().success());
+    read_until(&mut output, "Here I am.").await;
+    read_until(&mut output, "you: ").await;
+    press_ctrl_c(&program).await;
+    let ended = tokio::time::timeout(Duration::from_secs(60), program.wait()).await;
+    assert!(ended.expect("the program ends").unwrap().success());
 }

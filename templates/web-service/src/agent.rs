@@ -12,7 +12,13 @@ pub(crate) fn agent() -> Result<Agent, ProviderError> {
     }
     let mut tools = ToolRegistry::new();
     tools.register(AddTool);
-    Ok(Agent::builder(provider).tools(tools).system_prompt("You are a helpful assistant.").build())
+    let agent = Agent::builder(provider)
+        .tools(tools)
+        .system_prompt("You are a helpful assistant.")
+        // Above 100,000 tokens, keeps the last 40 messages.
+        .context(SlidingWindowStrategy::new(40, 100_000))
+        .build();
+    Ok(agent)
 }
 
 /// Adds two numbers.

@@ -43,12 +43,16 @@ struct Line {
 /// A status and the text of an error.
 type Failure = (StatusCode, String);
 
+/// Converts an error of the storage. Clients do not see the details of an internal error.
 fn failure(error: StorageError) -> Failure {
-    let status = match error {
-        StorageError::Conflict { .. } => StatusCode::CONFLICT,
-        _ => StatusCode::INTERNAL_SERVER_ERROR,
-    };
-    (status, error.to_string())
+    match error {
+        StorageError::Conflict { .. } => (StatusCode::CONFLICT, error.to_string()),
+        StorageError::InvalidId { .. } => (StatusCode::BAD_REQUEST, error.to_string()),
+        _ => {
+            eprintln!("error: {error}");
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal error".to_owned())
+        }
+    }
 }
 
 /// Returns the texts of a conversation. A conversation that does not exist is empty.
@@ -67,7 +71,8 @@ async fn read(
 
 /// Adds a message, and streams the response. The conversation is stored after each turn.
 ///
-/// If two requests write the same conversation at the same time, one of them ends with an `error` event.
+/// If two requests write the same conversation at the same time, one of them ends with an `error` event. Its response is
+/// not stored.
 async fn send(
     State(service): State<Service>,
     Path(id): Path<String>,
@@ -93,7 +98,11 @@ fn event_of(event: Result<RunEvent, LoopError>) -> Option<Event> {
                 json!({ "turns": result.turns, "input_tokens": input, "output_tokens": output }),
             )
         }
-        Err(error) => ("error", json!(error.to_string())),
+        // The text of a vendor's error may name your account, so clients see only the kind of error.
+        Err(error) => {
+            eprintln!("error: {error}");
+            ("error", json!(error.kind()))
+        }
         Ok(_) => return None,
     };
     Some(Event::default().event(name).data(data.to_string()))

@@ -12,8 +12,12 @@ mod conversations;
 
 use std::error::Error;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use neuron::session_sqlite::SqliteSessionStorage;
+
+/// Time that responses have to end when the service is stopped.
+const GRACE: Duration = Duration::from_secs(5);
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -32,10 +36,31 @@ async fn run() -> Result<(), Box<dyn Error>> {
     let service = conversations::router(agent::agent()?, SqliteSessionStorage::open(path).await?);
     let listener = tokio::net::TcpListener::bind(address).await?;
     println!("http://{}", listener.local_addr()?);
-    // Responses that have begun may end, and no request is accepted after Ctrl-C.
-    let stopped = async {
-        let _ = tokio::signal::ctrl_c().await;
+    // After the signal no request is accepted, and responses that have begun have some time to end.
+    let serve = axum::serve(listener, service).with_graceful_shutdown(stopped());
+    let deadline = async {
+        stopped().await;
+        tokio::time::sleep(GRACE).await;
     };
-    axum::serve(listener, service).with_graceful_shutdown(stopped).await?;
+    tokio::select! {
+        served = serve => served?,
+        () = deadline => {}
+    }
     Ok(())
+}
+
+/// Waits for Ctrl-C, or for the signal with which containers are stopped.
+async fn stopped() {
+    let ctrl_c = tokio::signal::ctrl_c();
+    #[cfg(unix)]
+    if let Ok(mut terminate) =
+        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+    {
+        tokio::select! {
+            _ = ctrl_c => {}
+            _ = terminate.recv() => {}
+        }
+        return;
+    }
+    let _ = ctrl_c.await;
 }

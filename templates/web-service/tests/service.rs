@@ -2,6 +2,8 @@
 
 use std::path::Path;
 use std::process::Stdio;
+#[cfg(unix)]
+use std::time::Duration;
 
 use neuron_testing::{AnthropicServer, Reply};
 use serde_json::{Value, json};
@@ -12,7 +14,7 @@ use tokio::process::{Child, Command};
 /// A running service.
 struct Service {
     address: String,
-    _process: Child,
+    process: Child,
 }
 
 impl Service {
@@ -29,21 +31,27 @@ impl Service {
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let url = lines.next_line().await.unwrap().expect("the service prints its URL");
-        Self { address: url.trim_start_matches("http://").to_owned(), _process: process }
+        Self { address: url.trim_start_matches("http://").to_owned(), process }
     }
 
-    /// Sends a request, and returns the body of the response. In HTTP/1.0 the body has no framing.
+    /// Sends a request about the conversation `a`, and returns the body of the response.
     async fn request(&self, method: &str, body: &str) -> String {
+        let response = self.respond(method, "a", body).await;
+        response.split_once("\r\n\r\n").expect("a response with a head").1.to_owned()
+    }
+
+    /// Sends a request about a conversation, and returns the whole response. In HTTP/1.0 its body has no framing.
+    async fn respond(&self, method: &str, id: &str, body: &str) -> String {
         let mut stream = TcpStream::connect(&self.address).await.unwrap();
         let length = body.len();
         let request = format!(
-            "{method} /conversations/a HTTP/1.0\r\ncontent-type: application/json\r\n\
+            "{method} /conversations/{id} HTTP/1.0\r\ncontent-type: application/json\r\n\
              content-length: {length}\r\n\r\n{body}"
         );
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
         stream.read_to_string(&mut response).await.unwrap();
-        response.split_once("\r\n\r\n").expect("a response with a head").1.to_owned()
+        response
     }
 
     /// Sends a message, and returns the events of the response.
@@ -100,12 +108,42 @@ async fn a_client_that_disconnects_ends_its_run() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_model_is_an_event() {
+async fn an_error_of_the_model_is_an_event_without_its_details() {
     let folder = tempfile::tempdir().unwrap();
     let error = neuron::prelude::ProviderError::Authentication("bad key".into());
     let model = AnthropicServer::start([Reply::error(error)]).await.unwrap();
     let service = Service::start(folder.path(), &model).await;
-    let events = service.send("Tell me").await;
-    assert!(events.starts_with("event: error\n"), "{events}");
-    assert!(events.contains("bad key"), "{events}");
+    assert_eq!(service.send("Tell me").await, "event: error\ndata: \"Provider\"\n\n");
+}
+
+#[tokio::test]
+async fn an_invalid_id_is_a_bad_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = AnthropicServer::start(Vec::<Reply>::new()).await.unwrap();
+    let service = Service::start(folder.path(), &model).await;
+    let response = service.respond("GET", "a%2Fb", "").await;
+    assert!(response.starts_with("HTTP/1.0 400"), "{response}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_stopped_service_does_not_wait_for_a_response_without_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = AnthropicServer::start([Reply::hang()]).await.unwrap();
+    let mut service = Service::start(folder.path(), &model).await;
+    let id = service.process.id().unwrap().to_string();
+    let address = service.address.clone();
+    let request = tokio::spawn(async move {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = "POST /conversations/a HTTP/1.0\r\ncontent-type: application/json\r\n\
+                    content-length: 17\r\n\r\n{\"message\": \"hi\"}";
+        stream.write_all(head.as_bytes()).await.unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).await.ok();
+    });
+    model.wait_for_requests(1).await;
+    assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
+    let ended = tokio::time::timeout(Duration::from_secs(60), service.process.wait()).await;
+    assert!(ended.expect("the service ends").unwrap().success());
+    request.await.unwrap();
 }

@@ -124,3 +124,27 @@ async fn empty_body_is_accepted_as_stream() {
         assert_eq!(streamed(&SSE, content_type, &[]).await.expect("a stream"), b"");
     }
 }
+
+/// A reader may go on after an error, although the stream has failed.
+#[tokio::test]
+async fn idle_timeout_is_an_error_in_each_poll_and_never_a_panic() {
+    let server = RawServer::bind().await;
+    let endpoint = Endpoint::new(server.url(), Secret::default())
+        .with_idle_timeout(std::time::Duration::from_millis(20));
+    let serve = async {
+        let mut connection = server.request().await;
+        connection.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n").await;
+        connection
+    };
+    let read = async {
+        let reject = |rejection: &Rejection| rejection.classify("refused".into());
+        let reply = endpoint.post("v1", Default::default(), b"{}".to_vec(), reject).await?;
+        let mut body = Box::pin(reply.stream(&SSE, |_| None).await?);
+        let polls = [body.next().await, body.next().await, body.next().await];
+        Ok::<_, ProviderError>(polls)
+    };
+    let (polls, _connection) = join(read, serve).await;
+    for poll in polls.expect("a stream") {
+        assert!(matches!(poll, Some(Err(ProviderError::Timeout(_)))), "{poll:?}");
+    }
+}

@@ -6,7 +6,6 @@ use crate::{ElicitationRequest, ElicitationResponse, McpRoot, SamplingRequest, S
 
 /// A request to the client from inside a call. See [`McpPeer::ask`](crate::McpPeer::ask).
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum InputRequest {
     /// Requests input from the user, by a form or a page.
     Elicitation(ElicitationRequest),
