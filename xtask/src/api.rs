@@ -10,7 +10,8 @@
 //!
 //! Names are not resolved. Every item, field and method that is plain `pub` counts as reachable, because the workspace
 //! denies the lint `unreachable_pub`. The path of an item contains only `pub` modules, so that an item can move between
-//! private modules without a change of the listing. A re-export has its own line, under the path where users import it.
+//! private modules without a change of the listing. A re-export has its own line, under the path where users import it,
+//! unless the line of the item has the same path and gates.
 //!
 //! The listing is not made by cargo-public-api, because that tool reads rustdoc's JSON, whose unstable format
 //! changes with the compiler. Our listing is created from the source within seconds, and does not depend on the

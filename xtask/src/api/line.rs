@@ -17,6 +17,12 @@ impl Line {
         Self { segments: path.split("::").map(str::to_owned).collect(), text: words.join(" ") }
     }
 
+    /// Returns the segments of the item's path, and the gates before the text.
+    pub(super) fn place(&self) -> (&[String], &str) {
+        let gates = self.text.find("pub ").and_then(|at| self.text.get(..at));
+        (&self.segments, gates.unwrap_or_default())
+    }
+
     /// Creates the line of an `impl` block. `head` is its text up to the brace, and the `gates` (`cfg` attributes)
     /// precede it. The line is sorted after the line of `owner` and before the items of `owner`.
     pub(super) fn of_impl(owner: &str, gates: &[String], head: impl ToTokens) -> Self {

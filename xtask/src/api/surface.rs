@@ -12,7 +12,15 @@ use super::source::{SourceItem, is_hidden, is_public, with_gates};
 
 /// Returns the lines of the listing of a crate's public API, sorted by path.
 pub(super) fn list(crate_name: &str, items: &[SourceItem]) -> Vec<String> {
-    let lines: BTreeSet<Line> = lines(crate_name, items).map(|(_, line)| line).collect();
+    let (imports, declarations): (Vec<_>, Vec<_>) =
+        lines(crate_name, items).partition(|(source, _)| matches!(source.item, Item::Use(_)));
+    let mut lines: BTreeSet<Line> = declarations.into_iter().map(|(_, line)| line).collect();
+    // The line of an own item already has the path at which it is re-exported.
+    let declared: BTreeSet<(&[String], &str)> = lines.iter().map(Line::place).collect();
+    let new = imports.into_iter().map(|(_, line)| line);
+    let new: Vec<Line> =
+        new.filter(|line| line.text.contains(" = ") || !declared.contains(&line.place())).collect();
+    lines.extend(new);
     lines.into_iter().map(|line| line.text).collect()
 }
 

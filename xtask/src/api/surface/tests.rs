@@ -43,12 +43,17 @@ fn private_modules_make_no_difference() {
 }
 
 #[test]
-fn re_export_of_own_item_has_its_last_name() {
-    check(
-        "mod a { pub fn f() {} } pub(crate) use a::f as g; pub use a::f;",
-        &["pub fn c::f()", "pub use c::f"],
-    );
+fn re_export_of_own_item_has_a_line_if_its_path_or_gate_differs() {
+    check("mod a { pub fn f() {} } pub(crate) use a::f as g; pub use a::f;", &["pub fn c::f()"]);
     check("mod a { pub fn f() {} } pub use a::{f as g};", &["pub fn c::f()", "pub use c::g = f"]);
+    check(
+        "mod a { pub fn f() {} } #[cfg(unix)] pub use a::f;",
+        &["#[cfg(unix)] pub use c::f", "pub fn c::f()"],
+    );
+    check(
+        "#[cfg(unix)] mod a { pub fn f() {} } #[cfg(unix)] pub use a::f;",
+        &["#[cfg(unix)] pub fn c::f()"],
+    );
     check(
         "mod a { pub fn f() {} } pub use self::a::*;",
         &["pub use c::* = self::a::*", "pub fn c::f()"],
