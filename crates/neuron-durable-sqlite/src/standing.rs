@@ -34,7 +34,7 @@ pub(crate) enum Wait<'a> {
     Open(&'a StepRow),
     /// The deadline of the wait has passed, and no process has driven the run since.
     Over(&'a StepRow),
-    /// Nobody approved or denied the pending tool calls before the deadline of the wait, so the run ended.
+    /// The run ended, because no decision about the pending tool calls arrived before the deadline of the wait.
     Unanswered(&'a StepRow),
 }
 

@@ -103,7 +103,7 @@ pub struct Body {
     /// Request id and rate limits from the response's headers.
     pub(crate) metadata: AnswerMetadata,
     /// Timer of the idle timeout. `None` if no chunk is awaited.
-    timer: Option<WasmBoxedFuture<'static, ()>>,
+    timer: Option<WasmBoxedFuture<'static, Option<()>>>,
 }
 
 impl Body {
@@ -163,14 +163,9 @@ impl Body {
     /// timer never fires.
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let idle = self.idle;
-        let timer = self.timer.get_or_insert_with(|| {
-            Box::pin(async move {
-                if !clock::sleep(idle).await && !idle.is_zero() {
-                    pending::<()>().await;
-                }
-            })
-        });
-        timer.as_mut().poll(cx)
+        let timer =
+            self.timer.get_or_insert_with(|| Box::pin(clock::within(idle, pending::<()>())));
+        timer.as_mut().poll(cx).map(|_| ())
     }
 }
 

@@ -5,10 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::rc::Rc;
 
-use syn::{Attribute, Item, Meta, Visibility};
+use syn::{Attribute, Item, Meta, UseName, UseRename, UseTree, Visibility};
 
 use super::line;
-use super::surface::flatten;
 
 /// An item of a crate. Items in hidden modules and in test modules are not included.
 pub(super) struct SourceItem {
@@ -68,6 +67,21 @@ fn imports(items: &[Item]) -> BTreeMap<String, String> {
         }
     }
     found.into_iter().map(|(path, name)| (name, path)).collect()
+}
+
+/// Adds the imports of a `use` declaration to `found`, as pairs of the imported path and the new name.
+pub(super) fn flatten(tree: &UseTree, prefix: &str, found: &mut Vec<(String, String)>) {
+    match tree {
+        UseTree::Path(tree) => flatten(&tree.tree, &format!("{prefix}{}::", tree.ident), found),
+        UseTree::Name(UseName { ident }) => {
+            found.push((format!("{prefix}{ident}"), ident.to_string()))
+        }
+        UseTree::Rename(UseRename { ident, rename, .. }) => {
+            found.push((format!("{prefix}{ident}"), rename.to_string()));
+        }
+        UseTree::Glob(_) => found.push((format!("{prefix}*"), "*".to_owned())),
+        UseTree::Group(tree) => tree.items.iter().for_each(|tree| flatten(tree, prefix, found)),
+    }
 }
 
 pub(super) fn is_public(visibility: &Visibility) -> bool {

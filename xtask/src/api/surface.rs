@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quote::{ToTokens, quote};
-use syn::{Item, ItemImpl, ItemMacro, ItemUse, Type, TypePath, UseName, UseRename, UseTree};
+use syn::{Item, ItemImpl, ItemMacro, ItemUse, Type, TypePath};
 
 use super::items::{self, Declaration, spelled};
 use super::line::{self, Line};
-use super::source::{SourceItem, is_hidden, is_public, with_gates};
+use super::source::{SourceItem, flatten, is_hidden, is_public, with_gates};
 
 /// Returns the lines of the listing of a crate's public API, sorted by path.
 pub(super) fn list(crate_name: &str, items: &[SourceItem]) -> Vec<String> {
@@ -163,21 +163,6 @@ impl Paths {
     fn first_in(&self, text: &str) -> Option<&str> {
         let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
         words.find_map(|word| self.0.get(word)?.first()).map(String::as_str)
-    }
-}
-
-/// Adds the imports of a `use` declaration to `found`, as pairs of the imported path and the new name.
-pub(super) fn flatten(tree: &UseTree, prefix: &str, found: &mut Vec<(String, String)>) {
-    match tree {
-        UseTree::Path(tree) => flatten(&tree.tree, &format!("{prefix}{}::", tree.ident), found),
-        UseTree::Name(UseName { ident }) => {
-            found.push((format!("{prefix}{ident}"), ident.to_string()))
-        }
-        UseTree::Rename(UseRename { ident, rename, .. }) => {
-            found.push((format!("{prefix}{ident}"), rename.to_string()));
-        }
-        UseTree::Glob(_) => found.push((format!("{prefix}*"), "*".to_owned())),
-        UseTree::Group(tree) => tree.items.iter().for_each(|tree| flatten(tree, prefix, found)),
     }
 }
 
