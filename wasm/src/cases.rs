@@ -61,8 +61,9 @@ pub async fn run(case: String, url: String) -> Outcome {
 }
 
 /// Returns the weather in a city.
-#[neuron_tool]
+#[neuron_tool(effect = Pure)]
 async fn get_weather(city: String) -> Result<String, ToolError> {
+    LOG.with_borrow_mut(|log| log.push("weather"));
     Ok(format!("{city}: sunny"))
 }
 
@@ -175,15 +176,11 @@ async fn times_out_a_tool(provider: Anthropic) -> Outcome {
         Agent::builder(provider).tools(tools).tool_timeout(Duration::from_millis(100)).build();
     let mut conversation = Conversation::new();
     let response = agent.run(&mut conversation, "Wait").await?.response;
-    let results = conversation.messages().iter().flat_map(|message| &message.content);
-    let is_error = results
-        .into_iter()
-        .any(|block| matches!(block, ContentBlock::ToolResult { is_error: true, .. }));
-    Ok(format!("{response}, error: {is_error}"))
+    Ok(format!("{response}, error: {}", tool_errors(&conversation) > 0))
 }
 
 thread_local! {
-    /// The starts and ends of the tool `work`, in order.
+    /// The calls of `get_weather`, and the starts and ends of the tool `work`, in order.
     static LOG: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -220,10 +217,15 @@ async fn limits_and_caches_calls(provider: Anthropic) -> Outcome {
     let mut conversation = Conversation::new();
     agent.run(&mut conversation, "Work").await?;
     let paused = js_sys::Date::now() - start >= 200.0;
+    let runs = LOG.with_borrow(|log| log.iter().filter(|entry| **entry == "weather").count());
+    assert_eq!(runs, 1, "the second call is answered from the cache");
+    Ok(format!("errors: {}, paused: {paused}", tool_errors(&conversation)))
+}
+
+/// Returns the number of tool results that are errors.
+fn tool_errors(conversation: &Conversation) -> usize {
     let results = conversation.messages().iter().flat_map(|message| &message.content);
-    let errors =
-        results.filter(|block| matches!(block, ContentBlock::ToolResult { is_error: true, .. }));
-    Ok(format!("errors: {}, paused: {paused}", errors.count()))
+    results.filter(|block| matches!(block, ContentBlock::ToolResult { is_error: true, .. })).count()
 }
 
 /// Pauses for an approval, stores the conversation as JSON, and continues the stored conversation. The continued

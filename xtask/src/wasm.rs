@@ -11,8 +11,8 @@ use crate::{compiler, prerequisites, process, workspace};
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Minimum major version of Node.js. Older versions have no `fetch`.
-const NODE: u64 = 18;
+/// Minimum version of Node.js. Older versions have no `fetch`.
+const NODE: &str = "18";
 
 /// Builds all packages whose manifest has `[package.metadata.neuron] wasm = true`, with their default features. Then
 /// runs the tests of `neuron-wasm`, which has all features that work on wasm32.
@@ -59,10 +59,10 @@ fn node() -> Result<(), String> {
     let mut command = process::program("node");
     command.arg("--version");
     let version = process::quietly(command)?;
-    let major = version.trim().trim_start_matches('v').split('.').next();
-    match major.and_then(|major| major.parse::<u64>().ok()) {
-        Some(major) if major >= NODE => Ok(()),
-        _ => Err(format!("Node.js {NODE} is needed, and this is {}", version.trim())),
+    let version = version.trim().trim_start_matches('v');
+    match compiler::numbers(version) >= compiler::numbers(NODE) {
+        true => Ok(()),
+        false => Err(format!("Node.js {NODE} is needed, and this is {version}")),
     }
 }
 
