@@ -92,18 +92,13 @@ pub(crate) fn packages(files: &BTreeSet<String>, members: &Metadata) -> Filter {
             .max_by_key(|package| package.folder().as_os_str().len());
         match holder {
             Some(package) => drop(packages.insert(package.name.clone())),
-            // The tests of `neuron-readme` compile and run the examples on these pages.
-            None if is_page(file) => drop(packages.insert("neuron-readme".to_owned())),
+            // A test of this package compares the README's code with the program.
+            None if file == "README.md" => drop(packages.insert("neuron-examples".to_owned())),
             None if is_for_all(file) => return Filter::All,
             None => {}
         }
     }
     Filter::DependentsOf(packages)
-}
-
-/// Returns `true` if the file is a page whose examples a test runs.
-fn is_page(file: &str) -> bool {
-    file == "README.md" || file.starts_with("docs/")
 }
 
 /// Returns `true` if a file outside of the packages can change the behaviour of every package.
@@ -140,8 +135,7 @@ mod tests {
     fn packages_assigns_a_file_to_the_innermost_package() {
         check(&[], named(&[]));
         check(&["crates/neuron-loop/src/lib.rs", "CHANGELOG.md"], named(&["neuron-loop"]));
-        check(&["README.md"], named(&["neuron-readme"]));
-        check(&["docs/guide.md"], named(&["neuron-readme"]));
+        check(&["README.md"], named(&["neuron-examples"]));
         check(&["xtask/src/main.rs", "e2e/answers.py"], named(&["neuron-e2e", "xtask"]));
         check(&["fuzz/properties/src/lib.rs"], named(&["neuron-fuzz-properties"]));
         check(

@@ -53,10 +53,10 @@ pub(crate) fn version(mut command: Command) -> Result<String, String> {
     version.map(str::to_owned).ok_or_else(|| format!("`{name}` says {text}"))
 }
 
-/// Parses a version into three numbers, so that versions can be compared. Missing numbers are 0, and a suffix such as
-/// `-nightly` is ignored.
+/// Parses a version into three numbers, so that versions can be compared. Missing numbers are 0. A prefix `v` and a
+/// suffix such as `-nightly` are ignored.
 pub(crate) fn numbers(version: &str) -> [u32; 3] {
-    let version = version.split(['-', '+']).next().unwrap_or_default();
+    let version = version.split(['-', '+']).next().unwrap_or_default().trim_start_matches('v');
     let mut numbers = version.split('.').map(|number| number.parse().unwrap_or(0));
     std::array::from_fn(|_| numbers.next().unwrap_or(0))
 }
@@ -71,6 +71,7 @@ mod tests {
         assert!(numbers("1.100") > numbers("1.90.1"));
         assert!(numbers("1.9") < numbers("1.90"));
         assert!(numbers("1.92.0-nightly") == numbers("1.92"));
+        assert!(numbers("v1.5.4") > numbers("1.5.3"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Rules for the whole workspace that no other tool checks. Each rule is a test of xtask.
 
 mod arrows;
+mod errors;
 mod listings;
 mod manifests;
 mod msrv;

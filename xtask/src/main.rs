@@ -3,6 +3,7 @@
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
 mod api;
+mod book;
 mod changes;
 mod compiler;
 mod examples;
@@ -24,7 +25,7 @@ use std::process::ExitCode;
 
 use crate::faults::Selection;
 
-const USAGE: &str = "\
+pub(crate) const USAGE: &str = "\
 usage: cargo xtask <command>
 
 tiers:
@@ -38,6 +39,8 @@ tiers:
 
 commands:
   api           rewrites crates/*/api.txt, the listings of the public surface
+  book          builds the book in target/book, and prints the path of its first page
+  charts        rewrites book/pictures/*.svg that show the figures of benches/README.md
   faults [TEXT] deliberate faults in the loop, or those with TEXT in their names
   fetch [NAME]  fetches the third-party programs that tests need, or one, and prints their paths
   help          prints this text";
@@ -53,6 +56,8 @@ fn main() -> ExitCode {
         ["nightly"] => suite::nightly(None),
         ["nightly", step] => suite::nightly(Some(step)),
         ["api"] => exit_code(api::rewrite()),
+        ["book"] => exit_code(book::build().map(|page| println!("{}", page.display()))),
+        ["charts"] => exit_code(book::rewrite_charts()),
         ["faults"] => exit_code(faults::check(Selection::All)),
         ["faults", text] => exit_code(faults::check(Selection::Named(text))),
         ["fetch"] => exit_code(fetch::print(None)),
@@ -62,7 +67,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         [] => usage_error("no command given"),
-        [command @ ("api" | "help"), ..] => usage_error(&format!("`{command}` takes no arguments")),
+        [command @ ("api" | "book" | "charts" | "help"), ..] => {
+            usage_error(&format!("`{command}` takes no arguments"))
+        }
         [command @ ("quick" | "test" | "nightly" | "faults" | "fetch"), ..] => {
             usage_error(&format!("`{command}` takes one argument at most"))
         }

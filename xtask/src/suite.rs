@@ -7,7 +7,7 @@ use crate::faults::{self, Selection};
 use crate::nextest::{self, Filter};
 use crate::tools;
 use crate::workspace::Package;
-use crate::{changes, compiler, examples, fetch, packages, process, sdks, wasm, workspace};
+use crate::{book, changes, compiler, examples, fetch, packages, process, sdks, wasm, workspace};
 
 /// The name of a step, and the function that runs it.
 type Step = (&'static str, fn() -> Result<(), String>);
@@ -23,6 +23,7 @@ const TEST: &[Step] = &[
     ("wasm", wasm::check),
     ("fetch", fetch::for_tests),
     ("examples", examples::run),
+    ("book", || book::build().map(drop)),
     ("sdks", sdks::check),
     ("faults", || faults::check(Selection::Sample)),
     ("doctests", doctests),

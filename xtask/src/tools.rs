@@ -1,11 +1,12 @@
-//! Finds the cargo subcommands that the steps of `cargo xtask test` use, such as cargo-nextest. A subcommand that is
-//! missing or too old is installed under `target/tools`.
+//! Finds the programs from the registry that the steps of `cargo xtask test` use, such as cargo-nextest and mdBook. A
+//! program that is missing or too old is installed under `target/tools`.
 
+use std::ffi::OsStr;
 use std::process::Command;
 
 use crate::{compiler, prerequisites, process, workspace};
 
-/// A subcommand of cargo from a package in the registry.
+/// A program from a package in the registry. A package such as `cargo-nextest` is a subcommand of cargo.
 pub(crate) struct Tool {
     /// Name of the package, such as `cargo-nextest`.
     package: &'static str,
@@ -14,17 +15,29 @@ pub(crate) struct Tool {
     /// The cargo profile to build the tool with. `dev` is for tools whose optimised build would take longer than their
     /// work.
     profile: &'static str,
+    /// Arguments of `cargo install` that select features.
+    features: &'static [&'static str],
 }
 
 pub(crate) const NEXTEST: Tool =
-    Tool { package: "cargo-nextest", version: "0.9.128", profile: "dev" };
+    Tool { package: "cargo-nextest", version: "0.9.128", profile: "dev", features: &[] };
 
-pub(crate) const DENY: Tool = Tool { package: "cargo-deny", version: "0.20.2", profile: "dev" };
+pub(crate) const DENY: Tool =
+    Tool { package: "cargo-deny", version: "0.20.2", profile: "dev", features: &[] };
 
-pub(crate) const HACK: Tool = Tool { package: "cargo-hack", version: "0.6.46", profile: "dev" };
+pub(crate) const HACK: Tool =
+    Tool { package: "cargo-hack", version: "0.6.46", profile: "dev", features: &[] };
 
 pub(crate) const SEMVER_CHECKS: Tool =
-    Tool { package: "cargo-semver-checks", version: "0.51.0", profile: "dev" };
+    Tool { package: "cargo-semver-checks", version: "0.51.0", profile: "dev", features: &[] };
+
+/// Without its web server and its file watcher.
+pub(crate) const MDBOOK: Tool = Tool {
+    package: "mdbook",
+    version: "0.5.4",
+    profile: "dev",
+    features: &["--no-default-features", "--features", "search"],
+};
 
 impl Tool {
     /// Runs a cargo command that uses the tool. If the tool cannot be installed, reports that the check `what` is
@@ -40,20 +53,22 @@ impl Tool {
     /// Installs the copy under `target/tools` if necessary.
     pub(crate) fn add_to(&self, command: &mut Command) -> Result<(), String> {
         // A tool that the developer has installed is preferred to a second installation.
-        if self.is_new_enough(process::program("cargo")) {
+        if self.is_new_enough(None) {
             return Ok(());
         }
         let root = workspace::members()?.target_directory.join("tools");
         let mut folders = vec![root.join("bin")];
         folders.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
         let path = std::env::join_paths(folders).map_err(|error| format!("PATH: {error}"))?;
-        let mut cargo = process::program("cargo");
-        cargo.env("PATH", &path);
-        if !self.is_new_enough(cargo) {
+        if !self.is_new_enough(Some(&path)) {
             println!("installing {} {} (once per target folder)", self.package, self.version);
             let mut install = process::cargo(["install", "--quiet", "--locked", self.package]);
-            install.args(["--version", self.version, "--profile", self.profile, "--root"]);
-            install.arg(&root).env("CARGO_TARGET_DIR", root.join("build"));
+            install.args(["--version", self.version, "--profile", self.profile]);
+            install
+                .args(self.features)
+                .arg("--root")
+                .arg(&root)
+                .env("CARGO_TARGET_DIR", root.join("build"));
             process::run(install)?;
             // The build folder is large, and only the program is needed.
             std::fs::remove_dir_all(root.join("build"))
@@ -63,10 +78,15 @@ impl Tool {
         Ok(())
     }
 
-    /// Returns `true` if the tool that `cargo` finds has at least the minimum version.
-    fn is_new_enough(&self, mut cargo: Command) -> bool {
-        cargo.arg(self.package.strip_prefix("cargo-").unwrap_or(self.package));
-        compiler::version(cargo)
+    /// Returns `true` if the tool in the folders of `path` has at least the minimum version. The default is the `PATH` of
+    /// this process.
+    fn is_new_enough(&self, path: Option<&OsStr>) -> bool {
+        let mut command = match self.package.strip_prefix("cargo-") {
+            Some(name) => process::cargo([name]),
+            None => process::program(self.package),
+        };
+        command.envs(path.map(|path| ("PATH", path)));
+        compiler::version(command)
             .is_ok_and(|version| compiler::numbers(&version) >= compiler::numbers(self.version))
     }
 }

@@ -11,6 +11,10 @@ use neuron_types::{DurableError, LoopError, StorageError, check_session_id};
 ///
 /// A step that fails with a `JournalError` returns [`DurableError::Other`] with the `JournalError` as its source. A
 /// step that fails with [`Cancelled`](Self::Cancelled) returns [`DurableError::Cancelled`].
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../errors/journal_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {

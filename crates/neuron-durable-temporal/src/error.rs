@@ -5,6 +5,10 @@ use neuron_types::BoxError;
 use crate::RunFailure;
 
 /// An error of a worker, a run or a request to the Temporal server.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../errors/temporal_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemporalError {

@@ -33,6 +33,9 @@ const TOOL_TIMEOUT: Duration = Duration::from_secs(600);
 /// - A model call is retried twice after a transient error.
 /// - A tool call may take ten minutes.
 /// - Requests ask the provider to cache the conversation.
+///
+/// [`LoopConfig::default`] has none of these defaults. There, a failing tool ends the run, and there is no limit of
+/// turns, no retry, no timeout of tool calls and no cache.
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build` is called"]
 pub struct AgentBuilder {
@@ -97,7 +100,11 @@ impl AgentBuilder {
         self
     }
 
-    /// Limits the time of each tool call. `None` means no limit. Default: ten minutes.
+    /// Limits the time of each tool call, including its middleware. `None` means no limit. Default: ten minutes.
+    ///
+    /// The middleware [`TimeoutMiddleware`](neuron_tool::builtin::TimeoutMiddleware) sets the timeouts of single tools.
+    /// If a call has both timeouts, the shorter timeout applies. A durable engine ignores this limit, and uses the
+    /// timeout in [`LoopConfig::tool_activity`].
     pub fn tool_timeout(mut self, timeout: impl Into<Option<Duration>>) -> Self {
         self.inner.definition.config.tool_timeout = timeout.into();
         self
@@ -196,6 +203,9 @@ impl AgentBuilder {
     }
 
     /// Changes any setting of [`LoopConfig`].
+    ///
+    /// The callback receives the defaults of the builder. If it replaces the whole value with a `LoopConfig` that was
+    /// made by `LoopConfig::default()`, the defaults of the builder are lost.
     ///
     /// # Example
     ///

@@ -53,7 +53,7 @@ pub(crate) use self::schema::cleaned as cleaned_schema;
 /// | cause | error |
 /// |---|---|
 /// | the server does not know the tool | [`ToolError::NotFound`] |
-/// | the server rejected the arguments | [`ToolError::InvalidInput`], which the model can correct with [`RetryInvalidInput`] |
+/// | the server rejected the arguments | [`ToolError::InvalidInput`], which [`RetryInvalidInput`] converts to a hint for the model |
 /// | the run was cancelled | [`ToolError::Cancelled`] |
 /// | a timeout, a lost connection or any other failure | [`ToolError::ExecutionFailed`] with the [`McpError`], or with the source of [`McpError::Other`] |
 ///

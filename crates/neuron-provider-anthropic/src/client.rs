@@ -84,22 +84,28 @@ impl Anthropic {
         }
     }
 
-    /// Creates a client with the API key in the environment variable `ANTHROPIC_API_KEY`.
+    /// Creates a client from environment variables.
+    ///
+    /// `ANTHROPIC_API_KEY` contains the API key. `ANTHROPIC_BASE_URL` is optional and contains the
+    /// [base URL](Self::base_url), as for Anthropic's own clients.
     ///
     /// # Errors
     ///
-    /// [`ProviderError::Authentication`] if the variable is not set or is empty.
+    /// [`ProviderError::Authentication`] if `ANTHROPIC_API_KEY` is not set or is empty.
     pub fn from_env() -> Result<Self, ProviderError> {
-        Self::from_key(std::env::var("ANTHROPIC_API_KEY").ok())
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        Self::from_variables(&variable("ANTHROPIC_API_KEY"), &variable("ANTHROPIC_BASE_URL"))
     }
 
-    fn from_key(api_key: Option<String>) -> Result<Self, ProviderError> {
-        match api_key.as_deref().map(str::trim) {
-            Some(key) if !key.is_empty() => Ok(Self::new(key)),
-            _ => Err(ProviderError::Authentication(
+    fn from_variables(api_key: &str, base_url: &str) -> Result<Self, ProviderError> {
+        let (api_key, base_url) = (api_key.trim(), base_url.trim());
+        if api_key.is_empty() {
+            return Err(ProviderError::Authentication(
                 "ANTHROPIC_API_KEY is not set: export it, or pass a key to Anthropic::new".into(),
-            )),
+            ));
         }
+        let client = Self::new(api_key);
+        Ok(if base_url.is_empty() { client } else { client.base_url(base_url) })
     }
 
     /// Sets the model of requests that do not name a model themselves. Default: [`DEFAULT_MODEL`].
@@ -276,15 +282,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn from_env_reads_the_base_url() {
+        for (base_url, url) in [
+            ("", "https://api.anthropic.com/v1/messages"),
+            (" http://localhost:8080/v1\n", "http://localhost:8080/v1/messages"),
+        ] {
+            let client = Anthropic::from_variables("key", base_url).unwrap();
+            let messages = client.endpoint.base_url().join("v1/messages").unwrap();
+            assert_eq!(messages.to_string(), url);
+        }
+    }
+
+    #[test]
     fn from_env_without_key_reports_the_variable() {
-        for key in [None, Some(String::new()), Some(" \n".into())] {
-            let error = Anthropic::from_key(key).unwrap_err();
+        for key in ["", " \n"] {
+            let error = Anthropic::from_variables(key, "http://localhost").unwrap_err();
             assert_eq!(
                 error.to_string(),
                 "authentication failed: ANTHROPIC_API_KEY is not set: export it, or pass a key to Anthropic::new"
             );
         }
-        let provider = Anthropic::from_key(Some("key\n".into())).unwrap();
+        let provider = Anthropic::from_variables("key\n", "").unwrap();
         assert_eq!(
             provider.endpoint.secret().expose(),
             "key",

@@ -130,31 +130,34 @@ impl OpenAi {
     /// Creates a client of OpenAI's API from environment variables.
     ///
     /// `OPENAI_API_KEY` contains the API key. `OPENAI_ORG_ID` is optional and contains the
-    /// [organization](Self::organization).
+    /// [organization](Self::organization). `OPENAI_BASE_URL` is optional and contains the
+    /// [base URL](Self::base_url). OpenAI's own clients read the same variables.
     ///
     /// # Errors
     ///
     /// [`ProviderError::Authentication`] if `OPENAI_API_KEY` is not set or is empty.
     pub fn from_env() -> Result<Self, ProviderError> {
-        let variable = |name| std::env::var(name).ok();
-        Self::from_variables(variable("OPENAI_API_KEY"), variable("OPENAI_ORG_ID"))
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let names = ["OPENAI_API_KEY", "OPENAI_ORG_ID", "OPENAI_BASE_URL"];
+        Self::from_variables(names.map(variable))
     }
 
-    fn from_variables(
-        api_key: Option<String>,
-        organization: Option<String>,
-    ) -> Result<Self, ProviderError> {
-        let set = |value: Option<String>| {
-            // An empty variable counts as not set.
-            let value = value?.trim().to_owned();
-            (!value.is_empty()).then_some(value)
-        };
-        let Some(api_key) = set(api_key) else {
+    /// Creates a client from the values of the key, the organization and the base URL. An empty value counts as not set.
+    fn from_variables(values: [String; 3]) -> Result<Self, ProviderError> {
+        let [api_key, organization, base_url] = values.each_ref().map(|value| value.trim());
+        if api_key.is_empty() {
             return Err(ProviderError::Authentication(
                 "OPENAI_API_KEY is not set: export it, or pass a key to OpenAi::new".into(),
             ));
-        };
-        Ok(Self { organization: set(organization), ..Self::new(api_key) })
+        }
+        let mut client = Self::new(api_key);
+        if !organization.is_empty() {
+            client = client.organization(organization);
+        }
+        if !base_url.is_empty() {
+            client = client.base_url(base_url);
+        }
+        Ok(client)
     }
 
     /// Sets the model of completion requests that do not name a model themselves. Default: [`DEFAULT_MODEL`].
@@ -439,22 +442,29 @@ mod tests {
 
     use super::*;
 
-    fn from(api_key: Option<&str>, organization: Option<&str>) -> Result<OpenAi, ProviderError> {
-        OpenAi::from_variables(api_key.map(str::to_owned), organization.map(str::to_owned))
+    fn from(api_key: &str, organization: &str) -> Result<OpenAi, ProviderError> {
+        OpenAi::from_variables([api_key, organization, ""].map(str::to_owned))
     }
 
     #[test]
     fn from_env_without_key_reports_the_variable() {
-        for key in [None, Some(""), Some(" \n")] {
-            let error = from(key, None).unwrap_err();
+        for key in ["", " \n"] {
+            let error = from(key, "").unwrap_err();
             assert_eq!(
                 error.to_string(),
                 "authentication failed: OPENAI_API_KEY is not set: export it, or pass a key to OpenAi::new"
             );
         }
-        let provider = from(Some("key\n"), None).unwrap();
+        let provider = from("key\n", "").unwrap();
         let key = provider.endpoint.secret().expose();
         assert_eq!(key, "key", "a file's last line break is no part of it");
+    }
+
+    #[test]
+    fn from_env_reads_the_base_url() {
+        let client = OpenAi::from_variables(["key", "", " http://localhost:8080/v1\n"].map(str::to_owned));
+        let chats = client.unwrap().endpoint.base_url().join("v1/chat/completions").unwrap();
+        assert_eq!(chats.to_string(), "http://localhost:8080/v1/chat/completions");
     }
 
     #[test]
@@ -464,9 +474,9 @@ mod tests {
             let value = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
             (value(ORGANIZATION), value(PROJECT))
         };
-        assert_eq!(names(from(Some("k"), None).unwrap()), (None, None));
-        assert_eq!(names(from(Some("k"), Some(" ")).unwrap()), (None, None));
-        assert_eq!(names(from(Some("k"), Some("org-1\n")).unwrap()), (Some("org-1".into()), None));
+        assert_eq!(names(from("k", "").unwrap()), (None, None));
+        assert_eq!(names(from("k", " ").unwrap()), (None, None));
+        assert_eq!(names(from("k", "org-1\n").unwrap()), (Some("org-1".into()), None));
         let provider = OpenAi::new("k").organization("org-2").project("proj-1");
         assert_eq!(names(provider), (Some("org-2".into()), Some("proj-1".into())));
         let error = OpenAi::new("k").organization("a\nb").headers().unwrap_err();

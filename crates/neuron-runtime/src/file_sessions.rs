@@ -118,8 +118,8 @@ use locks::Lock;
 /// let session = SessionHandle::new(&storage, "session-123");
 /// agent.run(&mut session.load().await?, "Hello!").store(&session).await?;
 ///
-/// // Later, in a new process: the model sees the whole conversation. If somebody else wrote to the session
-/// // meanwhile, the run ends with the conflict.
+/// // Later, in a new process, the model receives the whole conversation. If another process changes the session
+/// // after `load`, the run ends with `StorageError::Conflict`.
 /// # let provider = another.clone();
 /// let agent = Agent::builder(provider).build();
 /// let session = SessionHandle::new(&storage, "session-123");

@@ -196,6 +196,10 @@ pub enum WaitEvent {
 }
 
 /// An error of [`DurableRuns`].
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../errors/runs_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunsError {

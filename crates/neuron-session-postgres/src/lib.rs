@@ -20,12 +20,12 @@
 //! session.messages.push(Message::user("What is Rust?"));
 //! let revision = storage.create(&session).await?;
 //!
-//! // A turn later: writes two rows, however long the conversation is.
+//! // Appends the next turn. This writes two rows, regardless of the length of the conversation.
 //! let turn = [Message::assistant("A language."), Message::user("For what?")];
 //! let next = storage.append("chat-42", &turn, None, &revision).await?;
 //! assert_eq!(storage.load("chat-42").await?.messages.len(), 3);
 //!
-//! // Who knows an older version is told so, and nothing is written.
+//! // The session has changed since `revision`. The append returns a conflict and writes nothing.
 //! let late = storage.append("chat-42", &turn, None, &revision).await;
 //! assert!(matches!(late, Err(StorageError::Conflict { .. })));
 //! assert_eq!(storage.revision("chat-42").await?, next);

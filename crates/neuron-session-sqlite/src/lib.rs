@@ -11,7 +11,8 @@
 //! let storage = SqliteSessionStorage::open(path).await?;
 //! storage.save(&Session::new("chat-42", ".".into())).await?;
 //!
-//! // One turn more, whatever the session's length. Who was not the last to write is told so.
+//! // Appends one turn. The cost does not depend on the length of the session. Returns `StorageError::Conflict` if
+//! // another writer has changed the session since `revision` was read.
 //! let revision = storage.revision("chat-42").await?;
 //! let turn = [Message::user("What is Rust?"), Message::assistant("A language.")];
 //! storage.append("chat-42", &turn, None, &revision).await?;

@@ -9,6 +9,10 @@ use rusqlite::{Error, ErrorCode};
 /// An error of a database.
 ///
 /// The operator `?` converts it into a [`StorageError`].
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../errors/sqlite_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SqliteError {

@@ -43,9 +43,15 @@ pub struct SubAgentConfig {
     /// All nested agents share one stack. In a build without optimisation, more than ten nested agents may overflow the
     /// usual two-megabyte stack of a thread and end the process.
     pub max_depth: usize,
-    /// Maximum number of model calls in one run. Default: the turn limit of [`settings`](Self::settings).
+    /// Maximum number of model calls in one run. Default: the turn limit of [`settings`](Self::settings), which has no
+    /// limit by default.
     pub max_turns: Option<usize>,
     /// All other settings, such as limits, sampling and parallel tools. Default: [`LoopConfig::default`].
+    ///
+    /// These defaults differ from the defaults of [`Agent::builder`](neuron_loop::Agent::builder). A sub-agent has no
+    /// turn limit, does not retry model calls, and has no timeout for its own tool calls. A failed tool call ends its
+    /// run, and the call of the sub-agent fails. The parent's limits still apply to this call, for example the timeout
+    /// of tool calls and a shared [`Budget`](neuron_loop::Budget).
     ///
     /// [`pause_for_approval`](LoopConfig::pause_for_approval) applies only if the agent runs outside of a tool call.
     /// Inside a call, the agent pauses if its parent run pauses.

@@ -133,7 +133,7 @@ use proc_macro::TokenStream;
 /// /// Reads one line of a file
 /// #[neuron_tool(effect = Pure)]
 /// async fn read_line(path: String, part: Part) -> Result<String, ToolError> {
-///     // This error ends the run, because other arguments would not help.
+///     // A failure that other arguments would not correct. The `ToolErrorPolicy` decides whether it ends the run.
 ///     let text = std::fs::read_to_string(&path)
 ///         .map_err(|error| ToolError::ExecutionFailed(error.into()))?;
 ///     let line = match part {

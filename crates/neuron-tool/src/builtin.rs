@@ -10,14 +10,22 @@
 //! | [`TimeoutMiddleware`] | limits the duration of calls |
 //! | [`ConcurrencyLimit`] | limits the number of concurrent calls |
 //! | [`RateLimit`] | limits the number of calls per period |
-//! | [`RetryLimit`] | ends the run after too many consecutive invalid calls |
+//! | [`RetryLimit`] | ends a run with [`ToolErrorPolicy::EndRun`] after too many consecutive invalid calls |
 //! | [`ArgumentLimits`] | rejects arguments that are nested too deeply or too large |
-//! | [`RetryInvalidInput`] | lets the model correct invalid arguments |
+//! | [`RetryInvalidInput`] | lets the model correct invalid arguments in a run with [`ToolErrorPolicy::EndRun`] |
 //! | `SchemaValidator` | validates arguments against the tools' schemas |
 //! | `StructuredOutputValidator` | validates arguments against one schema, and lets the model retry |
 //! | `RetryLimitedValidator` | like `StructuredOutputValidator`, with a limit on retries |
 //!
 //! The validators need the feature `validation`.
+//!
+//! `Agent::builder` sets [`ToolErrorPolicy::ReturnToModel`]. The model then receives the error for invalid arguments
+//! without [`RetryInvalidInput`]. To limit the retries, set [`LoopConfig::tool_retry_limit`] instead of adding
+//! [`RetryLimit`].
+//!
+//! [`ToolErrorPolicy::EndRun`]: neuron_types::ToolErrorPolicy::EndRun
+//! [`ToolErrorPolicy::ReturnToModel`]: neuron_types::ToolErrorPolicy::ReturnToModel
+//! [`LoopConfig::tool_retry_limit`]: neuron_types::LoopConfig::tool_retry_limit
 //!
 //! # Recommended order
 //!

@@ -78,9 +78,13 @@
 //! # Errors
 //!
 //! [`ToolError::ModelRetry`](neuron_types::ToolError::ModelRetry) is a hint for the model, which then calls the tool
-//! again. By default, any other error ends the agent's run. Arguments of the wrong type are such an error, unless
-//! [`RetryInvalidInput`](builtin::RetryInvalidInput) converts the error to a hint. For a failure that the model should
-//! see without a retry, return [`ToolOutput::error`](neuron_types::ToolOutput::error).
+//! again. For any other error, the [`ToolErrorPolicy`](neuron_types::ToolErrorPolicy) of the run decides. With
+//! `Agent::builder`, the model receives the error as the result of the call. With `LoopConfig::default()`, the run
+//! ends. Arguments of the wrong type are such an error, unless [`RetryInvalidInput`](builtin::RetryInvalidInput)
+//! converts the error to a hint.
+//!
+//! For a failure that the model must see with every policy, return
+//! [`ToolOutput::error`](neuron_types::ToolOutput::error).
 //!
 //! # Middleware
 //!

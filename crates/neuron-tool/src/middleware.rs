@@ -5,7 +5,8 @@
 //!
 //! - observe a call. It runs `next` and returns the result.
 //! - reject a call. It returns an error without running `next`. [`ToolError::ModelRetry`] is a hint for the model,
-//!   which may call again. By default, any other error ends the agent's run.
+//!   which may call again. For any other error, the [`ToolErrorPolicy`](neuron_types::ToolErrorPolicy) of the run
+//!   decides. With `Agent::builder`, the model receives the error. With `LoopConfig::default()`, the run ends.
 //! - respond to a call. It returns an output without running `next`, for example from a cache.
 //! - modify a call. It runs `next` with a changed call or context, or changes the output.
 //!

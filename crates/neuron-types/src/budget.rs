@@ -17,6 +17,10 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 /// estimates of their calls were too low. If a call does not fit, the agent's run ends immediately with
 /// [`LoopError::UsageLimitExceeded`]. It does not wait until other agents release reservations.
 ///
+/// The error text of a refused model call compares a sum with the limit, for example `budget: total token limit
+/// exceeded: 14003 > 10000`. The sum consists of the usage so far, the reservations of calls in progress, and the
+/// estimate of the refused call. It is therefore larger than the actual [`usage`](Self::usage).
+///
 /// - The prompt is estimated by the agent's context strategy, and the estimate is corrected with the usage that the
 ///   provider reported. If the strategy does not [count tokens](crate::ContextStrategy::counts_tokens), the estimate is
 ///   only based on the reported usage.

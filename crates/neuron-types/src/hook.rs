@@ -16,6 +16,18 @@ use crate::{
 /// Each `Pre…` event is followed by exactly one `Post…` or error event. The exception is a run whose future is dropped.
 /// Hooks then receive no further events, because the run cannot await them. The [`OperationScope`]s of the run are
 /// dropped.
+///
+/// # Calls that need an approval
+///
+/// Hooks receive [`PreToolExecution`](Self::PreToolExecution) twice for a call that waits for an approval:
+///
+/// 1. Before the approval is requested. A [`ToolError`](Self::ToolError) with [`LoopError::ApprovalRequired`] follows.
+/// 2. When the run continues with the decision, also if the decision is a denial. The event contains the edited
+///    arguments if a person changed them. The outcome of the call follows.
+///
+/// A call also waits if an agent inside it needs an approval. The error is then a [`LoopError::Tool`] with
+/// [`ToolError::ApprovalRequired`](crate::ToolError::ApprovalRequired). The hooks receive `PreToolExecution` again
+/// after each wait.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum HookEvent<'a> {
@@ -34,7 +46,8 @@ pub enum HookEvent<'a> {
         /// The response of the model.
         response: &'a CompletionResponse,
     },
-    /// A tool is about to be called.
+    /// A tool is about to be called. Sent twice for a call that waits for an approval, see
+    /// [above](HookEvent#calls-that-need-an-approval).
     PreToolExecution {
         /// Name of the tool.
         tool_name: &'a str,

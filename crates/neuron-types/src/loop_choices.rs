@@ -120,18 +120,33 @@ pub struct ApprovalSignal {
 
 /// The effect of a failed tool call on the run.
 ///
-/// [`ToolError::ModelRetry`] does not count as a failure. It is always returned to the model as an error result.
+/// [`EndRun`](Self::EndRun) is the default of this type and of [`LoopConfig`](crate::LoopConfig), which `AgentLoop` and
+/// `SubAgentConfig` use. [`ReturnToModel`](Self::ReturnToModel) is the default of `Agent::builder`.
+///
+/// With both policies, the model receives these results as error results, and the run continues:
+///
+/// - A [`ToolError::ModelRetry`]. It does not count as a failure.
+/// - A [`ToolOutput::error`](crate::ToolOutput::error).
+/// - The denial of a call by the agent's permission policy or by a person.
+///
+/// With both policies, the run ends if a hook ends the run of an agent inside the call, or if the run is cancelled. It
+/// also ends if a tool fails more often than [`tool_retry_limit`](crate::LoopConfig::tool_retry_limit) allows.
 ///
 /// [`ToolError::ModelRetry`]: crate::ToolError::ModelRetry
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ToolErrorPolicy {
-    /// The run ends with [`LoopError::Tool`](crate::LoopError::Tool). This is the default.
+    /// The run ends with [`LoopError::Tool`](crate::LoopError::Tool). This is the default of
+    /// [`LoopConfig`](crate::LoopConfig).
     #[default]
     EndRun,
-    /// The model receives the error as the result of the call, and the run continues.
+    /// The model receives the error as the result of the call, and the run continues. This is the default of
+    /// `Agent::builder`.
     ///
-    /// This applies to failed calls, denied calls, invalid arguments, malformed JSON and unknown tools. For an unknown
+    /// This applies to failed calls, timeouts, invalid arguments, malformed JSON and unknown tools. For an unknown
     /// tool, the result lists the names of the known tools.
+    ///
+    /// It also applies to [`ToolError::PermissionDenied`](crate::ToolError::PermissionDenied), which the tool or the
+    /// middleware `PermissionChecker` returns.
     ReturnToModel,
 }

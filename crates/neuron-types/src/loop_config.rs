@@ -11,6 +11,10 @@ use crate::{
 ///
 /// Create the struct with `..Default::default()`, because later versions may add fields.
 ///
+/// `LoopConfig::default()` and `Agent::builder` have different defaults for the cache in `request`, `max_turns`,
+/// `tool_timeout`, `tool_errors` and `retries`. The fields name both. `AgentLoop` and `SubAgentConfig` use
+/// `LoopConfig::default()`.
+///
 /// # Example
 ///
 /// ```
@@ -29,9 +33,11 @@ pub struct LoopConfig {
     pub name: String,
     /// Instructions for the model. Default: none.
     pub system_prompt: SystemPrompt,
-    /// Model, sampling, reasoning and other options of model calls. Default: the provider's defaults.
+    /// Model, sampling, reasoning and other options of model calls. Default: the provider's defaults. `Agent::builder`
+    /// also sets [`cache`](RequestSettings::cache).
     pub request: RequestSettings,
-    /// Maximum number of model calls that return a response in one run. Default: no limit.
+    /// Maximum number of model calls that return a response in one run. Default: no limit. Default of `Agent::builder`:
+    /// 50.
     pub max_turns: Option<usize>,
     /// Set to run the tool calls of one response concurrently. Default: the calls run one after another.
     pub parallel_tool_execution: bool,
@@ -50,10 +56,13 @@ pub struct LoopConfig {
     pub tool_grace: Duration,
     /// Maximum number of tool calls of one response that run concurrently. Zero means one. Default: no limit.
     pub max_parallel_tools: Option<usize>,
-    /// Timeout of each tool call. Default: no timeout. Ignored without a timer, see [`sleep`](crate::clock::sleep). A
-    /// durable engine uses the timeout in `tool_activity` instead.
+    /// Timeout of each tool call. Default: no timeout. Default of `Agent::builder`: ten minutes.
+    ///
+    /// Ignored without a timer, see [`sleep`](crate::clock::sleep). A durable engine uses the timeout in
+    /// `tool_activity` instead.
     pub tool_timeout: Option<Duration>,
-    /// The consequence of a failed tool call for the run. Default: the run ends.
+    /// The consequence of a failed tool call for the run. Default: the run ends ([`ToolErrorPolicy::EndRun`]). Default
+    /// of `Agent::builder`: the model receives the error ([`ToolErrorPolicy::ReturnToModel`]).
     pub tool_errors: ToolErrorPolicy,
     /// Maximum number of consecutive turns in which calls of the same tool fail with errors that the model sees.
     /// Default: no limit.
@@ -71,8 +80,10 @@ pub struct LoopConfig {
     /// If set, a run whose tool calls need an approval waits for this signal and does not end. `pause_for_approval`
     /// need not be set. Ignored without a durable context. See [`ApprovalSignal`].
     pub approval_signal: Option<ApprovalSignal>,
-    /// Maximum number of retries of a model call after a transient error. Default: 0. Ignored with a durable context,
-    /// which has its own retries.
+    /// Maximum number of retries of a model call after a transient error. Default: 0. Default of `Agent::builder`: 2.
+    ///
+    /// Ignored with a durable context, whose engine retries failed calls itself. Set the `retry_policy` of
+    /// [`llm_activity`](Self::llm_activity) instead. By default only Temporal retries failed model calls.
     pub retries: usize,
     /// Set to start calls of tools with [`ToolEffect::Pure`](crate::ToolEffect::Pure) while the response is still being
     /// streamed. Default: `false`.

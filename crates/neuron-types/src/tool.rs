@@ -18,8 +18,9 @@ use crate::{
 /// - `NAME` equals the name in [`definition`](Self::definition). A registry calls `definition` once, when the tool is
 ///   registered.
 /// - For an error that the model can correct, return [`ToolError::ModelRetry`], as `Self::Error` or from
-///   [`map_error`](Self::map_error). Any other error ends the run, unless the run's
-///   [`ToolErrorPolicy`](crate::ToolErrorPolicy) returns the error to the model.
+///   [`map_error`](Self::map_error). For any other error, the [`ToolErrorPolicy`](crate::ToolErrorPolicy) of the run
+///   decides. With `Agent::builder`, the model receives the error by default. With `LoopConfig::default()`, the run
+///   ends.
 /// - The future may be dropped at any await, for example when the run is cancelled. Put cleanup in a `Drop`
 ///   implementation. Background work that outlives the call should observe [`ToolContext::cancellation_token`].
 /// - After a crash, a durable engine may repeat a call if [`effect`](Self::effect) allows it.

@@ -97,6 +97,7 @@
 //! | `mcp` | `neuron-mcp` | no |
 //! | `mcp-oauth` | authorization of MCP clients by OAuth 2.1 | no |
 //! | `otel` | `neuron-otel` | no |
+//! | `reqwest` | a `reqwest` client for the providers, instead of neuron's own HTTP client | no |
 //! | `tower` | `neuron-tower` | no |
 //! | `signed-approvals` | signatures of tool calls that wait for an approval | no |
 //! | `validation` | the validators of [`tool::builtin`] | no |

@@ -64,12 +64,9 @@ async fn run() -> Result<(), Box<dyn Error>> {
 
 fn agent() -> Result<Agent, Box<dyn Error>> {
     // Another vendor is one line: neuron::openai::OpenAi::from_env()?, with the feature `openai`.
-    let mut provider = Anthropic::from_env()?;
-    if let Ok(url) = std::env::var("ANTHROPIC_BASE_URL") {
-        provider = provider.base_url(url);
-    }
+    let provider = Anthropic::from_env()?;
     let mut tools = files::tools();
-    // The model sees the beginning and the end of longer results.
+    // The model receives the first 20,000 characters of a longer result.
     tools.add_middleware(OutputFormatter::new(20_000));
     let agent = Agent::builder(provider)
         .tools(tools)

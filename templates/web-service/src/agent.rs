@@ -6,10 +6,7 @@ use neuron::prelude::*;
 /// Creates the agent. The key is in the environment variable `ANTHROPIC_API_KEY`.
 pub(crate) fn agent() -> Result<Agent, ProviderError> {
     // Another vendor is one line: neuron::openai::OpenAi::from_env()?, with the feature `openai`.
-    let mut provider = Anthropic::from_env()?;
-    if let Ok(url) = std::env::var("ANTHROPIC_BASE_URL") {
-        provider = provider.base_url(url);
-    }
+    let provider = Anthropic::from_env()?;
     let mut tools = ToolRegistry::new();
     tools.register(AddTool);
     let agent = Agent::builder(provider)

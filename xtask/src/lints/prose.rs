@@ -48,15 +48,30 @@ const BARE: [&str; 14] = [
 
 #[test]
 fn summaries_of_the_documentation_are_plain() {
-    let sources = files().filter(|(path, _)| {
+    let is_source = |path: &str| {
         path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs")
-    });
+    };
+    check(is_source, summaries_of, 5_000);
+}
+
+#[test]
+fn paragraphs_of_the_book_are_plain() {
+    let is_page = |path: &str| path.starts_with("book/pages/") && path.ends_with(".md");
+    check(is_page, first_sentences_of, 500);
+}
+
+/// Panics if the files that `is_checked` selects exceed a limit, or if they have fewer than `least` sentences.
+fn check(
+    is_checked: impl Fn(&str) -> bool,
+    sentences: fn(&str) -> Vec<(usize, String)>,
+    least: usize,
+) {
     let mut summaries = Vec::new();
-    for (path, text) in sources {
-        let found = summaries_of(&text).into_iter();
+    for (path, text) in files().filter(|(path, _)| is_checked(path)) {
+        let found = sentences(&text).into_iter();
         summaries.extend(found.map(|(line, text)| (format!("{path}:{line}"), Summary::new(&text))));
     }
-    assert!(summaries.len() > 5_000, "only {} summaries were found", summaries.len());
+    assert!(summaries.len() > least, "only {} summaries were found", summaries.len());
     let mut problems = Vec::new();
     for (habit, most, has) in HABITS {
         let found: Vec<_> = summaries.iter().filter(|(_, summary)| has(summary)).collect();
@@ -150,8 +165,29 @@ fn summaries_of(text: &str) -> Vec<(usize, String)> {
     summaries
 }
 
-/// Returns the first sentence of a doc comment. Returns `None` if the comment starts with code, a heading, a table or a
-/// list.
+/// Returns the first sentence of each paragraph of a Markdown page, with the number of its line.
+fn first_sentences_of(page: &str) -> Vec<(usize, String)> {
+    let mut sentences = Vec::new();
+    let mut block: Vec<&str> = Vec::new();
+    let mut in_code = false;
+    for (number, line) in page.lines().chain([""]).enumerate() {
+        in_code ^= line.trim_start().starts_with("```");
+        if !line.is_empty() && !in_code {
+            block.push(line);
+            continue;
+        }
+        if let Some(sentence) = summary(&block) {
+            // A colon at the end introduces the code, the list or the table after the paragraph.
+            let sentence = sentence.trim_end_matches(':').to_owned();
+            sentences.push((number + 1 - block.len(), sentence));
+        }
+        block.clear();
+    }
+    sentences
+}
+
+/// Returns the first sentence of a doc comment or of a paragraph. Returns `None` if the text starts with code, a heading,
+/// a table or a list.
 fn summary(block: &[&str]) -> Option<String> {
     let ends = |line: &&&str| {
         let line = line.trim_start();

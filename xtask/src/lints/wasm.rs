@@ -1,4 +1,4 @@
-//! Checks that the tables of `docs/wasm.md` agree with the packages that the step `wasm` builds and tests.
+//! Checks that the tables of `book/pages/guides/wasm.md` agree with the packages that the step `wasm` builds and tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,7 +15,7 @@ fn table(page: &str, heading: &str) -> BTreeSet<(String, bool)> {
 }
 
 fn page() -> String {
-    fs::read_to_string(process::root().join("docs/wasm.md")).unwrap()
+    fs::read_to_string(process::root().join("book/pages/guides/wasm.md")).unwrap()
 }
 
 #[test]

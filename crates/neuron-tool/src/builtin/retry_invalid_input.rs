@@ -5,7 +5,8 @@ use neuron_types::{ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
 use super::RetryLimit;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 
-/// Lets the model correct invalid arguments. Without this middleware, invalid arguments end the run.
+/// Lets the model correct invalid arguments in a run with [`ToolErrorPolicy::EndRun`], the default of
+/// [`LoopConfig`](neuron_types::LoopConfig). Without this middleware, invalid arguments end such a run.
 ///
 /// A [`ToolError::InvalidInput`] from an inner middleware or from the tool becomes a [`ToolError::ModelRetry`] with the
 /// same text. A [`Tool`](neuron_types::Tool) returns `InvalidInput` for arguments of the wrong type. A
@@ -13,6 +14,19 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 ///
 /// After the maximum number of consecutive retries, the `InvalidInput` is returned and ends the run. Retries are
 /// counted as in [`RetryLimit`].
+///
+/// In a run, the loop rejects arguments that are not JSON, and invalid arguments of a call that would wait for an
+/// approval. These calls do not reach the middleware, and end a run with [`ToolErrorPolicy::EndRun`].
+///
+/// # Agents of `Agent::builder`
+///
+/// With [`ToolErrorPolicy::ReturnToModel`], the default of `Agent::builder`, the model receives an `InvalidInput` as an
+/// error result, and the run continues. There, this middleware changes only the text of the result, and its maximum
+/// never ends the run. To end the run after repeated failures of a tool, set
+/// [`LoopConfig::tool_retry_limit`](neuron_types::LoopConfig::tool_retry_limit).
+///
+/// [`ToolErrorPolicy::EndRun`]: neuron_types::ToolErrorPolicy::EndRun
+/// [`ToolErrorPolicy::ReturnToModel`]: neuron_types::ToolErrorPolicy::ReturnToModel
 ///
 /// # Example
 ///

@@ -1,4 +1,4 @@
-//! [`RetryLimit`], which ends the run after too many consecutive invalid calls.
+//! [`RetryLimit`], which limits the number of consecutive retries of each tool.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,8 +10,16 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// Limits the number of consecutive retries of each tool.
 ///
 /// Up to the limit, a [`ToolError::ModelRetry`] is returned unchanged. The next `ModelRetry` becomes
-/// [`ToolError::InvalidInput`], which ends the run. A successful call of the tool resets the tool's counter, and so
-/// does this `InvalidInput`.
+/// [`ToolError::InvalidInput`]. A successful call of the tool resets the tool's counter, and so does this
+/// `InvalidInput`.
+///
+/// The `InvalidInput` ends a run with [`ToolErrorPolicy::EndRun`], the default of
+/// [`LoopConfig`](neuron_types::LoopConfig). With [`ToolErrorPolicy::ReturnToModel`], the default of `Agent::builder`,
+/// the model receives it as an error result, and the run continues. There, the limit changes only the text of the
+/// result. To end the run, set [`LoopConfig::tool_retry_limit`](neuron_types::LoopConfig::tool_retry_limit).
+///
+/// [`ToolErrorPolicy::EndRun`]: neuron_types::ToolErrorPolicy::EndRun
+/// [`ToolErrorPolicy::ReturnToModel`]: neuron_types::ToolErrorPolicy::ReturnToModel
 ///
 /// Several failed calls in one response count as one retry, because the model has not yet received the hint of the
 /// first call. Calls with the same [`turn`](ToolContext::turn) belong to one response.

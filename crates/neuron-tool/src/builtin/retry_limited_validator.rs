@@ -11,7 +11,7 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// [`ModelRetry`](ToolError::ModelRetry) from the tool itself counts too. A successful call resets the counter.
 ///
 /// After [`max_retries`](StructuredOutputValidator::max_retries) consecutive retries, the next error is a
-/// [`ToolError::InvalidInput`], which ends the run.
+/// [`ToolError::InvalidInput`]. As in [`RetryLimit`], it ends the run only with `ToolErrorPolicy::EndRun`.
 ///
 /// # Example
 ///

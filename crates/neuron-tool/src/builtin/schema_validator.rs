@@ -13,9 +13,12 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// Validates the arguments of each call against the tool's [`input_schema`](ToolDefinition::input_schema), before the
 /// tool runs.
 ///
-/// Invalid arguments return [`ToolError::InvalidInput`], which ends the run. The text contains the JSON path of the
-/// invalid value (`$.filters[0].limit`) and the expectation. To let the model retry, add
-/// [`RetryInvalidInput`](super::RetryInvalidInput) before this middleware.
+/// Invalid arguments return [`ToolError::InvalidInput`]. The text contains the JSON path of the invalid value
+/// (`$.filters[0].limit`) and the expectation.
+///
+/// With `Agent::builder`, the model receives this error as the result of the call and may retry. With the
+/// [`ToolErrorPolicy`](neuron_types::ToolErrorPolicy) of `LoopConfig::default()`, the error ends the run. To let the
+/// model retry there too, add [`RetryInvalidInput`](super::RetryInvalidInput) before this middleware.
 ///
 /// # Which schemas
 ///

@@ -22,6 +22,12 @@ use crate::middleware::{Next, ToolCall, ToolMiddleware};
 /// The timeout includes the time that inner middleware uses. A [timeout for one tool](Self::with_tool_timeout) applies
 /// to each [`ToolCall`] with the name of the tool.
 ///
+/// An agent has a timeout for all tool calls too. It is set by `AgentBuilder::tool_timeout` or
+/// [`LoopConfig::tool_timeout`](neuron_types::LoopConfig::tool_timeout), and is ten minutes with `Agent::builder`. In a
+/// durable run, the timeout in [`LoopConfig::tool_activity`](neuron_types::LoopConfig::tool_activity) takes its place.
+/// If a call has both timeouts, the shorter timeout applies. To allow a tool more time than the agent allows, raise the
+/// timeout of the agent.
+///
 /// Except on wasm32, the middleware needs a tokio runtime with an enabled timer. Without a runtime, calls fail and do
 /// not start.
 ///

@@ -8,6 +8,10 @@ use crate::{
 /// The error of an agent's run.
 ///
 /// The conversation of the agent stays valid. The agent's next run continues from that conversation.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/loop_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoopError {
@@ -23,7 +27,8 @@ pub enum LoopError {
     /// The run reached its maximum number of turns, which is the value of the variant.
     #[error("max turns reached ({0})")]
     MaxTurns(usize),
-    /// The run reached a usage limit. The text names the limit.
+    /// The run reached a usage limit. The text names the limit. If a [`Budget`](crate::Budget) refused a call, the
+    /// count in the text includes reservations.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
     /// A typed run, whose result is a value of a Rust type, ended without a valid output. All retries were used, the
@@ -188,6 +193,10 @@ impl From<DurableError> for LoopError {
 }
 
 /// The error of a compaction by a [`ContextStrategy`](crate::ContextStrategy).
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/context_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContextError {
@@ -222,6 +231,13 @@ impl ContextError {
 }
 
 /// The error of a hook. The agent loop logs the error, and the run continues.
+///
+/// The hooks of neuron never return this error. It is for your own implementations of
+/// [`ObservabilityHook`](crate::ObservabilityHook).
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/hook_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HookError {

@@ -3,6 +3,10 @@
 /// The reason why a run that waits for an approval cannot continue with the given decisions.
 ///
 /// After this error, no pending call was executed, and the run still waits.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/approval_error.md")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalError {

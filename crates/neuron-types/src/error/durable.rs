@@ -3,6 +3,10 @@
 use crate::{BoxError, ErrorRecord, ProviderError, ToolError};
 
 /// The error of a durable context.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/durable_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DurableError {
@@ -13,6 +17,11 @@ pub enum DurableError {
     #[error("workflow cancelled")]
     Cancelled,
     /// No signal arrived before the timeout.
+    ///
+    /// The engines of neuron never return this error. Their [`wait_for_signal`](crate::DurableContext::wait_for_signal)
+    /// returns `Ok(None)` after the timeout. The error is for your own implementations of
+    /// [`DurableContext`](crate::DurableContext). If it arrives while a run waits for an approval, the run ends with
+    /// [`LoopError::ApprovalRequired`](crate::LoopError::ApprovalRequired), as after `Ok(None)`.
     #[error("signal timeout")]
     SignalTimeout,
     /// The current execution ended, and the run continues as a new execution of the engine. The text describes the new

@@ -6,6 +6,10 @@ use super::provider::{read_delay, retry_hint};
 use crate::{BoxError, ProviderError};
 
 /// The error of an [`EmbeddingProvider`](crate::EmbeddingProvider).
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/embedding_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EmbeddingError {

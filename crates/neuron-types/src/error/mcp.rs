@@ -3,6 +3,10 @@
 use crate::BoxError;
 
 /// The error of an MCP (Model Context Protocol) peer.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/mcp_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum McpError {

@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 
 /// The error of an image or a document that cannot be used. Returned by the constructors of
 /// [`ImageSource`](crate::ImageSource) and [`DocumentSource`](crate::DocumentSource).
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/media_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {

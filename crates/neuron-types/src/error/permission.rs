@@ -1,6 +1,10 @@
 //! The error of invalid permission rules.
 
 /// The error of invalid permission rules.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/permission_rule_error.md")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PermissionRuleError {

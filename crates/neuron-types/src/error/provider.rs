@@ -8,6 +8,10 @@ use crate::BoxError;
 ///
 /// The error text contains the HTTP status, the vendor's error code and message, and the request id, if the response
 /// had them.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/provider_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {

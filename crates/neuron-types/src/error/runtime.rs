@@ -3,6 +3,10 @@
 use crate::{BoxError, CommandOutput, SandboxLimit, ToolError};
 
 /// The error of a [`SessionStorage`](crate::SessionStorage).
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/storage_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
@@ -64,6 +68,10 @@ impl From<serde_json::Error> for StorageError {
 }
 
 /// The error of a [`Sandbox`](crate::Sandbox).
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/sandbox_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SandboxError {
@@ -72,6 +80,9 @@ pub enum SandboxError {
     Tool(#[from] ToolError),
     /// The sandbox could not run the tool to its end. The text describes the failure. If the tool itself returns an
     /// error, the variant is [`Tool`](Self::Tool).
+    ///
+    /// The sandboxes of neuron never return this error. It is for your own implementations of
+    /// [`Sandbox`](crate::Sandbox).
     #[error("execution failed in the sandbox: {0}")]
     ExecutionFailed(String),
     /// The tool exceeded a limit. The tool and all processes that it started were stopped.

@@ -3,6 +3,10 @@
 use crate::{LoopError, RegistryError, ToolError};
 
 /// The error of registering, starting or running a sub-agent.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/sub_agent_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubAgentError {

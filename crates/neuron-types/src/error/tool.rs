@@ -3,6 +3,10 @@
 use crate::{BoxError, LoopError, PendingApproval};
 
 /// The error of a tool call.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/tool_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
@@ -92,6 +96,10 @@ impl ToolError {
 }
 
 /// The reason why a tool cannot be registered, or why an agent with the tool cannot be built.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../errors/registry_error.md")]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {

@@ -13,6 +13,10 @@ const SHOWN: usize = 500;
 /// The reason why an authorization failed. Contained in [`McpError::Other`].
 ///
 /// No variant contains a token, an authorization code or a client secret.
+///
+/// # Causes and fixes
+///
+#[doc = include_str!("../../../errors/oauth_error.md")]
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OAuthError {

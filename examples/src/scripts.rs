@@ -1,0 +1,43 @@
+//! The replies of the servers, for each example.
+
+mod comparison;
+mod connect;
+mod control;
+mod conversations;
+mod durable;
+mod providers;
+mod start;
+
+use crate::{Example, Script};
+
+/// Creates the [`Example`] of a program in `src/bin`, from its name, its script and the lines that a test enters.
+macro_rules! example {
+    ($name:literal, $script:expr) => {
+        example!($name, $script, "")
+    };
+    ($name:literal, $script:expr, $input:expr) => {
+        crate::Example {
+            name: $name,
+            source: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/bin/", $name, ".rs")),
+            script: $script,
+            input: $input,
+        }
+    };
+}
+use example;
+
+/// Returns the examples of all parts of the book.
+pub(crate) fn all() -> Vec<Example> {
+    [
+        start::examples(),
+        conversations::examples(),
+        control::examples(),
+        connect::examples(),
+        providers::examples(),
+        durable::examples(),
+        comparison::examples(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

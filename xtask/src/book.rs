@@ -1,0 +1,90 @@
+//! The book: builds it with mdBook, checks its links, and writes its text for programs.
+
+mod charts;
+mod links;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) use charts::rewrite_charts;
+
+use crate::{prerequisites, process, tools, workspace};
+
+/// Builds the book in `target/book`. Returns the path of its first page.
+///
+/// The static files to deploy are in `target/book/html`. They include `llms.txt`, a list of the pages, and `book.md`,
+/// the text of the whole book.
+///
+/// # Errors
+///
+/// Returns an error if mdBook prints a warning, for example about a missing file, or if a link is broken.
+pub(crate) fn build() -> Result<PathBuf, String> {
+    let folder = workspace::members()?.target_directory.join("book");
+    let first = folder.join("html/index.html");
+    let mut command = process::program("mdbook");
+    command.args(["build", "book", "--dest-dir"]).arg(&folder);
+    if let Err(reason) = tools::MDBOOK.add_to(&mut command) {
+        prerequisites::not_checked("the book", &reason)?;
+        return Ok(first);
+    }
+    let output = command.output().map_err(|error| process::cannot_start(&command, &error))?;
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let problems: Vec<&str> =
+        log.lines().filter(|line| line.contains("WARN") || line.contains("ERROR")).collect();
+    if !output.status.success() || !problems.is_empty() {
+        return Err(format!("mdBook reports problems:\n{log}"));
+    }
+    links::check(&folder.join("html"))?;
+    let pages = pages(&folder.join("markdown"))?;
+    let write = |name: &str, text: String| {
+        let path = folder.join("html").join(name);
+        fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))
+    };
+    write("llms.txt", list(&pages))?;
+    write("book.md", pages.iter().map(|page| format!("{}\n\n", page.text.trim())).collect())?;
+    Ok(first)
+}
+
+/// A page of the book, with the files that it includes.
+struct Page {
+    title: String,
+    /// The address of the page, relative to the book's.
+    address: String,
+    text: String,
+}
+
+/// Reads the pages that mdBook wrote as Markdown, in the order of the table of contents.
+fn pages(folder: &Path) -> Result<Vec<Page>, String> {
+    let contents = process::root().join("book/pages/SUMMARY.md");
+    let contents = fs::read_to_string(contents).map_err(|error| format!("SUMMARY.md: {error}"))?;
+    let mut pages = Vec::new();
+    for line in contents.lines() {
+        let Some((title, file)) = line
+            .trim_start_matches("- ")
+            .strip_prefix('[')
+            .and_then(|link| link.strip_suffix(')')?.split_once("]("))
+        else {
+            continue;
+        };
+        let text =
+            fs::read_to_string(folder.join(file)).map_err(|error| format!("{file}: {error}"))?;
+        let address = file.replace(".md", ".html");
+        pages.push(Page { title: title.to_owned(), address, text });
+    }
+    Ok(pages)
+}
+
+/// Returns the text of `llms.txt`: each page with its first sentence. <https://llmstxt.org> describes the format.
+fn list(pages: &[Page]) -> String {
+    let mut text = "# neuron\n\n> Rust crates for AI agents: providers, tools, the agent loop, sessions, durable runs, MCP, telemetry.\n\n[The whole book in one file](book.md)\n\n## Pages\n\n".to_owned();
+    for Page { title, address, text: page } in pages {
+        let mut paragraphs = page.split("\n\n").map(str::trim);
+        let first = paragraphs
+            .find(|part| part.starts_with(|first: char| first.is_alphanumeric() || first == '`'));
+        let paragraph = first.unwrap_or_default().replace('\n', " ");
+        let sentence = paragraph.split_inclusive(". ").next().unwrap_or_default().trim();
+        let _ = writeln!(text, "- [{title}]({address}): {sentence}");
+    }
+    text
+}
