@@ -6,7 +6,7 @@ mod scripts;
 
 use std::error::Error;
 
-use neuron::types::{EmbeddingResponse, TokenUsage};
+use neuron::types::{EmbeddingResponse, EmbeddingUsage};
 use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, Reply, ServerReply};
 
 /// An example program.
@@ -72,7 +72,11 @@ impl Example {
         }
         let vectors = script.openai_vectors.into_iter().map(|embeddings| {
             let model = "text-embedding-3-small".to_owned();
-            ServerReply::from(EmbeddingResponse { embeddings, model, usage: TokenUsage::default() })
+            ServerReply::from(EmbeddingResponse {
+                embeddings,
+                model,
+                usage: EmbeddingUsage::default(),
+            })
         });
         let replies: Vec<_> = vectors.chain(script.openai.into_iter().map(Into::into)).collect();
         if !replies.is_empty() && !is_set("OPENAI_API_KEY") {

@@ -1,6 +1,6 @@
 //! Checks the outputs that the book's page on tests shows. Requires no network and no API key.
 //!
-//! The page shows `weather.rs`, whose tests replay `cassettes/weather.json`. A test here records this file from a
+//! The page shows `testing/weather.rs`, whose tests replay `cassettes/weather.json`. A test here records this file from a
 //! loopback server. Another test compares the reports with the page.
 
 use std::path::Path;
@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::process::Command;
 
 mod page {
-    include!("weather.rs");
+    include!("testing/weather.rs");
 
     /// Runs the agent with a question that was not recorded, and returns its error.
     pub(super) async fn changed_question() -> LoopError {

@@ -35,9 +35,12 @@ pub(crate) fn run() -> Result<(), String> {
             })?;
             if label == SHOWN {
                 let page = process::root().join("README.md");
-                let page = fs::read_to_string(page).map_err(|error| format!("README.md: {error}"))?;
+                let page =
+                    fs::read_to_string(page).map_err(|error| format!("README.md: {error}"))?;
                 compare(&page, &text).map_err(|line| {
-                    format!("README.md shows `{line}`, which is not the next line of {label}:\n{text}")
+                    format!(
+                        "README.md shows `{line}`, which is not the next line of {label}:\n{text}"
+                    )
                 })?;
             }
             println!("ran {label}");

@@ -462,7 +462,8 @@ mod tests {
 
     #[test]
     fn from_env_reads_the_base_url() {
-        let client = OpenAi::from_variables(["key", "", " http://localhost:8080/v1\n"].map(str::to_owned));
+        let client =
+            OpenAi::from_variables(["key", "", " http://localhost:8080/v1\n"].map(str::to_owned));
         let chats = client.unwrap().endpoint.base_url().join("v1/chat/completions").unwrap();
         assert_eq!(chats.to_string(), "http://localhost:8080/v1/chat/completions");
     }

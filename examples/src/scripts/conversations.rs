@@ -68,7 +68,11 @@ pub(super) fn examples() -> Vec<Example> {
                 vec![vec![0.1, 0.8, 0.1, 0.3]],
             ],
             ..Script::anthropic([
-                Reply::tool_call("toolu_1", "search_documents", json!({ "query": "parcel to Norway" })),
+                Reply::tool_call(
+                    "toolu_1",
+                    "search_documents",
+                    json!({ "query": "parcel to Norway" })
+                ),
                 Reply::text("A parcel to Norway needs 5 days."),
             ])
         }),

@@ -19,6 +19,7 @@ pub(super) fn examples() -> Vec<Example> {
                 Reply::text("I am ChatGPT, made by OpenAI."),
             ],
             ollama: vec![Reply::text("I am a model on your own machine.")],
+            ..Script::default()
         }),
         example!("retries", || Script::anthropic([
             overloaded(),

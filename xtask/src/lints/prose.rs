@@ -48,9 +48,8 @@ const BARE: [&str; 14] = [
 
 #[test]
 fn summaries_of_the_documentation_are_plain() {
-    let is_source = |path: &str| {
-        path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs")
-    };
+    let is_source =
+        |path: &str| path.starts_with("crates/") && path.contains("/src/") && path.ends_with(".rs");
     check(is_source, summaries_of, 5_000);
 }
 
