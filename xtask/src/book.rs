@@ -35,6 +35,9 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     if !output.status.success() || !problems.is_empty() {
         return Err(format!("mdBook reports problems:\n{log}"));
     }
+    for (renderer, extension) in [("html", "html"), ("markdown", "md")] {
+        remove_anchors(&folder.join(renderer), extension)?;
+    }
     links::check(&folder.join("html"))?;
     let pages = pages(&folder.join("markdown"))?;
     let write = |name: &str, text: String| {
@@ -44,6 +47,24 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     write("llms.txt", list(&pages))?;
     write("book.md", pages.iter().map(|page| format!("{}\n\n", page.text.trim())).collect())?;
     Ok(first)
+}
+
+/// Removes the comments that mark the parts of a program for mdBook. mdBook removes them only from included parts, and
+/// not from whole programs.
+fn remove_anchors(folder: &Path, extension: &str) -> Result<(), String> {
+    let is_anchor = |line: &&str| {
+        let comment = line.trim_start().trim_start_matches(['/', '#', ' ']);
+        comment.starts_with("ANCHOR: ") || comment.starts_with("ANCHOR_END: ")
+    };
+    for path in links::files(folder, extension)? {
+        let cannot = |error| format!("{}: {error}", path.display());
+        let text = fs::read_to_string(&path).map_err(cannot)?;
+        let without: String = text.split_inclusive('\n').filter(|line| !is_anchor(line)).collect();
+        if without != text {
+            fs::write(&path, without).map_err(cannot)?;
+        }
+    }
+    Ok(())
 }
 
 /// A page of the book, with the files that it includes.

@@ -11,7 +11,11 @@ use std::path::{Component, Path, PathBuf};
 /// Returns an error with the links whose file or whose anchor does not exist. Links to other hosts are not followed.
 pub(super) fn check(folder: &Path) -> Result<(), String> {
     let mut pages = BTreeMap::new();
-    read(folder, &mut pages)?;
+    for path in files(folder, "html")? {
+        let html = fs::read_to_string(&path);
+        let html = html.map_err(|error| format!("{}: {error}", path.display()))?;
+        pages.insert(path, html);
+    }
     let ids: BTreeMap<&PathBuf, BTreeSet<&str>> =
         pages.iter().map(|(path, html)| (path, attributes(html, "id").collect())).collect();
     let (mut problems, mut links) = (Vec::new(), 0);
@@ -45,19 +49,19 @@ pub(super) fn check(folder: &Path) -> Result<(), String> {
     Err(format!("{} of {links} links are broken:\n{}", problems.len(), problems.join("\n")))
 }
 
-/// Reads all HTML files below a folder.
-fn read(folder: &Path, pages: &mut BTreeMap<PathBuf, String>) -> Result<(), String> {
+/// Returns the paths of all files with an extension below a folder.
+pub(super) fn files(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
     let cannot = |error| format!("{}: {error}", folder.display());
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(cannot)? {
         let path = entry.map_err(cannot)?.path();
         if path.is_dir() {
-            read(&path, pages)?;
-        } else if path.extension().is_some_and(|extension| extension == "html") {
-            let text = fs::read_to_string(&path).map_err(cannot)?;
-            pages.insert(path, text);
+            found.extend(files(&path, extension)?);
+        } else if path.extension().is_some_and(|other| other == extension) {
+            found.push(path);
         }
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Returns the values of an attribute in HTML.

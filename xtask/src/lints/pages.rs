@@ -57,7 +57,7 @@ fn cargo_run_commands_name_programs_that_the_tests_run() {
         }
     }
     assert_none(&problems);
-    assert!(found > 20, "only {found} commands were found");
+    assert!(found > 15, "only {found} commands were found");
 }
 
 #[test]
@@ -123,7 +123,8 @@ fn rust_code_of_the_book_is_included() {
             let code: Vec<&str> = lines.by_ref().take_while(|line| line.trim() != "```").collect();
             if language.starts_with("rust") {
                 found += 1;
-                let is_included = |line: &&str| line.trim().starts_with("{{#include ");
+                let is_included =
+                    |line: &&str| line.trim().is_empty() || line.trim().starts_with("{{#include ");
                 if !code.iter().all(is_included) {
                     problems.push(format!("{page}: include this code from a program: {code:?}"));
                 }
