@@ -43,7 +43,15 @@ async fn run(example: &Example) -> Result<ExitCode, Box<dyn Error>> {
     let folder = this.parent().unwrap_or(Path::new(".")).join("example-files").join(example.name);
     std::fs::create_dir_all(&folder)?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let mut command = Command::new(cargo);
+    // With the variables that cargo sets for this program, some build scripts would run again.
+    for (key, _) in std::env::vars_os() {
+        let name = key.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&key);
+        }
+    }
+    let status = command
         .args(["run", "--quiet", "--manifest-path"])
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))
         .args(["--bin", example.name])
