@@ -8,6 +8,8 @@ mod durable;
 mod providers;
 mod start;
 
+use neuron::types::TokenUsage;
+
 use crate::{Example, Script};
 
 /// Creates the [`Example`] of a program in `src/bin`, from its name, its script and the lines that a test enters.
@@ -40,4 +42,9 @@ pub(crate) fn all() -> Vec<Example> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Returns the usage that a reply reports.
+fn tokens(input_tokens: usize, output_tokens: usize) -> TokenUsage {
+    TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
 }

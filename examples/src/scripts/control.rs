@@ -1,10 +1,9 @@
 //! Scripts of the programs in the part "control".
 
-use neuron::types::TokenUsage;
 use neuron_testing::Reply;
 use serde_json::json;
 
-use super::{Example, Script, example};
+use super::{Example, Script, example, tokens};
 
 pub(super) fn examples() -> Vec<Example> {
     vec![
@@ -96,8 +95,4 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::text("Les fougères sont plus anciennes que les arbres."),
         ])),
     ]
-}
-
-fn tokens(input_tokens: usize, output_tokens: usize) -> TokenUsage {
-    TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
 }

@@ -1,10 +1,9 @@
 //! Scripts of the programs in the part "conversations".
 
-use neuron::prelude::TokenUsage;
 use neuron_testing::Reply;
 use serde_json::json;
 
-use super::{Example, Script, example};
+use super::{Example, Script, example, tokens};
 
 pub(super) fn examples() -> Vec<Example> {
     vec![
@@ -81,7 +80,7 @@ pub(super) fn examples() -> Vec<Example> {
 
 /// Sets the number of input tokens that a reply reports.
 fn used(input_tokens: usize, reply: Reply) -> Reply {
-    reply.usage(TokenUsage { input_tokens, output_tokens: 20, ..TokenUsage::default() })
+    reply.usage(tokens(input_tokens, 20))
 }
 
 fn read_log(id: &str, day: &str) -> Reply {

@@ -1,10 +1,10 @@
 //! Scripts of the programs in the part "providers".
 
-use neuron::types::{ProviderError, TokenUsage};
+use neuron::types::ProviderError;
 use neuron_testing::Reply;
 use serde_json::json;
 
-use super::{Example, Script, example};
+use super::{Example, Script, example, tokens};
 
 pub(super) fn examples() -> Vec<Example> {
     vec![
@@ -92,5 +92,5 @@ fn overloaded() -> Reply {
 
 /// Returns a reply that reports `input_tokens` tokens of the request.
 fn used(input_tokens: usize, text: &str) -> Reply {
-    Reply::text(text).usage(TokenUsage { input_tokens, output_tokens: 10, ..TokenUsage::default() })
+    Reply::text(text).usage(tokens(input_tokens, 10))
 }
