@@ -4,6 +4,8 @@ use genai::chat::printer::print_chat_stream;
 use genai::chat::{ChatMessage, ChatRequest, Tool, ToolResponse};
 use serde_json::json;
 // ANCHOR_END: imports
+use genai::ServiceTarget;
+use genai::resolver::{AuthData, Endpoint, ServiceTargetResolver};
 
 const MODEL: &str = "gpt-4o-mini";
 
@@ -53,11 +55,21 @@ async fn ask_with_tool(client: &Client) -> Result<(), Box<dyn std::error::Error>
 }
 // ANCHOR_END: tool
 
-// ANCHOR: main
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let client = Client::default();
+    let client = match std::env::var("OPENAI_BASE_URL") {
+        Ok(url) => client_of(url)?,
+        Err(_) => Client::new()?,
+    };
     ask(&client, "Why is the sky blue?").await?;
     ask_with_tool(&client).await
 }
-// ANCHOR_END: main
+
+/// Returns a client that calls the server at `url`, because genai does not read `OPENAI_BASE_URL`.
+fn client_of(url: String) -> genai::Result<Client> {
+    let resolver = ServiceTargetResolver::from_resolver_fn(move |target: ServiceTarget| {
+        let endpoint = Endpoint::from_owned(format!("{url}/"));
+        Ok(ServiceTarget { endpoint, auth: AuthData::from_env("OPENAI_API_KEY"), ..target })
+    });
+    Client::builder().with_service_target_resolver(resolver).build()
+}

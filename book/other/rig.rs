@@ -23,7 +23,7 @@ async fn calculate() -> Result<(), Box<dyn std::error::Error>> {
         .build();
 
     let response = agent.prompt("Calculate 2 - 5.").max_turns(3).await?;
-    println!("{}", response.output);
+    println!("{}", response.output());
     Ok(())
 }
 // ANCHOR_END: tool

@@ -40,6 +40,7 @@ const NIGHTLY: &[Step] = &[
     ("faults", || faults::check(Selection::All)),
     ("model", model),
     ("fuzz", fuzz),
+    ("others", others),
     ("crashes", crashes),
 ];
 
@@ -200,6 +201,14 @@ fn fuzz() -> Result<(), String> {
     process::run(target)?;
     let mut command = process::cargo(["test", "--release", "--package", "neuron-fuzz-properties"]);
     command.env("FUZZ_INPUTS", "100000").env("FUZZ_SEQUENCE", days_since_1970().to_string());
+    process::run(command)
+}
+
+/// Runs the book's programs with other libraries. They are a separate workspace, because they have 400 dependencies that
+/// nothing else needs.
+fn others() -> Result<(), String> {
+    let mut command = process::cargo(["test", "--manifest-path", "book/other/Cargo.toml"]);
+    command.arg("--target-dir").arg(workspace::members()?.target_directory.join("others"));
     process::run(command)
 }
 
