@@ -272,6 +272,7 @@ impl Database {
         T: Send + 'static,
         E: From<SqliteError> + Send + 'static,
     {
+        let mut caller = self.shared.writes.caller();
         // Queued first, so that the current holder of the connection may already run it.
         let mut outcome = pin!(self.shared.writes.add(is_synced, work));
         loop {
@@ -281,9 +282,14 @@ impl Database {
                 Poll::Pending => writer.as_mut().poll(cx).map(Turn::Begins),
             });
             match turn.await {
-                Turn::Ended(Ok(Ok(result))) => return result,
-                Turn::Ended(Ok(Err(payload))) => panic::resume_unwind(payload),
-                Turn::Ended(Err(_)) => return Err(self.stopped().into()),
+                Turn::Ended(outcome) => {
+                    caller.end();
+                    return match outcome {
+                        Ok(Ok(result)) => result,
+                        Ok(Err(payload)) => panic::resume_unwind(payload),
+                        Err(_) => Err(self.stopped().into()),
+                    };
+                }
                 Turn::Begins(mut writer) => {
                     let shared = self.shared.clone();
                     // The writes run to their end even if this future is dropped.
@@ -294,7 +300,8 @@ impl Database {
         }
     }
 
-    /// Runs a transaction that only reads. All of its reads see the same state of the database.
+    /// Runs a transaction that only reads. All of its reads see the same state of the database. They see every earlier
+    /// write, even if the future of the write was dropped.
     ///
     /// # Errors
     ///
@@ -322,6 +329,7 @@ impl Database {
         let permit = readers.permits.clone().acquire_owned().await.ok();
         let result = off_executor(move || {
             let _permit = permit;
+            shared.writes.wait_for_dropped();
             shared.with_reader(|connection| shared.transact(connection, deferred, work))
         });
         result.await.ok_or_else(|| self.stopped())?

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, Error, Transaction, TransactionBehavior, ffi};
@@ -22,9 +23,51 @@ pub(crate) type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 
 /// A queue of waiting writes, in the order of their calls.
 #[derive(Default)]
-pub(crate) struct Queue(Mutex<VecDeque<Box<dyn Job>>>);
+pub(crate) struct Queue {
+    waiting: Mutex<VecDeque<Box<dyn Job>>>,
+    /// Locked while writes run. Only threads hold this lock, and they never wait for a future while they hold it.
+    running: Mutex<()>,
+    /// Set if a caller was dropped before its write ended. The write may still be running.
+    has_dropped_caller: AtomicBool,
+}
+
+/// The caller of a write. Must be dropped after the receiver of the outcome, so that [`Queue::wait_for_dropped`] finds
+/// every write that runs without its caller.
+pub(crate) struct Caller<'q> {
+    queue: &'q Queue,
+    is_waiting: bool,
+}
+
+impl Caller<'_> {
+    /// Records that the write has ended.
+    pub(crate) fn end(&mut self) {
+        self.is_waiting = false;
+    }
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        if self.is_waiting {
+            self.queue.has_dropped_caller.store(true, Ordering::SeqCst);
+        }
+    }
+}
 
 impl Queue {
+    pub(crate) fn caller(&self) -> Caller<'_> {
+        Caller { queue: self, is_waiting: true }
+    }
+
+    /// Blocks the thread until no write of a dropped caller runs any more. Such a write can still commit, and a read that
+    /// starts after the drop must see it.
+    pub(crate) fn wait_for_dropped(&self) {
+        if self.has_dropped_caller.load(Ordering::SeqCst) {
+            let _running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+            // While this lock is held, no write runs. A write that still waits without its caller never runs.
+            self.has_dropped_caller.store(false, Ordering::SeqCst);
+        }
+    }
+
     /// Adds a write and returns the receiver of its outcome. If `is_synced` is `true`, the write is on the disk before
     /// the outcome is sent.
     pub(crate) fn add<T, E, F>(&self, is_synced: bool, work: F) -> oneshot::Receiver<Outcome<T, E>>
@@ -50,6 +93,7 @@ impl Queue {
         files: &Files,
         switch_sync: impl FnOnce(&Connection, bool) -> rusqlite::Result<()>,
     ) {
+        let _running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let is_synced = {
             let mut jobs = self.lock();
             // Writes of dropped callers must not start a transaction.
@@ -135,7 +179,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Box<dyn Job>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -130,6 +130,25 @@ async fn write_dropped_before_its_turn_does_nothing() {
     assert_eq!(all(&notes).await.unwrap(), ["from a transaction", "later"]);
 }
 
+/// A dropped write may still be committing. Its commit must not come after a read that began after the drop.
+#[tokio::test]
+async fn read_after_a_dropped_write_sees_its_commit() {
+    let (_folder, path) = place();
+    let notes = open(&path).await.unwrap();
+    let mut drops = 0;
+    for round in 0..400_u64 {
+        let time = Duration::from_micros(round % 200 * 10);
+        drops += u32::from(tokio::time::timeout(time, add(&notes, "dropped")).await.is_err());
+        let read = all(&notes).await.unwrap().len();
+        // A write runs after the commits of all earlier writes.
+        let written = notes.write::<usize, SqliteError>(|transaction| {
+            Ok(transaction.query_row("SELECT count(*) FROM notes", [], |row| row.get(0))?)
+        });
+        assert_eq!(read, written.await.unwrap(), "round {round}");
+    }
+    assert!(drops > 0);
+}
+
 #[tokio::test]
 async fn reads_do_not_wait_for_writes() {
     let (_folder, path) = place();
