@@ -48,8 +48,8 @@ impl Journal {
     /// Stores the outcome of the run, and returns `true` if it was not stored before.
     ///
     /// Returns `false` and stores nothing if the journal has steps that were not replayed yet, because the run can then
-    /// continue. The outcome of a stalled run is stored even if such steps remain. If a driver runs the agent, the
-    /// lease ends too, so that another context can open the run.
+    /// continue. The outcome of a stalled run is stored even if such steps remain, but a run that has ended does not
+    /// stall. If a driver runs the agent, the lease ends too, so that another context can open the run.
     pub(crate) async fn end(
         &self,
         status: RunStatus,
@@ -70,6 +70,14 @@ impl Journal {
                 // context that sees the end finds the run free.
                 if let Some(lock) = lock {
                     lock.expire();
+                }
+                // A changed agent cannot replay a run that has ended, but the run keeps its outcome.
+                let has_ended = matches!(
+                    run.status,
+                    RunStatus::Done | RunStatus::Failed | RunStatus::Cancelled
+                );
+                if has_ended && !is_end {
+                    return Ok(false);
                 }
                 let (_, last) = StepRow::last(transaction, (run.key, &run.id))?;
                 let status = match last {

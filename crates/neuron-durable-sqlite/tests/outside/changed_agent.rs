@@ -143,6 +143,21 @@ async fn changed_agent_stalls_the_run_until_the_change_is_undone() {
 }
 
 #[tokio::test]
+async fn ended_run_keeps_its_outcome_when_a_changed_agent_opens_it() {
+    let (_folder, path) = place();
+    let runs = SqliteRuns::open(&path).await.unwrap();
+    FIRST.drive(&runs, &model([Reply::text("All paid.")])).await.unwrap();
+    let ended = runs.inspect("r").await.unwrap();
+
+    let changed = Release { prompt: "You pay no bills.", ..FIRST };
+    let error = changed.drive(&runs, &model(Vec::new())).await.unwrap_err().to_string();
+    assert!(error.contains("You pay no bills."), "{error}");
+    assert_eq!(runs.inspect("r").await.unwrap(), ended);
+    assert_eq!(ended.summary.status, RunStatus::Done);
+    assert_eq!(runs.unfinished().await.unwrap(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn allowed_change_keeps_responses_and_sends_new_requests() {
     let (_folder, path) = place();
     let runs = SqliteRuns::open(&path).await.unwrap();
