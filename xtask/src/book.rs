@@ -1,5 +1,6 @@
 //! The book: builds it with mdBook, checks its links, and writes its text for programs.
 
+pub(crate) mod browser;
 mod charts;
 mod links;
 

@@ -41,6 +41,7 @@ const NIGHTLY: &[Step] = &[
     ("model", model),
     ("fuzz", fuzz),
     ("others", others),
+    ("pages", book::browser::check),
     ("crashes", crashes),
 ];
 
