@@ -36,7 +36,7 @@ pub(crate) fn build() -> Result<PathBuf, String> {
     if !output.status.success() || !problems.is_empty() {
         return Err(format!("mdBook reports problems:\n{log}"));
     }
-    for (renderer, extension) in [("html", "html"), ("markdown", "md")] {
+    for (renderer, extension) in [("html", "html"), ("html", "js"), ("markdown", "md")] {
         remove_anchors(&folder.join(renderer), extension)?;
     }
     links::check(&folder.join("html"))?;
@@ -53,19 +53,33 @@ pub(crate) fn build() -> Result<PathBuf, String> {
 /// Removes the comments that mark the parts of a program for mdBook. mdBook removes them only from included parts, and
 /// not from whole programs.
 fn remove_anchors(folder: &Path, extension: &str) -> Result<(), String> {
-    let is_anchor = |line: &&str| {
-        let comment = line.trim_start().trim_start_matches(['/', '#', ' ']);
-        comment.starts_with("ANCHOR: ") || comment.starts_with("ANCHOR_END: ")
-    };
     for path in links::files(folder, extension)? {
         let cannot = |error| format!("{}: {error}", path.display());
         let text = fs::read_to_string(&path).map_err(cannot)?;
-        let without: String = text.split_inclusive('\n').filter(|line| !is_anchor(line)).collect();
+        let without = without_anchors(&text);
         if without != text {
             fs::write(&path, without).map_err(cannot)?;
         }
     }
     Ok(())
+}
+
+/// Returns a text without the comments `// ANCHOR: name` and `// ANCHOR_END: name`, and without the lines that have
+/// nothing else. In the search index, a line break is a space or `\\n`.
+fn without_anchors(text: &str) -> String {
+    let mut without = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, marker)) = rest.split_once("// ANCHOR") {
+        let name = marker.trim_start_matches("_END").trim_start_matches(": ");
+        let after = name.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_');
+        let kept = before.trim_end_matches(' ');
+        without.push_str(kept);
+        rest = match kept.ends_with('\n') {
+            true => after.strip_prefix('\n').unwrap_or(after),
+            false => after,
+        };
+    }
+    without + rest
 }
 
 /// A page of the book, with the files that it includes.
@@ -109,4 +123,18 @@ fn list(pages: &[Page]) -> String {
         let _ = writeln!(text, "- [{title}]({address}): {sentence}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_are_removed_from_programs_and_from_the_search_index() {
+        let program = "use a;\n// ANCHOR: main\nfn main() {\n    // ANCHOR_END: main\n}\n";
+        assert_eq!(without_anchors(program), "use a;\nfn main() {\n}\n");
+        let index = r"Ok(())\n}\n// ANCHOR_END: client // ANCHOR: server\n/// Serves";
+        assert_eq!(without_anchors(index), r"Ok(())\n}\n\n/// Serves");
+        assert_eq!(without_anchors("// a comment\n"), "// a comment\n");
+    }
 }
