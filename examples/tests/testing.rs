@@ -19,6 +19,13 @@ mod page {
         let question = QUESTION.replace("Fahrenheit", "Celsius");
         agent.run(&mut Conversation::new(), question.as_str()).await.unwrap_err()
     }
+
+    /// Runs the agent twice with the same cassette, and returns the error of the second run.
+    pub(super) async fn repeated_run() -> LoopError {
+        let agent = weather_agent(recorded_model(), tools());
+        agent.run(&mut Conversation::new(), QUESTION).await.unwrap();
+        agent.run(&mut Conversation::new(), QUESTION).await.unwrap_err()
+    }
 }
 
 const PAGE: &str = include_str!("../../book/pages/guides/testing.md");
@@ -62,7 +69,7 @@ async fn page_records_the_quickstart_agent_and_replays_it_without_a_key() {
 }
 
 #[tokio::test]
-async fn page_shows_the_reports_and_the_error_for_a_changed_question() {
+async fn page_shows_the_reports_and_the_errors_of_the_cassette() {
     let eval = run("agent_uses_its_tools", Path::new("."), &[]).await;
     let report = eval.lines().find(|line| line.contains("weather: ")).unwrap();
     assert_on_page(report);
@@ -71,6 +78,9 @@ async fn page_shows_the_reports_and_the_error_for_a_changed_question() {
     assert_on_page(report);
 
     assert_on_page(&page::changed_question().await.to_string());
+    let error = page::repeated_run().await.to_string();
+    let (_, reason) = error.split_once("weather.json: ").unwrap();
+    assert_on_page(reason.split(';').next().unwrap());
 }
 
 /// Checks that the page contains the text, possibly with other line breaks.

@@ -41,10 +41,11 @@ const VARIABLE: &str = "NEURON_CASSETTES";
 ///
 /// # Matching
 ///
-/// By default a request must be [equal](CassetteMatching::Strict) to a recording, and each recording is used once.
-/// Concurrent requests may arrive in any order. Use [`normalize`](Self::normalize) for values that differ in each run,
-/// such as the current time. Streaming is not compared. A recorded stream can answer a request that is not streamed,
-/// and a recorded response can answer a request for a stream.
+/// By default a request must be [equal](CassetteMatching::Strict) to a recording, and each recording is used once. A
+/// test that repeats a run creates a cassette for each run. Concurrent requests may arrive in any order. Use
+/// [`normalize`](Self::normalize) for values that differ in each run, such as the current time. Streaming is not
+/// compared. A recorded stream can answer a request that is not streamed, and a recorded response can answer a request
+/// for a stream.
 ///
 /// # Secrets
 ///
@@ -257,7 +258,10 @@ impl<P: Provider> Cassette<P> {
             }
             (tape.path().display().to_string(), tape.unused().collect::<Vec<_>>())
         };
-        assert!(unused.is_empty(), "{path}: the recordings {unused:?} (from 0) were not used");
+        assert!(
+            unused.is_empty(),
+            "{path}: the recordings {unused:?} (counted from 0) were not used"
+        );
     }
 
     /// Reads the file if that was not done before, and returns the mode.

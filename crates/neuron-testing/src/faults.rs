@@ -2,7 +2,7 @@
 //!
 //! A [`FaultTest`] runs an agent with its tools a thousand times, each time with other faults. It compares each run
 //! with a run without faults, and reports the broken [promises](BrokenPromise). The seed of a run determines its
-//! faults, so a run with the same seed repeats them.
+//! faults. The seeds are 1, 2 and so on, so each execution of a test injects the same faults.
 //!
 //! | fault | injected by |
 //! |---|---|
@@ -23,8 +23,10 @@
 //!
 //! ```text
 //! - effect_repeated in 214 runs: the effect "charge 500" happened 2 times and not 1
-//!   repeat it with `.seed(9)`; faults: a crash at boundary 9, the end of the tool `charge`
+//!   repeat it with `.seed(9).runs(1)`; faults: a crash at boundary 9, the end of the tool `charge`
 //! ```
+//!
+//! The test finds a repeated effect only if [`Trial::effects`] lists it.
 //!
 //! # Limits
 //!

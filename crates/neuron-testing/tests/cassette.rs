@@ -250,7 +250,7 @@ async fn request_without_a_recording_is_an_error_with_the_differences_to_the_nea
         CompletionRequest { temperature: Some(0.5), ..asking(&long.replace("2 + 2", "3 + 3")) };
     let text = refusal(replaying(&path).complete_ref(sent.view()).await);
     assert!(text.contains("record it with NEURON_CASSETTES=missing"), "{text}");
-    assert!(text.contains("recording 0 (from 0)"), "{text}");
+    assert!(text.contains("recording 0 (counted from 0)"), "{text}");
     let lines: Vec<&str> = text.lines().skip(1).collect();
     assert_eq!(lines.len(), 2, "{text}");
     assert!(lines[0].starts_with("  messages[0].content[0].text: recorded …"), "{text}");
@@ -273,7 +273,7 @@ async fn strict_recording_is_used_once() {
         assert_eq!(response.message.text(), expected);
     }
     let text = refusal(cassette.complete_ref(asking("again").view()).await);
-    assert!(text.contains("which was used before"), "{text}");
+    assert!(text.contains("recording 0 (counted from 0), which was used before"), "{text}");
 }
 
 #[tokio::test]
@@ -321,7 +321,7 @@ async fn only_missing_exchanges_call_the_vendor() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "the recordings [1] (from 0) were not used")]
+#[should_panic(expected = "the recordings [1] (counted from 0) were not used")]
 async fn unused_recording_fails_the_assertion() {
     let (_folder, path) = folder();
     let vendor = ScriptedProvider::new([Reply::text("one"), Reply::text("two")]);

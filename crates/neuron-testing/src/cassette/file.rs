@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Vec<Exchange>>, String> {
             None => request,
             Some(Some(earlier)) => continued(&earlier.request, request, &without),
             Some(None) => {
-                let reason = format!("exchange {index} (from 0) continues none before it");
+                let reason = format!("exchange {index} (counted from 0) continues none before it");
                 return Err(fails(&reason));
             }
         };

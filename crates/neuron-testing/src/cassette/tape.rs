@@ -192,7 +192,8 @@ impl Tape {
         let equal = recordings.clone().find(|(_, recording)| recording.request == *request);
         if let Some((index, _)) = equal {
             return format!(
-                "{path}: the request is equal to recording {index} (from 0), which was used before; {advice}"
+                "{path}: the request is equal to recording {index} (counted from 0), which was used before; create a \
+                 `Cassette` for each run, or {advice}"
             );
         }
         let compared = |request: &Request| match matching {
@@ -212,8 +213,8 @@ impl Tape {
             lines.push(format!("\n  and {} more", differences.len() - SHOWN));
         }
         format!(
-            "{path}: the request has no recording; {advice}. The differences to recording {index} (from 0), the most \
-             similar:{}",
+            "{path}: the request has no recording; {advice}. The differences to recording {index} (counted from 0), \
+             the most similar:{}",
             lines.concat()
         )
     }

@@ -25,7 +25,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BrokenRun {
-    /// The seed of the run. [`FaultTest::seed`](super::FaultTest::seed) runs the agent again with the same faults.
+    /// The seed of the run. To repeat the run, pass it to [`FaultTest::seed`](super::FaultTest::seed) and set one run.
     pub seed: u64,
     /// The faults of the run, in order.
     pub faults: Vec<String>,
@@ -71,7 +71,7 @@ impl fmt::Display for Report {
                 0 => write!(f, "\n  in the run without faults")?,
                 seed => write!(
                     f,
-                    "\n  repeat it with `.seed({seed})`; faults: {}",
+                    "\n  repeat it with `.seed({seed}).runs(1)`; faults: {}",
                     first.faults.join(", ")
                 )?,
             }
@@ -105,7 +105,7 @@ mod tests {
             report.to_string(),
             "2 of 10 runs broke a promise (4 faults, 1 of them crashes, 3 boundaries)\n\
              - run_failed in 2 runs: the run failed: overloaded\n  \
-             repeat it with `.seed(4)`; faults: Overload at a model call"
+             repeat it with `.seed(4).runs(1)`; faults: Overload at a model call"
         );
     }
 

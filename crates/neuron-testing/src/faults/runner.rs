@@ -16,7 +16,7 @@ use super::trial::Ended;
 #[must_use]
 pub struct FaultTest {
     runs: u64,
-    seed: Option<u64>,
+    first_seed: u64,
     concurrency: usize,
     timeout: Duration,
 }
@@ -28,25 +28,31 @@ impl Default for FaultTest {
 }
 
 impl FaultTest {
-    /// Creates a test with 1,000 runs.
+    /// Creates a test with 1,000 runs, whose seeds are 1 to 1,000.
     pub fn new() -> Self {
-        Self { runs: 1_000, seed: None, concurrency: 8, timeout: Duration::from_secs(60) }
+        Self { runs: 1_000, first_seed: 1, concurrency: 8, timeout: Duration::from_secs(60) }
     }
 
     /// Sets the number of runs with faults. Default: 1,000.
     ///
-    /// The runs have the seeds 1, 2 and so on. In a test of a durable agent, the first runs have one crash each. The
-    /// run with the seed 1 crashes at the first place that allows a crash, and the next run crashes at the second
-    /// place. Set at least as many runs as the [report](Report::boundaries) has such places.
+    /// The runs have the seeds 1, 2 and so on, or begin at another [first seed](Self::seed). The seeds are the same in
+    /// each execution of the test, so each execution injects the same faults.
+    ///
+    /// In a test of a durable agent, the first runs have one crash each. The run with the seed 1 crashes at the first
+    /// place that allows a crash, and the next run crashes at the second place. Set at least as many runs as the
+    /// [report](Report::boundaries) has such places.
     pub fn runs(mut self, runs: u64) -> Self {
         self.runs = runs;
         self
     }
 
-    /// Runs the agent once with the faults of this seed, instead of once for each seed. Use it to repeat a run of a
-    /// report.
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.seed = Some(seed);
+    /// Sets the seed of the first run. Each further run has the next seed. Default and minimum: 1.
+    ///
+    /// To repeat only the run with the seed 6 of a report, call `.seed(6).runs(1)`. With a first seed above 1, a test of
+    /// a durable agent leaves out runs with a single crash.
+    pub fn seed(mut self, first: u64) -> Self {
+        // The run without faults has the seed 0.
+        self.first_seed = first.max(1);
         self
     }
 
@@ -87,10 +93,7 @@ impl FaultTest {
             (None, None) => panic!("the test did not call `Trial::execute`"),
         }
         let mut report = Report { boundaries: expected.boundaries, ..Report::default() };
-        let seeds = match self.seed {
-            Some(seed) => seed..=seed,
-            None => 1..=self.runs,
-        };
+        let seeds = (0..self.runs).map_while(|run| self.first_seed.checked_add(run));
         let (expected, test) = (&expected, &test);
         let mut runs: Vec<BrokenRun> = stream::iter(seeds)
             .map(async |seed| {
@@ -135,5 +138,44 @@ impl FaultTest {
             tokio::task::yield_now().await;
         }
         trial.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::convert::Infallible;
+
+    use super::*;
+
+    /// Runs a test, and returns the seeds of its trials in their order.
+    async fn seeds(test: FaultTest) -> Vec<u64> {
+        let seeds = RefCell::new(Vec::new());
+        let report = test
+            .concurrency(1)
+            .run(async |trial| {
+                seeds.borrow_mut().push(trial.seed());
+                trial.execute(async || Ok::<_, Infallible>("hello".to_owned())).await;
+            })
+            .await;
+        report.assert_kept();
+        let seeds = seeds.into_inner();
+        assert_eq!(seeds.len(), report.runs + 1);
+        seeds
+    }
+
+    #[tokio::test]
+    async fn seed_and_runs_select_the_runs_in_any_order_of_the_calls() {
+        // The run without faults has the seed 0.
+        assert_eq!(seeds(FaultTest::new().runs(3)).await, [0, 1, 2, 3]);
+        assert_eq!(seeds(FaultTest::new().runs(2).seed(6)).await, [0, 6, 7]);
+        assert_eq!(seeds(FaultTest::new().seed(6).runs(2)).await, [0, 6, 7]);
+        assert_eq!(seeds(FaultTest::new().seed(6)).await.len(), 1_001);
+    }
+
+    #[tokio::test]
+    async fn seeds_are_limited_to_their_range() {
+        assert_eq!(seeds(FaultTest::new().seed(0).runs(1)).await, [0, 1]);
+        assert_eq!(seeds(FaultTest::new().seed(u64::MAX).runs(2)).await, [0, u64::MAX]);
     }
 }

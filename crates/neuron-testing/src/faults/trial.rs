@@ -134,6 +134,9 @@ impl Trial {
 
     /// Sets the function that lists the effects of the run so far, for example the charges of a fake payment service.
     ///
+    /// Without this function the test does not know any effects. It then does not find an effect that was repeated or
+    /// lost, or that happened outside of a tool call.
+    ///
     /// The function returns one text for each effect, in the order in which the effects happened. The test compares the
     /// list with the effects of a run without faults. The function must not change anything. It is called often, and
     /// never from two threads at a time.

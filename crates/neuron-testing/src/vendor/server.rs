@@ -37,6 +37,9 @@ impl<V: Vendor> VendorServer<V> {
 
     /// Starts a server with the script `replies` and the default settings.
     ///
+    /// The server rejects a request whose key is not [`API_KEY`](Self::API_KEY), unless the vendor requires no key. An
+    /// empty script needs a type, for example `Vec::<Reply>::new()`.
+    ///
     /// # Errors
     ///
     /// Returns an error if no port can be opened.
