@@ -81,9 +81,9 @@ async fn cancel_order(order: u32) -> Result<String, ToolError> {
 
 /// Returns the pending calls for the client.
 fn pending_calls(pending: &PendingApproval) -> Value {
-    let calls = pending.calls.iter().map(|pending| {
-        let call = &pending.call;
-        json!({ "id": call.id, "tool": call.name, "input": call.input, "why": pending.reason })
+    let calls = pending.calls.iter().map(|waiting| {
+        let call = &waiting.call;
+        json!({ "id": call.id, "tool": call.name, "input": call.input, "why": waiting.reason })
     });
     calls.collect()
 }
