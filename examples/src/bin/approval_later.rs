@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
-use neuron::runtime::{ApprovalKey, ArgumentPattern};
+use neuron::runtime::{AnnotationCondition, ApprovalKey, ArgumentPattern};
 
 /// Deletes a file.
 #[neuron_tool]
@@ -24,7 +24,10 @@ fn agent() -> Result<Agent, Box<dyn Error>> {
     // ANCHOR: rules
     // A call that matches no rule needs an approval.
     let env_file = ArgumentPattern::path("**/.env");
+    let reads = AnnotationCondition { read_only: Some(true), ..AnnotationCondition::default() };
     let rules = PermissionRules::new([
+        // Tools whose definition has the annotation `read_only_hint: Some(true)`.
+        PermissionRule::allow("*").annotated(reads),
         PermissionRule::allow("delete_file").when("path", ArgumentPattern::path("tmp/**")),
         PermissionRule::deny("*_file").when("path", env_file).because("it has the keys"),
     ])?;

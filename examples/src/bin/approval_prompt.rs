@@ -1,10 +1,12 @@
 //! Asks the user in the terminal before a tool runs, and lets the user change the arguments.
 
 use std::error::Error;
+use std::io::Write;
 
 use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
 use serde_json::Value;
+use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
 /// Pays an invoice from the company's account.
 #[neuron_tool]
@@ -34,15 +36,22 @@ impl PermissionPolicy for AskForLargePayments {
 // ANCHOR_END: policy
 
 // ANCHOR: ask
+/// The lines that the user enters. A program needs one reader for all of its questions, because a reader also buffers
+/// the lines that follow.
+type Input = Lines<BufReader<Stdin>>;
+
 /// Asks for a decision on each pending call.
-fn ask(pending: &PendingApproval) -> Result<ApprovalDecisions, Box<dyn Error>> {
+async fn ask(
+    pending: &PendingApproval,
+    input: &mut Input,
+) -> Result<ApprovalDecisions, Box<dyn Error>> {
+    println!();
     let mut decisions = ApprovalDecisions::new();
     for waiting in &pending.calls {
         let id = &waiting.call.id;
         println!("{} {}", waiting.reason, waiting.call.input);
         println!("  y = yes, n = no, or other arguments as JSON:");
-        let mut line = String::new();
-        std::io::stdin().read_line(&mut line)?;
+        let line = input.next_line().await?.unwrap_or_default();
         decisions = match line.trim() {
             "y" => decisions.approve(id),
             // An empty line and the end of the input are not an approval.
@@ -53,6 +62,19 @@ fn ask(pending: &PendingApproval) -> Result<ApprovalDecisions, Box<dyn Error>> {
     Ok(decisions)
 }
 // ANCHOR_END: ask
+
+/// Prints the text of the responses as it arrives.
+async fn show(mut events: RunStream<'_>) -> Result<(), LoopError> {
+    while let Some(event) = events.next().await {
+        if let RunEvent::Event(StreamEvent::TextDelta(text)) = event? {
+            print!("{text}");
+            // A terminal that is gone is no error of the run.
+            let _ = std::io::stdout().flush();
+        }
+    }
+    println!();
+    Ok(())
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -65,13 +87,18 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .config(|config| config.pause_for_approval = true)
         .build();
 
+    let mut input = BufReader::new(tokio::io::stdin()).lines();
     let mut conversation = Conversation::new();
-    let mut outcome = agent.run(&mut conversation, "Pay the open invoices.").await;
-    while let Err(LoopError::ApprovalRequired(pending)) = outcome {
-        let decisions = ask(&pending)?;
-        outcome = agent.run(&mut conversation, decisions).await;
+    let mut start = Start::from("Pay the open invoices.");
+    loop {
+        let events = agent.run(&mut conversation, start).stream();
+        start = match show(events).await {
+            Ok(()) => break,
+            // The last item of the stream. The decisions continue the same run.
+            Err(LoopError::ApprovalRequired(pending)) => ask(&pending, &mut input).await?.into(),
+            Err(error) => return Err(error.into()),
+        };
     }
-    println!("{}", outcome?.response);
     // ANCHOR_END: run
 
     println!();

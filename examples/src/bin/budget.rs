@@ -19,7 +19,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     tools.register(SearchTool);
 
     // ANCHOR: limits
-    // At most 10 model calls, 2 tool calls and 50,000 tokens in each run.
+    // At most 10 turns, 2 tool calls and about 50,000 tokens in each run. At a limit, one more turn gives the response.
     let limits = UsageLimits::default().with_tool_calls_limit(2).with_total_tokens_limit(50_000);
     let agent = Agent::builder(provider.clone())
         .tools(tools)

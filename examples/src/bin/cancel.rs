@@ -46,5 +46,20 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let result = agent.run(&mut conversation, "Forget it. What is the capital of Peru?").await?;
     println!("{}", result.response);
+
+    // ANCHOR: wait
+    // In a service, the run has a task of its own. It goes on if its client disconnects and `events` is dropped.
+    let mut run = agent.run_owned(conversation, "And the report for June?");
+    let handle = run.handle();
+    let (events, end) = run.detach();
+    let task = tokio::spawn(end);
+    drop(events);
+    STARTED.notified().await;
+
+    // The next request of this client ends the run. When the task has ended, the run writes nothing more.
+    handle.cancel();
+    let (conversation, ended) = task.await?;
+    println!("cancelled: {}, turns: {}", ended.is_err(), conversation.turns());
+    // ANCHOR_END: wait
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! Continues a run after its process was killed in the middle of a tool call, with a journal in a SQLite file.
 
-use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::{self, Write};
 use std::process::Command;
@@ -22,15 +21,28 @@ async fn charge_card(
     Ok(format!("{euros} EUR charged"))
 }
 
-/// Sends the receipt. The mail service ignores a second request with the same key.
+/// Sends the receipt. The mail service sends only one receipt for each key.
 #[neuron_tool(effect = Idempotent)]
 async fn send_receipt(ctx: &ToolContext) -> Result<String, io::Error> {
     println!("  send_receipt runs");
-    append("receipts.txt", &ctx.idempotency_key)?;
+    let receipt = mail_service(&ctx.idempotency_key)?;
     if std::env::args().any(|arg| arg == "crash") {
         std::process::abort();
     }
-    Ok("sent".into())
+    Ok(receipt)
+}
+
+/// Stands for the service that receives the key. For a known key it returns the earlier result, and sends nothing.
+fn mail_service(key: &str) -> Result<String, io::Error> {
+    // A real service stores the key and the effect in one transaction of its database.
+    let sent = std::fs::read_to_string("receipts.txt").unwrap_or_default();
+    let known = sent.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
+    if let Some(receipt) = known {
+        return Ok(receipt.to_owned());
+    }
+    let receipt = format!("receipt {}", sent.lines().count() + 1);
+    append("receipts.txt", &format!("{key}: {receipt}"))?;
+    Ok(receipt)
 }
 // ANCHOR_END: tools
 
@@ -71,12 +83,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("  ended, success: {}", status.success());
     }
     println!("charges: {}", std::fs::read_to_string("charges.txt")?.trim());
-    let receipts = std::fs::read_to_string("receipts.txt")?;
-    let keys: BTreeSet<&str> = receipts.lines().collect();
-    println!(
-        "requests for a receipt: {}, different keys: {}",
-        receipts.lines().count(),
-        keys.len()
-    );
+    println!("receipts: {}", std::fs::read_to_string("receipts.txt")?.lines().count());
     Ok(())
 }

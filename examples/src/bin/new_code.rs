@@ -90,6 +90,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let stalled = runs.inspect("run-2").await?;
     println!("  the run is {}", stalled.summary.status);
 
+    // ANCHOR: ended
+    println!("new code with another tool, run-1, which has ended:");
+    println!("  refused: {}", work(&runs, "run-1", &release, false).await.is_err());
+    let ended = runs.inspect("run-1").await?;
+    let response = ended.outcome.and_then(|outcome| outcome.response);
+    println!("  the run is {}: {}", ended.summary.status, response.unwrap_or_default());
+    // ANCHOR_END: ended
+
     println!("the same code with `ChangedAgent::GoOn`, run-2:");
     release.changed_agent = ChangedAgent::GoOn;
     work(&runs, "run-2", &release, false).await

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use neuron::anthropic::Anthropic;
 use neuron::prelude::*;
+use neuron::types::{ToolAnnotations, ToolEffect};
 use serde_json::json;
 
 /// The prices of a shop, in euros. The caller of a run passes them to the tools.
@@ -58,6 +59,8 @@ struct TakePens {
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct TakePensArgs {
+    /// The number of the order
+    order: u32,
     /// Number of pens
     pens: u32,
 }
@@ -75,9 +78,22 @@ impl Tool for TakePens {
             description: "Takes pens from the stock.".into(),
             input_schema: schemars::schema_for!(TakePensArgs).into(),
             output_schema: None,
-            annotations: None,
+            annotations: Some(ToolAnnotations {
+                destructive_hint: Some(true),
+                ..ToolAnnotations::default()
+            }),
             cache_control: None,
         }
+    }
+
+    /// A call must not run twice. This is the default.
+    fn effect(&self) -> ToolEffect {
+        ToolEffect::AtMostOnce
+    }
+
+    /// In a run with a journal, a second call for the same order returns the result of the first call.
+    fn effect_key(&self, args: &TakePensArgs) -> Option<String> {
+        Some(format!("pens for order {}", args.order))
     }
 
     async fn call(&self, args: TakePensArgs, _ctx: &ToolContext) -> Result<String, ToolError> {
@@ -103,7 +119,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let agent = Agent::builder(Anthropic::from_env()?).tools(tools).build();
     let mut conversation = Conversation::new();
-    let mut events = agent.run(&mut conversation, "Order two pencils.").context(&ctx).stream();
+    let run = agent.run(&mut conversation, "Order 42: two pencils.").context(&ctx);
+    let mut events = run.stream();
     while let Some(event) = events.next().await {
         match event? {
             RunEvent::Event(StreamEvent::ToolResult { name, output, .. }) => {

@@ -40,6 +40,8 @@ pub(super) fn examples() -> Vec<Example> {
         example!("http_service", || Script::anthropic([
             Reply::text("Hello Ada! How can I help you?"),
             Reply::text("Your name is Ada."),
+            Reply::tool_call("toolu_1", "cancel_order", json!({ "order": 7 })),
+            Reply::text("It is cancelled."),
         ])),
         example!("own_http_client", || Script {
             openai: vec![Reply::text("Hello from OpenAI.")],

@@ -1,5 +1,6 @@
 //! Scripts of the programs in the part "conversations".
 
+use neuron::types::StopReason;
 use neuron_testing::Reply;
 use serde_json::json;
 
@@ -34,6 +35,7 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::tool_call("toolu_2", "final_output", invoice(4_250)),
             Reply::text(r#"{"value":["drill","screws","hammer"]}"#),
             Reply::text("The drill sings"),
+            Reply::text("I do not help with that.").stop_reason(StopReason::Refusal),
         ])),
         example!("chat_session", || Script::anthropic([
             Reply::text("Hello Ada!"),

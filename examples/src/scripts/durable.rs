@@ -38,6 +38,7 @@ pub(super) fn examples() -> Vec<Example> {
         example!("cancel", || Script::anthropic([
             Reply::tool_call("toolu_1", "create_report", json!({ "month": "May" })),
             Reply::text("The capital of Peru is Lima."),
+            Reply::tool_call("toolu_2", "create_report", json!({ "month": "June" })),
         ])),
         example!("steps", || Script::anthropic([
             Reply::tool_call("toolu_1", "search", json!({ "query": "umbrellas" })),

@@ -27,7 +27,7 @@ pub(super) fn examples() -> Vec<Example> {
         example!("tool_kinds", || Script::anthropic([
             Reply::tool_call("toolu_1", "get_price", json!({ "article": "pencil" })),
             Reply::tool_call("toolu_2", "get_price", json!({ "article": "pen" })),
-            Reply::tool_call("toolu_3", "take_pens", json!({ "pens": 2 })),
+            Reply::tool_call("toolu_3", "take_pens", json!({ "order": 42, "pens": 2 })),
             Reply::tool_call("toolu_4", "place_order", json!({ "article": "pen", "pieces": 2 })),
             Reply::text("There are no pencils, so I ordered two pens for 5 euros."),
         ])),
