@@ -211,6 +211,10 @@ impl LoopDetector {
 
     /// Returns the warning for the model before its next call. Returns `None` if there is no loop.
     fn warning(&self, steps: &mut Steps<'_>, tools: &[ToolDefinition]) -> Option<String> {
+        // After a response without calls that count, the model has already been warned.
+        if !steps.is_current() {
+            return None;
+        }
         let warned = |thresholds: LoopThresholds, found: Option<Found>| {
             let found = found.filter(|found| thresholds.warns_of(*found))?;
             Some((found, thresholds.end))

@@ -83,18 +83,20 @@ impl<'a> Step<'a> {
 /// The responses of a run that call tools. The conversation is only read as far back as needed.
 pub(super) struct Steps<'a> {
     /// The responses that were read, newest first.
-    read: Vec<Step<'a>>,
+    pub(super) read: Vec<Step<'a>>,
     /// The messages that were not read yet.
     rest: &'a [Message],
     /// Maximum number of responses in `rest` that belong to the run.
     turns: usize,
     exempt: &'a BTreeSet<String>,
+    /// Set if a newer response than the first in `read` was left out.
+    is_behind: bool,
 }
 
 impl<'a> Steps<'a> {
     /// Creates the responses of a run from its conversation. `turns` is the number of the run's responses.
     pub(super) fn new(messages: &'a [Message], turns: usize, exempt: &'a BTreeSet<String>) -> Self {
-        Self { read: Vec::new(), rest: messages, turns, exempt }
+        Self { read: Vec::new(), rest: messages, turns, exempt, is_behind: false }
     }
 
     /// Adds the newest response, whose calls have not run yet. Returns `None` if it makes no calls, or only calls of
@@ -116,6 +118,11 @@ impl<'a> Steps<'a> {
             self.read.push(step);
         }
         self.read.get(index)
+    }
+
+    /// Returns `true` if the newest response of the run makes calls that are not exempt.
+    pub(super) fn is_current(&mut self) -> bool {
+        self.get(0).is_some() && !self.is_behind
     }
 
     /// Returns the number of consecutive responses, from the newest, that are the same as the response `distance`
@@ -152,6 +159,7 @@ impl<'a> Steps<'a> {
             if !step.0.is_empty() {
                 return Some(step);
             }
+            self.is_behind |= self.read.is_empty();
         }
         None
     }
