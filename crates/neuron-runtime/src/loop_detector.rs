@@ -61,7 +61,8 @@ use step::Steps;
 ///
 /// The detector has no state. It decides from the conversation, so any number of runs can share it. A durable run that
 /// is replayed, and a run that continues in another process, get the same decisions. [Sub-agents] inherit the
-/// detector with the other hooks, and each run counts its own calls.
+/// detector with the other hooks, and each run counts its own calls. If the run of a sub-agent ends, the calling run ends
+/// with the same error.
 ///
 /// A check compares the last response with the three before it. Only if they are the same does it read further back, to
 /// the first response that differs.
