@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let result = agent.run(&mut conversation, question).await;
         for message in conversation.messages().iter().skip(before) {
             match message.role {
-                Role::System => println!("warning: {message}"),
+                Role::System => println!("warning: {}", message.text()),
                 _ => message.tool_uses().for_each(|call| println!("call: {}", call.name)),
             }
         }
