@@ -117,7 +117,7 @@ fn repeated_call_is_warned_of_and_then_ends_the_run() {
         warning(&detector, &conversation(&looks("aaa")), 3).unwrap(),
         "You called `look` 3 times in a row with the same arguments, and the result did not change. Do not make this \
          call again. Use the result that you have, try other arguments or another tool, or give your final answer and \
-         say what is missing. The run is stopped at 5 times."
+         say what is missing. The run ends when the count reaches 5."
     );
     assert_eq!(
         error(&detector, &looks("aaaaa")).unwrap(),

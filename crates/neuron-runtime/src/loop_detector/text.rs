@@ -56,7 +56,7 @@ pub(super) fn warning(
             ". Other arguments do not help. Try another tool or another approach".to_owned()
         }
     };
-    let end = end.map(|end| format!(" The run is stopped at {} times.", end.max(2)));
+    let end = end.map(|end| format!(" The run ends when the count reaches {}.", end.max(2)));
     let end = end.unwrap_or_default();
     format!("{what}{advice}, or give your final answer and say what is missing.{end}")
 }

@@ -206,7 +206,7 @@ async fn heeded_warning_lets_the_run_continue() {
         warnings(conversation.messages())[1],
         "You called `act` 4 times in a row with the same arguments, and the result did not change. Do not make this \
          call again. Use the result that you have, try other arguments or another tool, or give your final answer and \
-         say what is missing. The run is stopped at 5 times."
+         say what is missing. The run ends when the count reaches 5."
     );
     let logged = records.events().into_iter().filter(|event| event.level == Level::WARN);
     assert_eq!(logged.count(), 3);
