@@ -46,6 +46,7 @@ programs! {
     budget
     budget_in_money
     guardrails
+    loop_detector
     sandboxed_shell
     sub_agents
     sub_agents_only

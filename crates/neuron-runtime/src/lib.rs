@@ -7,6 +7,7 @@
 //! | conversations that outlive the process | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`] |
 //! | storages for sessions, in memory or in files | [`InMemorySessionStorage`], [`FileSessionStorage`] |
 //! | checks of a model's input and output | [`InputGuardrail`], [`OutputGuardrail`], [`GuardrailHook`] |
+//! | ends of runs that repeat the same tool calls | [`LoopDetector`] |
 //! | logs and traces of an agent's runs | [`TracingHook`] |
 //! | rules that allow or deny tool calls | [`PermissionRules`], [`CombinedPolicy`] |
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
@@ -34,6 +35,7 @@ mod guardrail_text;
 #[cfg(not(target_family = "wasm"))]
 mod lease;
 mod local_durable;
+mod loop_detector;
 mod permission_rules;
 mod runs;
 mod sandbox;
@@ -58,6 +60,7 @@ pub use in_memory_sessions::InMemorySessionStorage;
 #[cfg(not(target_family = "wasm"))]
 pub use lease::{Moment, while_held};
 pub use local_durable::{LocalDurableContext, LocalSignals};
+pub use loop_detector::{LoopDetector, LoopThresholds};
 pub use neuron_types::{
     Sandbox, Session, SessionRevision, SessionState, SessionStorage, SessionSummary,
     VersionedSessionStorage, check_session_id,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::{
-    AgentResult, BoxedLayer, CompletionResponse, HookError, LoopError, Operation, OperationScope,
-    RequestRef, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
+    AgentResult, BoxedLayer, CompletionResponse, HookError, Injector, LoopError, Operation,
+    OperationScope, RequestRef, ToolOutput, WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
 /// An event of a run, as received by an [`ObservabilityHook`].
@@ -278,6 +278,12 @@ pub trait ObservabilityHook: WasmCompatSend + WasmCompatSync {
     fn layer(&self) -> Option<BoxedLayer> {
         None
     }
+
+    /// Returns an injector that is added to every agent with this hook. A hook can thus also add system messages to the
+    /// conversation. The default returns `None`, which means no injector.
+    fn injector(&self) -> Option<Arc<dyn Injector>> {
+        None
+    }
 }
 
 /// A boxed hook of any type. Clones of the box share the hook.
@@ -318,6 +324,10 @@ impl ObservabilityHook for BoxedHook {
     fn layer(&self) -> Option<BoxedLayer> {
         self.0.layer_dyn()
     }
+
+    fn injector(&self) -> Option<Arc<dyn Injector>> {
+        self.0.injector_dyn()
+    }
 }
 
 /// The boxed future of a hook's decision.
@@ -333,6 +343,7 @@ trait HookDyn: WasmCompatSend + WasmCompatSync {
     ) -> HookFuture<'a>;
     fn scope_dyn(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>>;
     fn layer_dyn(&self) -> Option<BoxedLayer>;
+    fn injector_dyn(&self) -> Option<Arc<dyn Injector>>;
 }
 
 impl<H: ObservabilityHook> HookDyn for H {
@@ -354,5 +365,9 @@ impl<H: ObservabilityHook> HookDyn for H {
 
     fn layer_dyn(&self) -> Option<BoxedLayer> {
         self.layer()
+    }
+
+    fn injector_dyn(&self) -> Option<Arc<dyn Injector>> {
+        self.injector()
     }
 }

@@ -1,6 +1,6 @@
 //! The trait of injectors, which add system messages to a running conversation.
 
-use crate::{Message, SessionState, WasmCompatSend, WasmCompatSync};
+use crate::{Message, SessionState, ToolDefinition, WasmCompatSend, WasmCompatSync};
 
 /// The state of a run before a model call.
 #[derive(Debug, Clone, Copy)]
@@ -14,10 +14,15 @@ pub struct InjectionPoint<'a> {
     pub state: &'a SessionState,
     /// The conversation so far.
     pub messages: &'a [Message],
+    /// Number of model calls of this run that returned a response. At most this number of the last responses in
+    /// [`messages`](Self::messages) belong to this run.
+    pub run_turns: usize,
+    /// The tools of the agent.
+    pub tools: &'a [ToolDefinition],
 }
 
 impl<'a> InjectionPoint<'a> {
-    /// Creates the state of a run before a model call from its parts.
+    /// Creates the state of a run before its first model call from its parts. The agent has no tools.
     #[must_use]
     pub fn new(
         turn: usize,
@@ -25,7 +30,13 @@ impl<'a> InjectionPoint<'a> {
         state: &'a SessionState,
         messages: &'a [Message],
     ) -> Self {
-        Self { turn, token_count, state, messages }
+        Self { turn, token_count, state, messages, run_turns: 0, tools: &[] }
+    }
+
+    /// Returns the same state with the number of responses in this run, and the tools of the agent.
+    #[must_use]
+    pub fn in_run(self, run_turns: usize, tools: &'a [ToolDefinition]) -> Self {
+        Self { run_turns, tools, ..self }
     }
 }
 

@@ -13,8 +13,8 @@ pub use neuron_runtime::FileSessionStorage;
 #[cfg(feature = "runtime")]
 #[doc(no_inline)]
 pub use neuron_runtime::{
-    GuardrailHook, GuardrailResult, InMemorySessionStorage, InputGuardrail, OutputGuardrail,
-    PermissionRule, PermissionRules, Session, SessionStorage, TracingHook,
+    GuardrailHook, GuardrailResult, InMemorySessionStorage, InputGuardrail, LoopDetector,
+    OutputGuardrail, PermissionRule, PermissionRules, Session, SessionStorage, TracingHook,
 };
 #[cfg(feature = "subagent")]
 #[doc(no_inline)]

@@ -50,6 +50,19 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::text("Support costs 10 euros per month."),
             Reply::text("Write to jane.doe@example.com."),
         ])),
+        example!("loop_detector", || {
+            let wait = (1..=4).map(|call| {
+                Reply::tool_call(format!("toolu_w{call}"), "wait_for_build", json!({}))
+            });
+            let read = |run, calls| {
+                (1..=calls).map(move |call| {
+                    let id = format!("toolu_{run}{call}");
+                    Reply::tool_call(id, "read_log", json!({ "job": "test" }))
+                })
+            };
+            let answer = Reply::text("The log of the job `test` is empty, so I cannot say why.");
+            Script::anthropic(wait.chain(read('a', 3)).chain([answer]).chain(read('b', 5)))
+        }),
         example!("sandboxed_shell", || Script::anthropic([
             Reply::tool_call("toolu_1", "shell", json!({ "script": "wc -l < todo.txt" })),
             Reply::tool_call("toolu_2", "shell", json!({ "script": "cat ../secret.txt" })),

@@ -16,6 +16,7 @@ mod late_approvals;
 #[cfg(unix)]
 mod lease;
 mod lock;
+mod loop_detector;
 mod many;
 mod nested_approval;
 mod nested_retry;

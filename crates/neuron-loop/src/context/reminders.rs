@@ -7,7 +7,7 @@ use crate::parts::Env;
 
 /// Adds the texts of the injectors to the conversation as system messages. Called before each model call.
 pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
-    let injectors = &env.parts.definition.injectors;
+    let injectors = &env.parts.definition.derived().injectors;
     // The provider continues a paused turn only if the paused message is the last one.
     if injectors.is_empty() || ledger.is_paused() {
         return;
@@ -21,6 +21,7 @@ pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
     });
     let tokens = env.current_tokens(ledger);
     let point = InjectionPoint::new(ledger.tally.turns, tokens, &state, &ledger.messages);
+    let point = point.in_run(ledger.tally.run.turns, env.frame.tools);
     let texts: Vec<String> =
         injectors.iter().flat_map(|injector| injector.injections(&point)).collect();
     for text in texts.into_iter().filter(|text| !text.is_empty()) {

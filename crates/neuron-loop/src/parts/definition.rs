@@ -40,6 +40,8 @@ pub(crate) struct Derived {
     tools: Vec<ToolDefinition>,
     /// All layers around model calls, the outermost first.
     pub(crate) layers: Vec<BoxedLayer>,
+    /// All injectors. The injectors of the hooks are called last.
+    pub(crate) injectors: Vec<Arc<dyn Injector>>,
     /// Estimated tokens of the agent's frame (system prompt, tools and settings), as counted by the agent's strategy.
     size: OnceLock<usize>,
 }
@@ -49,11 +51,13 @@ impl Definition {
     pub(crate) fn derived(&self) -> &Derived {
         self.derived.get_or_init(|| {
             let of_hooks = self.hooks.iter().filter_map(ObservabilityHook::layer);
+            let injectors = self.hooks.iter().filter_map(ObservabilityHook::injector);
             let retries = self.config.retries;
             let retry = (retries > 0).then(|| BoxedLayer::new(Retry::new(retries)));
             Derived {
                 tools: self.tools.definitions(),
                 layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),
+                injectors: self.injectors.iter().cloned().chain(injectors).collect(),
                 size: OnceLock::new(),
             }
         })

@@ -1,12 +1,15 @@
 //! Text, position and number of the system messages that injectors add.
 
+use std::sync::Arc;
+
 use neuron_context::{
     ContextSection, InjectionTrigger, PersistentContext, SlidingWindowStrategy, SystemInjector,
 };
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    CacheControl, InjectionPoint, Injector, Message, ProviderError, Role, SessionState, StopReason,
-    SystemBlock, SystemPrompt, ToolContext,
+    CacheControl, HookAction, HookError, HookEvent, InjectionPoint, Injector, Message,
+    ObservabilityHook, ProviderError, Role, SessionState, StopReason, SystemBlock, SystemPrompt,
+    ToolContext,
 };
 use serde_json::json;
 
@@ -134,6 +137,32 @@ async fn repeated_call_has_one_reminder() {
     agent.run_text("go", &ctx).await.unwrap_err();
     agent.run_text("again", &ctx).await.unwrap();
     assert_eq!(marks(agent.messages()), ".(turn 0)...", "and a paused turn is not interrupted");
+}
+
+#[tokio::test]
+async fn injector_of_a_hook_receives_the_responses_of_the_run_and_the_tools() {
+    #[derive(Clone)]
+    struct Describes;
+    impl ObservabilityHook for Describes {
+        async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+            Ok(HookAction::Continue)
+        }
+        fn injector(&self) -> Option<Arc<dyn Injector>> {
+            Some(Arc::new(self.clone()))
+        }
+    }
+    impl Injector for Describes {
+        fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
+            let tools = point.tools.iter().filter(|tool| tool.name == "act").count();
+            vec![format!("{} of {}, {tools} tool", point.run_turns, point.turn)]
+        }
+    }
+    let setup = setup([calls([json!({})]), Reply::text("1"), Reply::text("2")]);
+    let mut agent = setup.builder.hook(Describes).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap();
+    agent.run_text("go on", &ToolContext::default()).await.unwrap();
+    let expected = ".(0 of 0, 1 tool)..(1 of 1, 1 tool)..(0 of 2, 1 tool).";
+    assert_eq!(marks(agent.messages()), expected);
 }
 
 #[tokio::test]

@@ -84,14 +84,19 @@ pub(crate) fn agent_with(case: &Case, pure: &[&'static str], world: &World) -> A
             ..Default::default()
         })
         .messages(config.history.clone());
+    let mut reminders = config.reminders.clone();
     for (index, rules) in config.hooks.iter().enumerate() {
         let rules = rules.clone();
+        // The last hook adds the last injector, because the injectors of hooks are called after the others.
+        let is_last = index + 1 == config.hooks.len();
+        let reminder = if is_last { reminders.pop() } else { None };
         let (waits, world) = (usize::from(config.slow_hooks), world.clone());
         let guard = config.guards.get(index).copied();
-        builder = builder.hook(BoxedHook::new(Ruled { index, rules, guard, waits, world }));
+        builder =
+            builder.hook(BoxedHook::new(Ruled { index, rules, guard, reminder, waits, world }));
     }
-    for every in &config.reminders {
-        builder = builder.injector(Every(*every));
+    for every in reminders {
+        builder = builder.injector(Every(every));
     }
     if config.has_policy {
         builder = builder.permission_policy(Choosy { pauses: config.pauses });
@@ -419,6 +424,8 @@ struct Ruled {
     rules: Vec<Rule>,
     /// The guard, which checks texts. Set for every hook or for none.
     guard: Option<Guard>,
+    /// The interval of the injector that the hook adds. `None` if it adds none.
+    reminder: Option<usize>,
     waits: usize,
     world: World,
 }
@@ -453,6 +460,10 @@ impl ObservabilityHook for Ruled {
 
     fn layer(&self) -> Option<BoxedLayer> {
         self.guard.map(|_| BoxedLayer::new(self.clone()))
+    }
+
+    fn injector(&self) -> Option<Arc<dyn Injector>> {
+        self.reminder.map(|every| Arc::new(Every(every)) as Arc<dyn Injector>)
     }
 
     fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {

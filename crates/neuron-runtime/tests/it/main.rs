@@ -2,6 +2,7 @@
 
 mod guardrails;
 mod local_durable;
+mod loop_detector;
 mod permissions;
 mod support;
 mod tracing_hook;

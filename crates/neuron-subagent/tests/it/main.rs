@@ -3,6 +3,7 @@
 mod approvals;
 mod hooks;
 mod interrupted;
+mod loop_detector;
 mod shared;
 mod spawn;
 mod support;

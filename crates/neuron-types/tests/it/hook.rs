@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use neuron_types::{
     BoxedHook, BoxedLayer, CompletionResponse, HookAction, HookError, HookEvent, HookScope,
-    LoopError, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation, OperationKind,
-    OperationScope, Outcome, OuterCall, RequestRef, Scopes,
+    InjectionPoint, Injector, LoopError, ModelCall, ModelLayer, ModelNext, ObservabilityHook,
+    Operation, OperationKind, OperationScope, Outcome, OuterCall, RequestRef, Scopes,
 };
 
 #[derive(Clone, Default)]
@@ -126,7 +126,7 @@ fn hook_scope_builder_sets_all_fields() {
 }
 
 #[test]
-fn boxed_hook_forwards_its_layer() {
+fn boxed_hook_forwards_its_layer_and_injector() {
     struct WithLayer;
     impl ObservabilityHook for WithLayer {
         async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
@@ -134,6 +134,9 @@ fn boxed_hook_forwards_its_layer() {
         }
         fn layer(&self) -> Option<BoxedLayer> {
             Some(BoxedLayer::new(PassThrough))
+        }
+        fn injector(&self) -> Option<Arc<dyn Injector>> {
+            Some(Arc::new(NoTexts))
         }
     }
     struct Plain;
@@ -144,6 +147,16 @@ fn boxed_hook_forwards_its_layer() {
     }
     assert!(BoxedHook::new(BoxedHook::new(WithLayer)).layer().is_some());
     assert!(BoxedHook::new(Plain).layer().is_none());
+    assert!(BoxedHook::new(BoxedHook::new(WithLayer)).injector().is_some());
+    assert!(BoxedHook::new(Plain).injector().is_none());
+}
+
+struct NoTexts;
+
+impl Injector for NoTexts {
+    fn injections(&self, _: &InjectionPoint<'_>) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 struct PassThrough;
