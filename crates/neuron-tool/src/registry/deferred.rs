@@ -26,6 +26,9 @@ impl ToolRegistry {
     ///
     /// A permission policy must allow [`SEARCH_TOOLS`]. It never decides on a complete call of [`CALL_TOOL`].
     ///
+    /// A loop of your own sends [`visible_definitions`](Self::visible_definitions), and runs [`ToolUseRef::target`] of
+    /// each call.
+    ///
     /// Tools that are registered or removed later are deferred or no longer found. A second call replaces the settings.
     /// Removing [`SEARCH_TOOLS`] or [`CALL_TOOL`] removes both, and makes all tools visible.
     ///
