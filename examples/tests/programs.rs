@@ -31,6 +31,7 @@ programs! {
     chat
     tool_kinds
     dynamic_tool
+    deferred_tools
     tool_middleware
     long_conversation
     summary_strategy

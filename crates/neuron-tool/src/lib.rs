@@ -114,6 +114,7 @@ mod registry;
 #[cfg(feature = "macros")]
 mod run_tool;
 mod text;
+mod tool_search;
 
 pub use middleware::{Next, ToolCall, ToolMiddleware, tool_middleware_fn};
 pub use neuron_types::Tool;
@@ -122,6 +123,7 @@ pub use panic::panic_output;
 pub use registry::ToolRegistry;
 #[cfg(feature = "macros")]
 pub use run_tool::RunTool;
+pub use tool_search::ToolSearch;
 
 #[cfg(feature = "macros")]
 pub use neuron_tool_macros::{Tool, neuron_tool};

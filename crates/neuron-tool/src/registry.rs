@@ -1,20 +1,22 @@
 //! The registry of tools, which runs calls through the middleware.
 
+mod calls;
+mod deferred;
+
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use neuron_types::{
-    BoxedSandbox, Durability, RegistryError, Sandbox, Tool, ToolCall, ToolContext, ToolDefinition,
-    ToolDyn, ToolError, ToolFuture, ToolOutput, ToolSet, ToolUseRef, WasmBoxedFuture,
-    WasmCompatSend,
+    BoxedSandbox, RegistryError, Sandbox, Tool, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolOutput, WasmBoxedFuture,
 };
 use serde_json::Value;
 
 use crate::merged::{self, Merged};
-use crate::middleware::{Nested, Next, ToolMiddleware};
+use crate::middleware::{Nested, ToolMiddleware};
+use crate::tool_search::ToolSearch;
 
 /// The tools that a model can call, in registration order, and the middleware around their calls.
 ///
@@ -63,6 +65,8 @@ pub struct ToolRegistry {
     by_tool: HashMap<String, Vec<Arc<dyn ToolMiddleware>>>,
     /// The sandbox in which tools run. `None` runs the tools in this process.
     sandbox: Option<BoxedSandbox>,
+    /// Settings of the deferred tools. `None` if all tools are visible.
+    search: Option<ToolSearch>,
 }
 
 /// A registered tool with its definition.
@@ -178,12 +182,20 @@ impl ToolRegistry {
     ///
     /// A [foreign](ToolDyn::is_foreign) tool, such as a tool of an MCP server, does not replace another tool. If the
     /// name is taken, the foreign tool is not added, and an error is logged. For foreign tools, prefer
-    /// [`try_register_dyn`](Self::try_register_dyn), which returns the error.
+    /// [`try_register_dyn`](Self::try_register_dyn), which returns the error. The tools that
+    /// [`defer_tools`](Self::defer_tools) added are not replaced either.
     pub fn register_dyn(&mut self, tool: Arc<dyn ToolDyn>) {
         if tool.is_foreign() && self.tools.contains_key(tool.name()) {
             tracing::error!(
                 tool = tool.name(),
                 "a tool with this name was registered before; the foreign one is left out"
+            );
+            return;
+        }
+        if self.is_search_tool(tool.name()) {
+            tracing::error!(
+                tool = tool.name(),
+                "this name belongs to the search for deferred tools; the new tool is left out"
             );
             return;
         }
@@ -197,6 +209,7 @@ impl ToolRegistry {
             );
         }
         self.tools.insert(name, registered);
+        self.refresh_search();
     }
 
     /// Adds a tool whose name must not be taken.
@@ -224,7 +237,12 @@ impl ToolRegistry {
     /// Middleware that was added for the name is kept. It applies to a tool that is later registered with this name.
     pub fn remove(&mut self, name: &str) -> Option<Arc<dyn ToolDyn>> {
         // `shift_remove` keeps the order of the other tools.
-        self.tools.shift_remove(name).map(|registered| registered.tool)
+        let removed = self.tools.shift_remove(name)?;
+        match self.is_search_tool(name) {
+            true => self.stop_deferring(),
+            false => self.refresh_search(),
+        }
+        Some(removed.tool)
     }
 
     /// Adds all tools of another registry in their order, with the middleware of that registry.
@@ -234,7 +252,8 @@ impl ToolRegistry {
     ///
     /// # Errors
     ///
-    /// [`RegistryError::NameTaken`] with the first name that is registered already. The registry is then unchanged.
+    /// [`RegistryError::NameTaken`] with the first name that is registered already. [`RegistryError::DefersTools`] if the
+    /// other registry defers its tools. After an error, the registry is unchanged.
     pub fn merge(&mut self, other: Self) -> Result<(), RegistryError> {
         self.merge_prefixed("", other)
     }
@@ -250,6 +269,7 @@ impl ToolRegistry {
     /// - [`RegistryError::NameTaken`] with the first name that is registered already.
     /// - [`RegistryError::InvalidName`] with the first name that is too long with the prefix, or contains characters
     ///   that vendors reject.
+    /// - [`RegistryError::DefersTools`] if the other registry defers its tools.
     ///
     /// After an error, the registry is unchanged.
     ///
@@ -267,6 +287,9 @@ impl ToolRegistry {
     /// # }
     /// ```
     pub fn merge_prefixed(&mut self, prefix: &str, other: Self) -> Result<(), RegistryError> {
+        if other.defers_tools() {
+            return Err(RegistryError::DefersTools);
+        }
         // Check all names before the first insertion, because an error must leave the registry unchanged.
         for name in other.names() {
             let name = format!("{prefix}{name}");
@@ -279,6 +302,7 @@ impl ToolRegistry {
         for registered in merged::tools(prefix, other) {
             self.tools.insert(registered.definition.name.clone(), registered);
         }
+        self.refresh_search();
         Ok(())
     }
 
@@ -472,109 +496,9 @@ impl ToolRegistry {
         self.tools.values()
     }
 
-    /// Calls a tool by its name, through the middleware. The id of the call is the context's
-    /// [`call_id`](ToolContext::call_id).
-    ///
-    /// A panic of the tool is logged and becomes an output with [`is_error`](ToolOutput::is_error).
-    ///
-    /// # Errors
-    ///
-    /// - [`ToolError::NotFound`] if no tool has this name.
-    /// - [`ToolError::InvalidInput`] if the tool cannot deserialise its arguments from `input`.
-    /// - The errors of the middleware and the tool.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the running tool.
-    pub fn execute<'a>(
-        &'a self,
-        name: &str,
-        input: Value,
-        ctx: &'a ToolContext,
-    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend + use<'a> {
-        // Create the call outside of the future, which must not borrow `name`.
-        let call = ToolCall { id: ctx.call_id.clone(), name: name.to_owned(), input };
-        async move { self.execute_call(&call, ctx).await }
-    }
-
-    /// Runs a tool call through the middleware.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`execute`](Self::execute).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the running tool.
-    pub fn execute_call(
-        &self,
-        call: &ToolCall,
-        ctx: &ToolContext,
-    ) -> impl Future<Output = Result<ToolOutput, ToolError>> + WasmCompatSend {
-        self.execute_call_in(call, ctx, self.sandbox.as_ref(), None)
-    }
-
-    /// Runs a borrowed tool call through the middleware. The call is cloned only if there is middleware.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`execute`](Self::execute).
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the running tool.
-    pub async fn execute_ref(
-        &self,
-        call: ToolUseRef<'_>,
-        ctx: &ToolContext,
-    ) -> Result<ToolOutput, ToolError> {
-        self.chain(call.name, self.sandbox.as_ref())?.run_ref(call, ctx).await
-    }
-
-    /// Runs a tool call through the middleware, in the given sandbox. If the tool is an agent, it runs with the durable
-    /// context in `nested`. Any other tool ignores `nested`.
-    pub(crate) async fn execute_call_in(
-        &self,
-        call: &ToolCall,
-        ctx: &ToolContext,
-        sandbox: Option<&BoxedSandbox>,
-        nested: Option<Nested<'_>>,
-    ) -> Result<ToolOutput, ToolError> {
-        self.chain(&call.name, sandbox)?.nested(nested).run_caught(call, ctx).await
-    }
-
-    /// Returns a [`Next`] that runs the middleware around a tool and then the tool. Returns [`ToolError::NotFound`] if
-    /// no tool has the given name.
-    fn chain<'a>(
-        &'a self,
-        name: &str,
-        sandbox: Option<&'a BoxedSandbox>,
-    ) -> Result<Next<'a>, ToolError> {
-        let registered = self.tools.get(name).ok_or_else(|| ToolError::NotFound(name.into()))?;
-        let own = self.by_tool.get(name).map_or(&[][..], Vec::as_slice);
-        Ok(Next::new(&self.global, own, sandbox, registered))
-    }
-
     /// Returns the registry's own sandbox. Returns `None` if there is no sandbox.
     pub(crate) fn sandbox(&self) -> Option<&BoxedSandbox> {
         self.sandbox.as_ref()
-    }
-}
-
-/// Allows durable contexts, which know only [`ToolSet`], to run the tools.
-impl ToolSet for ToolRegistry {
-    fn get(&self, name: &str) -> Option<Arc<dyn ToolDyn>> {
-        Self::get(self, name)
-    }
-
-    fn call<'a>(
-        &'a self,
-        call: &'a ToolCall,
-        ctx: &'a ToolContext,
-        durability: Option<Durability<'a>>,
-    ) -> ToolFuture<'a> {
-        let nested = durability.map(|durability| Nested { name: &call.name, durability });
-        Box::pin(self.execute_call_in(call, ctx, self.sandbox.as_ref(), nested))
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     ApprovalError, KnownEffect, Message, TokenUsage, ToolCall, ToolDefinition, ToolOutput,
-    WasmCompatSend, WasmCompatSync, transcript,
+    ToolUseRef, WasmCompatSend, WasmCompatSync, transcript,
 };
 
 /// The state of a run that stopped because tool calls need an approval.
@@ -166,10 +166,11 @@ impl PendingApproval {
             let mut made = answer.into_iter().flat_map(Message::tool_uses);
             // A call with a nested run has started already, maybe with arguments that a person edited. They may differ
             // from the arguments in the response.
-            let is_made = made.any(|made| {
+            let is_same = |made: ToolUseRef<'_>| {
                 (made.id, made.name) == (&*call.id, &*call.name)
                     && (nested.is_some() || *made.input == call.input)
-            });
+            };
+            let is_made = made.any(|made| is_same(made) || is_same(made.target()));
             if !is_made {
                 let text = format!("the last answer did not make the call `{}`", call.id);
                 return Err(malformed(text));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CompletionResponse, DeltaSink, LoopError, Message, RequestRef, Role, TokenUsage,
+    CompletionResponse, DeltaSink, LoopError, Message, RequestRef, Role, TokenUsage, ToolUseRef,
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
@@ -38,11 +38,13 @@ impl<'a> RunView<'a> {
         Self { turns, tool_calls, usage, messages }
     }
 
-    /// Returns `true` if the last response of the model called this tool.
+    /// Returns `true` if the last response of the model called this tool, directly or through
+    /// [`CALL_TOOL`](crate::CALL_TOOL).
     #[must_use]
     pub fn called(&self, tool: &str) -> bool {
         let last = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        last.is_some_and(|answer| answer.tool_uses().any(|call| call.name == tool))
+        let calls = |call: ToolUseRef<'_>| call.name == tool || call.target().name == tool;
+        last.is_some_and(|answer| answer.tool_uses().any(calls))
     }
 }
 

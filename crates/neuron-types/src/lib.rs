@@ -59,6 +59,7 @@ mod provider;
 mod stream;
 
 mod command;
+mod deferred_call;
 mod output_schema;
 mod output_text;
 mod permission;
@@ -114,6 +115,7 @@ pub use budget::{Budget, Reservation};
 pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy, ContextStrategyDyn};
+pub use deferred_call::{CALL_TOOL, SEARCH_TOOLS};
 pub use delta_sink::{BufferedDeltas, DeltaSink, DeltaSlot};
 pub use durability::Durability;
 pub use durable::{ActivityOptions, DurableContext, RetryPolicy, ToolInvocation, parse_signal};

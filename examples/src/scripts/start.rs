@@ -35,6 +35,24 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::tool_call("toolu_1", "check_code", json!({ "code": "WINTER" })),
             Reply::text("Your code has expired."),
         ])),
+        example!("deferred_tools", || {
+            let call = |id: &str, name: &str| {
+                let input = json!({ "name": name, "arguments": { "customer": "Ada" } });
+                Reply::tool_call(id, "call_tool", input)
+            };
+            Script::anthropic([
+                Reply::tool_calls([
+                    ("toolu_1", "current_customer", json!({})),
+                    ("toolu_2", "search_tools", json!({ "query": "open or close a ticket" })),
+                ]),
+                call("toolu_3", "create_ticket"),
+                Reply::tool_call("toolu_4", "search_tools", json!({ "query": "create_ticket" })),
+                call("toolu_5", "create_ticket"),
+                Reply::text("I opened a ticket for Ada."),
+                call("toolu_6", "close_ticket"),
+                Reply::text("The ticket is closed."),
+            ])
+        }),
         example!("tool_middleware", || Script::anthropic([
             Reply::tool_call("toolu_1", "fetch_page", json!({ "url": 7 })),
             Reply::tool_call("toolu_2", "fetch_page", json!({ "url": "http://example.com" })),

@@ -10,11 +10,11 @@ use neuron_conformance_durable::{EffectKind, EffectLog};
 use neuron_durable_sqlite::{RunBuilder, SqliteRuns};
 use neuron_loop::{Agent, Conversation, LoopConfig, RunEvent};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_tool::ToolRegistry;
+use neuron_tool::{ToolRegistry, ToolSearch};
 use neuron_types::{
-    AgentResult, CompletionRequest, CompletionResponse, Durability, DurableAgent,
-    DurableContext as _, LoopError, Message, Provider, ProviderError, Role, Start, StreamHandle,
-    TokenUsage, ToolOutput, WasmBoxedFuture,
+    AgentResult, CALL_TOOL, CompletionRequest, CompletionResponse, Durability, DurableAgent,
+    DurableContext as _, LoopError, Message, Provider, ProviderError, Role, SEARCH_TOOLS, Start,
+    StreamHandle, TokenUsage, ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -32,6 +32,8 @@ enum Program {
     Waits,
     /// Continues as new after every third step.
     Continues,
+    /// Finds its tool by a search before it calls the tool.
+    Searches,
 }
 
 impl Program {
@@ -40,7 +42,13 @@ impl Program {
             Self::Streams => "streams",
             Self::Waits => "waits",
             Self::Continues => "continues",
+            Self::Searches => "searches",
         }
+    }
+
+    /// Returns the number of responses before the last response.
+    fn turns(self) -> usize {
+        TURNS + usize::from(self == Self::Searches)
     }
 }
 
@@ -134,6 +142,9 @@ impl Job {
                 ToolOutput::text(format!("paid {input}"))
             }
         });
+        if self.program == Program::Searches {
+            tools.defer_tools(ToolSearch::new()).unwrap();
+        }
         tools
     }
 }
@@ -158,10 +169,15 @@ impl Model {
         let turn = messages.iter().filter(|message| message.role == Role::Assistant).count();
         self.0.log.append(EffectKind::ModelCalled { step: format!("answer {turn}") });
         let text = format!("{turn}: {}", "All human beings are born free. ".repeat(4));
-        let reply = match turn < TURNS {
-            true => Reply::tool_call(format!("call-{turn}"), "pay", json!({ "turn": turn }))
-                .with_text(text),
-            false => Reply::text(text),
+        let (searches, turns) = (self.0.program == Program::Searches, self.0.program.turns());
+        let (id, input) = (format!("call-{turn}"), json!({ "turn": turn }));
+        let reply = match (searches, turn) {
+            (true, 0) => Reply::tool_call(id, SEARCH_TOOLS, json!({ "query": "pay" })),
+            (true, turn) if turn < turns => {
+                Reply::tool_call(id, CALL_TOOL, json!({ "name": "pay", "arguments": input }))
+            }
+            (false, turn) if turn < turns => Reply::tool_call(id, "pay", input).with_text(text),
+            _ => Reply::text(text),
         };
         // Set explicitly. An estimate from the prompt would differ if the prompt has an unknown outcome.
         let usage = TokenUsage { input_tokens: 100, output_tokens: turn, ..TokenUsage::default() };
@@ -212,7 +228,7 @@ async fn survives(program: Program, test: &str) {
     let begin = Instant::now();
     let expected = undisturbed.drive().await.unwrap();
     let mut longest = begin.elapsed().as_micros() as u64;
-    assert_eq!(undisturbed.log.model_calls(), TURNS + 1);
+    assert_eq!(undisturbed.log.model_calls(), program.turns() + 1);
     assert_eq!(undisturbed.log.starts_of("pay"), TURNS);
 
     let (mut random, mut all) = (seed, 0);
@@ -241,7 +257,7 @@ async fn survives(program: Program, test: &str) {
         let result = job.drive().await.unwrap();
         let calls = job.log.model_calls();
         assert!(
-            calls <= TURNS + 1 + kills,
+            calls <= program.turns() + 1 + kills,
             "{what}: {calls} calls of the model with {kills} kills"
         );
         let unknown = check_messages(&result, &expected, &what);
@@ -315,5 +331,11 @@ async fn run_killed_while_waiting_has_the_same_result() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn run_killed_while_continuing_as_new_has_the_same_result() {
     survives(Program::Continues, "killed::run_killed_while_continuing_as_new_has_the_same_result")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn run_killed_between_search_and_call_has_the_same_result() {
+    survives(Program::Searches, "killed::run_killed_between_search_and_call_has_the_same_result")
         .await;
 }

@@ -1,8 +1,9 @@
 //! The stored forms of a conversation.
 
 use neuron_types::{
-    ApprovalError, DurableError, KnownEffect, LoopError, Message, PendingApproval, PendingCall,
-    RunSnapshot, Session, SessionState, StopReason, StorageError, TokenUsage, transcript,
+    ApprovalError, CALL_TOOL, DurableError, KnownEffect, LoopError, Message, PendingApproval,
+    PendingCall, RunSnapshot, Session, SessionState, StopReason, StorageError, TokenUsage,
+    transcript,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -247,6 +248,13 @@ pub(crate) fn from_pending(pending: PendingApproval) -> Result<Ledger, ApprovalE
     };
     let calls: Vec<CallState> = ledger.last_calls().map(|call| state(call.id)).collect();
     let mut batch = Batch::new(StopReason::ToolUse, 0, Vec::new());
+    // The history has the call as the model wrote it, and the pending call has the tool that runs.
+    batch.has_targets = ledger.last_calls().filter(|call| call.name == CALL_TOOL).any(|call| {
+        let waits = |waiting: &PendingCall| {
+            waiting.call.id == call.id && waiting.call.name == call.target().name
+        };
+        call.target() != call && pending.calls.iter().any(waits)
+    });
     batch.calls = calls.into();
     ledger.phase = Phase::Batch(batch);
     Ok(ledger)

@@ -110,7 +110,8 @@ impl Ledger {
         let Some((calls, _)) = self.open() else {
             return;
         };
-        for (made, state) in calls.answer.tool_uses().zip(&mut calls.batch.calls) {
+        let made = calls.batch.calls_in(calls.answer);
+        for (made, state) in made.zip(&mut calls.batch.calls) {
             *state = match state {
                 CallState::Begun { input: None } if may_repeat(made.name) => CallState::Open,
                 CallState::Begun { .. } => CallState::Ended { is_error: true, ran: false },
@@ -126,10 +127,12 @@ impl Ledger {
         }
     }
 
-    /// Returns the calls of the last response, in order.
+    /// Returns the calls of the last response, in order. While their batch is open, these are the calls that run.
     pub(crate) fn last_calls(&self) -> impl Iterator<Item = ToolUseRef<'_>> {
+        let has_targets = self.batch().is_some_and(|batch| batch.has_targets);
         let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        answer.into_iter().flat_map(Message::tool_uses)
+        let calls = answer.into_iter().flat_map(Message::tool_uses);
+        calls.map(move |call| if has_targets { call.target() } else { call })
     }
 }
 
@@ -142,9 +145,9 @@ pub(crate) struct Calls<'l> {
 }
 
 impl<'l> Calls<'l> {
-    /// Returns the call at `index` with the arguments that the model sent.
+    /// Returns the call at `index` with the arguments that the model sent to the tool that runs.
     pub(crate) fn made(&self, index: usize) -> Option<ToolUseRef<'l>> {
-        self.answer.tool_uses().nth(index)
+        self.batch.calls_in(self.answer).nth(index)
     }
 
     /// Returns all calls with the arguments to run. An approval may have changed these arguments.
@@ -157,7 +160,7 @@ impl<'l> Calls<'l> {
 
     /// Iterates over the calls and their states, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (ToolUseRef<'l>, &CallState)> {
-        self.answer.tool_uses().zip(&self.batch.calls)
+        self.batch.calls_in(self.answer).zip(&self.batch.calls)
     }
 
     /// Returns the state of the call at `index`.

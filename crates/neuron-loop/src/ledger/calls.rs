@@ -1,6 +1,9 @@
 //! The states of the tool calls of one response, and the approval decisions on them.
 
-use neuron_types::{ApprovalDecision, ApprovalDecisions, PendingApproval, PendingCall, StopReason};
+use neuron_types::{
+    ApprovalDecision, ApprovalDecisions, Message, PendingApproval, PendingCall, StopReason,
+    ToolUseRef,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use smallvec::{SmallVec, smallvec};
@@ -12,9 +15,13 @@ use super::Ledger;
 pub(crate) struct Batch {
     pub(crate) stop_reason: StopReason,
     pub(crate) calls: SmallVec<[CallState; 1]>,
-    /// Names of registered tools that the request did not offer. A call of such a tool does not run.
+    /// Names of registered tools that the request did not offer, and of called tools that the model had not found. A
+    /// call of such a tool does not run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) hidden: Vec<String>,
+    /// Set if calls of `CALL_TOOL` are calls of the tools that they name.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) has_targets: bool,
     /// Number of earlier responses of the turn that were discarded after some of their calls had started. `None` until
     /// the first call of this batch begins.
     ///
@@ -64,9 +71,19 @@ impl Batch {
             stop_reason,
             calls: smallvec![CallState::Open; calls],
             hidden,
+            has_targets: false,
             attempt: None,
             output: None,
         }
+    }
+
+    /// Iterates over the calls of the response, with the tools that run.
+    pub(crate) fn calls_in<'l>(
+        &self,
+        answer: &'l Message,
+    ) -> impl Iterator<Item = ToolUseRef<'l>> + use<'l> {
+        let has_targets = self.has_targets;
+        answer.tool_uses().map(move |call| if has_targets { call.target() } else { call })
     }
 
     /// Returns `true` if at least one call can begin.

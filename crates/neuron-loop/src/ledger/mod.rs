@@ -122,8 +122,10 @@ pub(crate) struct Ending {
 pub(crate) struct AnswerView<'a> {
     /// Set if the response ended before the arguments of one of its tool calls were complete.
     pub(crate) is_cut_off: bool,
-    /// Names of registered tools that the request did not offer.
+    /// Names of registered tools that the request did not offer, and of called tools that the model had not found.
     pub(crate) hidden: &'a [String],
+    /// Set if calls of `CALL_TOOL` are calls of the tools that they name.
+    pub(crate) has_targets: bool,
     /// The required output of a typed run.
     pub(crate) output: Option<&'a OutputRules>,
     /// Estimated tokens of the frame, which is the system prompt and the tools. `None` if the strategy does not count
@@ -178,7 +180,7 @@ impl Ledger {
         response: CompletionResponse,
         view: AnswerView<'_>,
     ) -> Result<(), LoopError> {
-        let AnswerView { is_cut_off, hidden, output, frame } = view;
+        let AnswerView { is_cut_off, hidden, has_targets, output, frame } = view;
         let CompletionResponse { mut message, stop_reason, usage, .. } = response;
         // A custom provider may have set another role.
         message.role = Role::Assistant;
@@ -193,7 +195,8 @@ impl Ledger {
         }
         self.tally.run.pauses = 0;
         let limit = self.landing_limit();
-        let batch = Batch::new(stop_reason.clone(), calls, hidden.to_vec());
+        let mut batch = Batch::new(stop_reason.clone(), calls, hidden.to_vec());
+        batch.has_targets = has_targets;
         self.open_batch(batch);
         if let Some(why) = calls_must_not_run(&stop_reason, is_cut_off) {
             self.close_batch(why);

@@ -134,8 +134,8 @@ impl Ledger {
         let name = rules.tool_name()?;
         let (mut given, mut fault) = (None, None);
         let (mut calls, tally) = self.open()?;
-        let answer = calls.answer;
-        for (index, call) in answer.tool_uses().enumerate().filter(|(_, call)| call.name == name) {
+        let made = calls.batch.calls_in(calls.answer).enumerate();
+        for (index, call) in made.filter(|(_, call)| call.name == name) {
             let output = match given {
                 Some(_) if rules.end != EndStrategy::Exhaustive => not_used(),
                 _ => match rules.read_call(call.input) {

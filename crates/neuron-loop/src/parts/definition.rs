@@ -55,7 +55,7 @@ impl Definition {
             let retries = self.config.retries;
             let retry = (retries > 0).then(|| BoxedLayer::new(Retry::new(retries)));
             Derived {
-                tools: self.tools.definitions(),
+                tools: self.tools.visible_definitions(),
                 layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),
                 injectors: self.injectors.iter().cloned().chain(injectors).collect(),
                 size: OnceLock::new(),

@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, ResumedApproval, TokenUsage,
-    ToolContext, ToolDefinition, ToolDyn, UsageMeter,
+    Budget, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, ResumedApproval,
+    SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -161,8 +161,20 @@ impl<'a> Offered<'a> {
         if self.hides(name) { None } else { self.tools.definition(name) }
     }
 
+    /// Returns the names of the tools in the request.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        self.tools.names().filter(|name| !self.hides(name))
+        let is_offered = |name: &&str| !self.hides(name) && !self.tools.is_deferred(name);
+        self.tools.names().filter(is_offered)
+    }
+
+    /// Returns `true` if the request did not have the tool's definition, because the model has to search for it.
+    pub(crate) fn is_deferred(&self, name: &str) -> bool {
+        self.tools.is_deferred(name)
+    }
+
+    /// Returns `true` if the model can search for tools that are not in the request.
+    pub(crate) fn has_search(&self) -> bool {
+        self.tools.defers_tools() && !self.hides(SEARCH_TOOLS)
     }
 }
 

@@ -1,11 +1,12 @@
 //! Opens a turn, calls the model, and runs the tools of its response.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 
 use neuron_types::{
-    CompletionResponse, DurableContext, HookEvent, LoopError, ProviderError, Role, RunView,
-    StopReason, StreamEvent, ToolCall, ToolUseRef,
+    CALL_TOOL, CompletionResponse, DurableContext, HookEvent, LoopError, Message, ProviderError,
+    Role, RunView, StopReason, StreamEvent, ToolCall, ToolUseRef,
 };
 use serde_json::Value;
 
@@ -115,13 +116,32 @@ fn take_answer(
     hidden: Arc<[String]>,
 ) -> Result<(), LoopError> {
     let tools = env.offered(hidden);
+    let has_targets = env.parts.definition.tools.defers_tools() && !tools.hides(CALL_TOOL);
     let is_invalid =
         |call: ToolUseRef<'_>| is_invalid_json(call.input, || tools.definition(call.name));
     let is_cut_off =
         may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
     let (output, frame) = (env.output, env.frame_size());
-    let view = AnswerView { is_cut_off, hidden: &tools.hidden, output, frame };
+    let unknown = not_found(env, &ledger.messages, &response.message);
+    let hidden = match unknown.is_empty() {
+        true => Cow::Borrowed(&*tools.hidden),
+        false => Cow::Owned([&*tools.hidden, &unknown].concat()),
+    };
+    let view = AnswerView { is_cut_off, hidden: &hidden, has_targets, output, frame };
     ledger.take_answer(response, view)
+}
+
+/// Returns the names of the deferred tools that a response calls, although the conversation before it does not have
+/// their definitions.
+fn not_found(env: &Env<'_>, before: &[Message], answer: &Message) -> Vec<String> {
+    let tools = &env.parts.definition.tools;
+    let called = answer.tool_uses().map(|call| call.target().name);
+    let mut called: Vec<&str> = called.filter(|name| tools.is_deferred(name)).collect();
+    if !called.is_empty() {
+        let found = tools.found_tools(before);
+        called.retain(|name| !found.iter().any(|found| found == name));
+    }
+    called.into_iter().map(str::to_owned).collect()
 }
 
 /// Runs the tools that the last response calls. Returns the finished step if the reader receives steps.

@@ -70,7 +70,11 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
         {
             let names: Vec<&str> = tools.names().collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-            Ok(ToolOutput::error(format!("tool not found: {name}; the tools are: {known}")))
+            let mut text = format!("tool not found: {name}; the tools are: {known}");
+            if tools.has_search() {
+                text.push_str(". Find other tools with `search_tools` before you call them");
+            }
+            Ok(ToolOutput::error(text))
         }
         LoopError::Tool(error) if env.config().tool_errors == ToolErrorPolicy::ReturnToModel => {
             Ok(ToolOutput::error(error.to_string()))

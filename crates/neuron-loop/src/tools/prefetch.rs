@@ -175,6 +175,8 @@ impl<'a> Prefetch<'a> {
         !self.is_closed
             && self.begun.saturating_sub(1) <= self.calls.len()
             && tool.effect() == ToolEffect::Pure
+            // Only with the whole response it is known whether the model had found the tool.
+            && !tools.is_deferred(&call.name)
             && !tool.runs_alone()
             && self.running() < most
             && !self.calls.iter().flatten().any(|other| other.call.id == call.id)

@@ -7,8 +7,11 @@ use neuron_mcp::{
     BridgeOptions, McpClient, McpError, McpNameTaken, McpServer, McpToolChanges, McpToolset,
 };
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_tool::ToolRegistry;
-use neuron_types::{ToolContext, ToolDefinition, ToolDyn, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_tool::{ToolRegistry, ToolSearch};
+use neuron_types::{
+    CALL_TOOL, ContentBlock, SEARCH_TOOLS, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolOutput, WasmBoxedFuture,
+};
 use serde_json::{Value, json};
 
 use crate::fake_server::{Answer, FakeServer, tool};
@@ -266,4 +269,58 @@ async fn agent_gets_changed_tools_between_runs() {
     let result = last.messages.last().unwrap().content[0].to_string();
     assert_eq!(result, "[tool result c2: our own second]");
     serving.abort();
+}
+
+#[tokio::test]
+async fn deferred_tools_follow_the_server() {
+    let (server, client) = started(&["list_issues", "star"]).await;
+    let mut registry = with_native(&["ours"]);
+    registry.defer_tools(ToolSearch::new().visible(["ours"])).unwrap();
+    let mut toolset = McpToolset::new(client, BridgeOptions::new().with_prefix("github"));
+    toolset.sync(&mut registry).await.unwrap();
+    let find =
+        |id: &str, query: &str| Reply::tool_call(id, SEARCH_TOOLS, json!({ "query": query }));
+    let call = |id: &str, name: &str| {
+        Reply::tool_call(id, CALL_TOOL, json!({ "name": name, "arguments": {} }))
+    };
+    let provider = ScriptedProvider::new([
+        find("a", "issues"),
+        call("b", "github_list_issues"),
+        Reply::text("listed"),
+        call("c", "github_list_issues"),
+        find("d", "label"),
+        call("e", "github_add_label"),
+        Reply::text("labelled"),
+    ]);
+    let agent = Agent::builder(provider.clone()).tools(registry.clone()).build();
+    let mut conversation = Conversation::new();
+    agent.run(&mut conversation, "List").await.unwrap();
+
+    server.set_tools([tool("star"), tool("add_label")]);
+    server.notify(CHANGED);
+    toolset.changed().await;
+    check(
+        &toolset.sync(&mut registry).await.unwrap(),
+        &["github_add_label"],
+        &[],
+        &["github_list_issues"],
+    );
+    let agent = agent.to_builder().tools(registry).build();
+    agent.run(&mut conversation, "Label").await.unwrap();
+
+    let mut results = Vec::new();
+    for block in conversation.messages().iter().flat_map(|message| &message.content) {
+        if let ContentBlock::ToolResult { tool_use_id, content, .. } = block {
+            results.push((&**tool_use_id, content[0].to_string()));
+        }
+    }
+    let result = |id: &str| &results.iter().find(|(of, _)| *of == id).unwrap().1;
+    assert!(result("a").starts_with(r#"{"name":"github_list_issues""#), "{results:?}");
+    assert_eq!(result("b"), "list_issues");
+    assert!(result("c").starts_with("tool not found: github_list_issues;"), "{results:?}");
+    assert!(result("d").starts_with(r#"{"name":"github_add_label""#), "{results:?}");
+    assert_eq!(result("e"), "add_label");
+    let requests = provider.requests();
+    assert!(requests.iter().all(|request| request.tools == requests[0].tools));
+    assert_eq!(requests[0].tools.len(), 3);
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod cache;
+mod deferred;
 mod limits;
 mod outputs;
 mod panics;

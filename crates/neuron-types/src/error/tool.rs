@@ -123,4 +123,9 @@ pub enum RegistryError {
         /// The missing precondition, or the reason of the sandbox's refusal.
         reason: String,
     },
+    /// The registry to merge defers its tools. Its tools cannot be searched from another registry.
+    #[error(
+        "a registry that defers its tools cannot be merged: merge it first, and then call `defer_tools`"
+    )]
+    DefersTools,
 }

@@ -2,6 +2,9 @@
 
 #![cfg(feature = "anthropic")]
 
+#[cfg(all(feature = "openai", feature = "ollama"))]
+mod deferred_tools;
+
 use std::time::Duration;
 
 use neuron::anthropic::Anthropic;

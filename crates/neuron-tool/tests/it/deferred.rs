@@ -1,0 +1,309 @@
+//! Registries that defer the definitions of their tools.
+
+use std::collections::BTreeSet;
+
+use neuron_tool::{ToolRegistry, ToolSearch};
+use neuron_types::{
+    CALL_TOOL, ContentBlock, ContentItem, Message, RegistryError, Role, SEARCH_TOOLS, ToolContext,
+    ToolDefinition, ToolEffect, ToolError, ToolOutput,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::support::{async_tool, definition};
+
+/// Registers a tool that returns its own name.
+fn register(registry: &mut ToolRegistry, definition: ToolDefinition) {
+    let name = definition.name.clone();
+    registry.register_dyn(async_tool(definition, ToolEffect::Pure, move |_, _| {
+        let name = name.clone();
+        Box::pin(async move { Ok(ToolOutput::text(name)) })
+    }));
+}
+
+/// Returns a registry of tools with these names and descriptions.
+fn tools(list: &[(&str, &str)]) -> ToolRegistry {
+    let mut registry = ToolRegistry::new();
+    for (name, description) in list {
+        register(
+            &mut registry,
+            ToolDefinition { description: (*description).into(), ..definition(name) },
+        );
+    }
+    registry
+}
+
+fn deferred(list: &[(&str, &str)], search: ToolSearch) -> ToolRegistry {
+    let mut registry = tools(list);
+    registry.defer_tools(search).unwrap();
+    registry
+}
+
+const LIST: [(&str, &str); 4] = [
+    ("read_file", "Reads a file"),
+    ("create_issue", "Creates an issue"),
+    ("list_issues", "Lists all issues"),
+    ("send_mail", "Sends a mail"),
+];
+
+fn visible(registry: &ToolRegistry) -> Vec<String> {
+    registry.visible_definitions().into_iter().map(|tool| tool.name).collect()
+}
+
+async fn search(registry: &ToolRegistry, query: &str) -> String {
+    let input = json!({ "query": query });
+    let output = registry.execute(SEARCH_TOOLS, input, &ToolContext::default()).await.unwrap();
+    assert!(!output.is_error);
+    let [ContentItem::Text(text)] = &output.content[..] else { panic!("{output:?}") };
+    text.clone()
+}
+
+/// Returns the messages of one call with its result.
+fn exchange(name: &str, input: Value, text: &str, is_error: bool) -> [Message; 2] {
+    let call = ContentBlock::ToolUse { id: "1".into(), name: name.into(), input };
+    let content = vec![ContentItem::Text(text.into())];
+    let result = ContentBlock::ToolResult { tool_use_id: "1".into(), content, is_error };
+    [
+        Message { role: Role::Assistant, content: vec![call] },
+        Message { role: Role::User, content: vec![result] },
+    ]
+}
+
+fn searched(text: &str) -> [Message; 2] {
+    exchange(SEARCH_TOOLS, json!({ "query": "q" }), text, false)
+}
+
+#[test]
+fn visible_tools_and_search_are_the_definitions_of_a_request() {
+    let registry = deferred(&LIST, ToolSearch::new().visible(["send_mail", "later"]));
+    assert_eq!(visible(&registry), ["send_mail", SEARCH_TOOLS, CALL_TOOL]);
+    assert!(registry.defers_tools());
+    assert!(registry.is_deferred("read_file") && !registry.is_deferred("send_mail"));
+    assert!(!registry.is_deferred(SEARCH_TOOLS) && !registry.is_deferred("unknown"));
+    assert_eq!(registry.len(), 6);
+    assert!(registry.definition("read_file").is_some(), "the tool itself stays registered");
+
+    let plain = tools(&LIST);
+    assert_eq!(plain.visible_definitions(), plain.definitions());
+    assert!(!plain.defers_tools() && !plain.is_deferred("read_file"));
+}
+
+#[tokio::test]
+async fn search_returns_one_definition_for_each_line() {
+    let mut registry = tools(&LIST);
+    let schema = json!({
+        "type": "object",
+        "properties": { "to": { "type": "string", "description": "two\nlines" } },
+        "required": ["to"],
+    });
+    let mail = ToolDefinition { input_schema: schema.clone(), ..definition("send_mail") };
+    let mail = ToolDefinition { description: "Sends\na mail".into(), ..mail };
+    register(&mut registry, mail.strict().with_vendor_field("openai", "x", 1));
+    registry.defer_tools(ToolSearch::new()).unwrap();
+    let text = search(&registry, "mail").await;
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let expected =
+        json!({ "name": "send_mail", "description": "Sends\na mail", "input_schema": schema });
+    assert_eq!(lines, [expected], "without the options for vendors");
+    assert_eq!(search(&registry, "issue").await.lines().count(), 2);
+}
+
+#[tokio::test]
+async fn results_and_names_are_limited() {
+    let list: Vec<(String, String)> =
+        (0..40).map(|number| (format!("tool_{number}"), "Does it".to_owned())).collect();
+    let list: Vec<(&str, &str)> =
+        list.iter().map(|(name, description)| (&**name, &**description)).collect();
+    let text = search(&deferred(&list, ToolSearch::new()), "tool").await;
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 6);
+    assert!(lines[0].starts_with(r#"{"name":"tool_0""#), "{text}");
+    assert!(lines[5].starts_with("also matching: tool_5, tool_6, "), "{text}");
+    assert!(lines[5].ends_with(", tool_24 and 15 more; search for a name to get its definition"));
+
+    let few = ToolSearch::new().max_results(0).max_names(0);
+    assert_eq!(search(&deferred(&list, few), "tool").await.lines().count(), 1);
+    let few = ToolSearch::new().max_results(2).max_names(1);
+    let text = search(&deferred(&list[..3], few), "tool_1").await;
+    assert!(text.starts_with(r#"{"name":"tool_1""#), "a whole name comes first: {text}");
+    let last = "also matching: tool_2; search for a name to get its definition";
+    assert_eq!(text.lines().last(), Some(last));
+}
+
+#[tokio::test]
+async fn search_without_match_or_query_says_so() {
+    let registry = deferred(&LIST, ToolSearch::new().visible(["read_file"]));
+    let expected = "none of the 3 tools matches `file`; search for other words of a tool's name or description";
+    assert_eq!(search(&registry, "file").await, expected, "visible tools are not searched");
+    let text = search(&registry, &"x".repeat(1_000_000)).await;
+    assert!(text.len() < 400, "a huge query is not repeated: {}", text.len());
+    let text = search(&deferred(&[], ToolSearch::new()), "").await;
+    assert!(text.starts_with("none of the 0 tools"), "{text}");
+    for input in [json!({}), json!({ "query": 1 }), json!(null)] {
+        let ctx = ToolContext::default();
+        let error = registry.execute(SEARCH_TOOLS, input, &ctx).await.unwrap_err();
+        let expected = "invalid input: `search_tools` needs the string `query`";
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+#[tokio::test]
+async fn search_follows_later_changes_of_the_registry() {
+    let mut registry = deferred(&LIST, ToolSearch::new().visible(["shown"]));
+    let before = registry.visible_definitions();
+    register(&mut registry, ToolDefinition { description: "Adds".into(), ..definition("add") });
+    assert!(search(&registry, "add").await.contains(r#""name":"add""#));
+    register(&mut registry, ToolDefinition { description: "Sums".into(), ..definition("add") });
+    assert!(search(&registry, "add").await.contains(r#""description":"Sums""#));
+    registry.merge_prefixed("github_", tools(&[("star", "Stars a repository")])).unwrap();
+    assert!(search(&registry, "star").await.contains(r#""name":"github_star""#));
+    registry.remove("add").unwrap();
+    assert!(search(&registry, "add").await.starts_with("none of"));
+    assert_eq!(registry.visible_definitions(), before, "no change of the request");
+    register(&mut registry, definition("shown"));
+    assert_eq!(visible(&registry), [SEARCH_TOOLS, CALL_TOOL, "shown"]);
+
+    let copy = registry.clone();
+    registry.remove("send_mail").unwrap();
+    assert!(search(&copy, "mail").await.contains("send_mail"), "a copy does not change");
+    registry.defer_tools(ToolSearch::new().visible(["create_issue"])).unwrap();
+    assert!(!registry.is_deferred("create_issue") && registry.is_deferred("shown"));
+}
+
+#[test]
+fn taken_names_are_an_error() {
+    for name in [SEARCH_TOOLS, CALL_TOOL] {
+        let mut registry = tools(&[(name, "")]);
+        let error = registry.defer_tools(ToolSearch::new()).unwrap_err();
+        assert_eq!(error, RegistryError::NameTaken { name: name.into() });
+        assert!(!registry.defers_tools() && registry.len() == 1);
+
+        let mut registry = deferred(&LIST, ToolSearch::new());
+        let own = registry.definition(name).unwrap().clone();
+        register(&mut registry, definition(name));
+        assert_eq!(registry.definition(name), Some(&own), "the tool is left out");
+    }
+}
+
+#[test]
+fn deferring_registry_is_not_merged() {
+    let mut registry = tools(&[("a", "")]);
+    let error = registry.merge_prefixed("b_", deferred(&LIST, ToolSearch::new())).unwrap_err();
+    assert_eq!(error, RegistryError::DefersTools);
+    assert_eq!(registry.len(), 1);
+}
+
+#[test]
+fn removing_the_search_makes_all_tools_visible() {
+    for name in [SEARCH_TOOLS, CALL_TOOL] {
+        let mut registry = deferred(&LIST, ToolSearch::new());
+        assert_eq!(registry.remove(name).unwrap().name(), name);
+        assert_eq!(registry.definitions(), tools(&LIST).definitions());
+        assert_eq!(registry.visible_definitions(), registry.definitions());
+        assert!(registry.found_tools(&searched(r#"{"name":"read_file"}"#)).is_empty());
+    }
+}
+
+#[tokio::test]
+async fn found_tools_follow_from_successful_results() {
+    let registry = deferred(&LIST, ToolSearch::new().visible(["read_file"]));
+    let text = search(&registry, "issue").await;
+    let found = |messages: &[Message]| registry.found_tools(messages);
+    assert_eq!(found(&[]), [""; 0]);
+    assert_eq!(found(&searched(&text)), ["create_issue", "list_issues"]);
+    let twice = [searched(&search(&registry, "mail").await), searched(&text)].concat();
+    assert_eq!(found(&twice), ["send_mail", "create_issue", "list_issues"]);
+    // Through the other tool of the search.
+    let input = json!({ "name": SEARCH_TOOLS, "arguments": { "query": "issue" } });
+    assert_eq!(found(&exchange(CALL_TOOL, input, &text, false)).len(), 2);
+
+    // A middleware may shorten the result.
+    let cut = &text[..text.len() - 3];
+    assert_eq!(found(&searched(cut)), ["create_issue"]);
+    for end in 0..text.len() {
+        assert!(found(&searched(&text[..end])).len() <= 2);
+    }
+
+    let none: [&[Message]; 5] = [
+        &exchange(SEARCH_TOOLS, json!({ "query": "issue" }), &text, true),
+        &exchange("send_mail", json!({}), &text, false),
+        &searched("create_issue"),
+        &searched(r#"{"name":"unknown"}"#),
+        &searched(r#"{"name":"read_file"}"#),
+    ];
+    for messages in none {
+        assert_eq!(found(messages), [""; 0], "{messages:?}");
+    }
+    // The id of the search is used again by a call of another tool.
+    let [call, _] = searched("");
+    let [other, result] = exchange("send_mail", json!({}), &text, false);
+    assert_eq!(found(&[call, other, result]), [""; 0]);
+}
+
+#[tokio::test]
+async fn call_tool_by_itself_is_an_error() {
+    let registry = deferred(&LIST, ToolSearch::new());
+    for input in [json!({}), json!({ "name": "send_mail", "arguments": {} })] {
+        let ctx = ToolContext::default();
+        let error = registry.execute(CALL_TOOL, input.clone(), &ctx).await.unwrap_err();
+        assert!(matches!(error, ToolError::InvalidInput(_)), "{error}");
+        assert!(registry.get(CALL_TOOL).unwrap().check_input(&input).is_err());
+    }
+}
+
+#[tokio::test]
+async fn thousand_tools_take_few_bytes() {
+    let list: Vec<(String, String)> = (0..1_000)
+        .map(|number| {
+            (format!("server_{number}_act"), format!("Does {number}. {}", "x".repeat(300)))
+        })
+        .collect();
+    let list: Vec<(&str, &str)> =
+        list.iter().map(|(name, description)| (&**name, &**description)).collect();
+    let size = |registry: &ToolRegistry| {
+        serde_json::to_string(&registry.visible_definitions()).unwrap().len()
+    };
+    let (small, large) =
+        (deferred(&list[..10], ToolSearch::new()), deferred(&list, ToolSearch::new()));
+    assert_eq!(size(&small), size(&large), "the size does not depend on the number of tools");
+    assert!(size(&large) < 1_500, "{}", size(&large));
+    assert!(size(&tools(&list)) > 300_000);
+    let text = search(&large, "server act").await;
+    assert!(text.len() < 5 * 450 + 500, "{}", text.len());
+    assert!(search(&large, "server 777").await.starts_with(r#"{"name":"server_777_act""#));
+}
+
+proptest! {
+    #[test]
+    fn found_tools_depend_only_on_the_conversation(
+        texts in proptest::collection::vec(
+            (proptest::sample::subsequence(LIST.to_vec(), 0..4), any::<bool>(), any::<bool>()),
+            0..8,
+        ),
+    ) {
+        let registry = deferred(&LIST, ToolSearch::new());
+        let mut reversed = LIST;
+        reversed.reverse();
+        let other = deferred(&reversed, ToolSearch::new().max_results(1));
+        let mut messages = Vec::new();
+        let mut expected = BTreeSet::new();
+        let mut before: Vec<String> = Vec::new();
+        for (found, is_search, is_error) in texts {
+            let lines: Vec<String> =
+                found.iter().map(|(name, _)| json!({ "name": name }).to_string()).collect();
+            let name = if is_search { SEARCH_TOOLS } else { "send_mail" };
+            messages.extend(exchange(name, json!({}), &lines.join("\n"), is_error));
+            if is_search && !is_error {
+                expected.extend(found.iter().map(|(name, _)| (*name).to_owned()));
+            }
+            let now = registry.found_tools(&messages);
+            prop_assert!(now.starts_with(&before), "a longer conversation only adds tools");
+            prop_assert_eq!(&now, &other.found_tools(&messages), "another process agrees");
+            prop_assert_eq!(now.iter().cloned().collect::<BTreeSet<_>>(), expected.clone());
+            before = now;
+        }
+        let stored = serde_json::to_string(&messages).unwrap();
+        let loaded: Vec<Message> = serde_json::from_str(&stored).unwrap();
+        prop_assert_eq!(registry.found_tools(&loaded), before, "a loaded session agrees");
+    }
+}

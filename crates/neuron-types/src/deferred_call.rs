@@ -1,0 +1,81 @@
+//! Calls of tools whose definitions are not in the request.
+
+use serde_json::Value;
+
+use crate::ToolUseRef;
+
+/// Name of the tool with which a model searches for tools that are not in the request.
+pub const SEARCH_TOOLS: &str = "search_tools";
+
+/// Name of the tool with which a model calls a tool that is not in the request.
+pub const CALL_TOOL: &str = "call_tool";
+
+impl ToolUseRef<'_> {
+    /// Returns the call of the tool that a call of [`CALL_TOOL`] names, with the same id. Any other call is returned
+    /// unchanged.
+    ///
+    /// The arguments of [`CALL_TOOL`] are the string `name` and the object `arguments`. A call with other arguments is
+    /// returned unchanged too.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_types::{CALL_TOOL, ToolUseRef};
+    /// use serde_json::json;
+    ///
+    /// let input = json!({ "name": "create_issue", "arguments": { "title": "Crash" } });
+    /// let call = ToolUseRef { id: "1", name: CALL_TOOL, input: &input };
+    /// let input = json!({ "title": "Crash" });
+    /// assert_eq!(call.target(), ToolUseRef { id: "1", name: "create_issue", input: &input });
+    /// ```
+    #[must_use]
+    pub fn target(self) -> Self {
+        if self.name != CALL_TOOL {
+            return self;
+        }
+        match (self.input.get("name"), self.input.get("arguments")) {
+            (Some(Value::String(name)), Some(input @ Value::Object(_))) => {
+                Self { name, input, ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_complete_call_names_another_tool() {
+        let check = |name: &str, input: Value, expected: &str| {
+            let call = ToolUseRef { id: "1", name, input: &input };
+            assert_eq!(call.target().name, expected, "{name} {input}");
+        };
+        check(CALL_TOOL, json!({ "name": "a", "arguments": {} }), "a");
+        check(CALL_TOOL, json!({ "arguments": {}, "name": "a", "note": 1 }), "a");
+        check("other", json!({ "name": "a", "arguments": {} }), "other");
+        let incomplete = [
+            json!({ "name": "a" }),
+            json!({ "arguments": {} }),
+            json!({ "name": 1, "arguments": {} }),
+            json!({ "name": "a", "arguments": "{}" }),
+            json!({ "invalid_json": "{\"name\":" }),
+            json!([]),
+            json!(null),
+        ];
+        for input in incomplete {
+            check(CALL_TOOL, input, CALL_TOOL);
+        }
+    }
+
+    #[test]
+    fn call_of_call_tool_inside_itself_is_unwrapped_once() {
+        let inner = json!({ "name": "a", "arguments": {} });
+        let input = json!({ "name": CALL_TOOL, "arguments": inner });
+        let call = ToolUseRef { id: "1", name: CALL_TOOL, input: &input };
+        assert_eq!(call.target(), ToolUseRef { id: "1", name: CALL_TOOL, input: &inner });
+    }
+}
