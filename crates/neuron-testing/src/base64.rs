@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::alphabet;
-use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
 
 /// A decoder of base64 with or without padding.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(

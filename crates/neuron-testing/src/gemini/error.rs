@@ -45,8 +45,7 @@ impl ApiError {
     /// Returns the error as JSON. This is the body of an error response, and the last chunk of a stream that fails.
     #[must_use]
     pub fn body(&self) -> Value {
-        let mut error =
-            json!({"code": self.code, "message": self.message, "status": self.status});
+        let mut error = json!({"code": self.code, "message": self.message, "status": self.status});
         if !self.details.is_empty()
             && let Some(fields) = error.as_object_mut()
         {

@@ -84,9 +84,9 @@ fn is_plain_text(part: &Value) -> bool {
 /// Splits a text or a thought into parts of `chunk_chars` characters. Returns any other part unchanged.
 fn pieces(part: Value, chunk_chars: usize) -> Vec<Value> {
     match part.get("text").and_then(Value::as_str) {
-        Some(text) if is_plain_text(&part) && !text.is_empty() => {
-            chunks(text, chunk_chars).map(|piece| merge(part.clone(), json!({"text": piece}))).collect()
-        }
+        Some(text) if is_plain_text(&part) && !text.is_empty() => chunks(text, chunk_chars)
+            .map(|piece| merge(part.clone(), json!({"text": piece})))
+            .collect(),
         _ => vec![part],
     }
 }

@@ -85,7 +85,8 @@ pub(super) fn stream_chunks(
     }
     let mut parts = streamed_parts(response, chunk_chars, route);
     // The last chunk has the signature of a text, or else an empty text.
-    let is_signed_text = |part: &Value| part.get("thoughtSignature").is_some() && part.get("text").is_some();
+    let is_signed_text =
+        |part: &Value| part.get("thoughtSignature").is_some() && part.get("text").is_some();
     let last = match parts.pop_if(|part| is_signed_text(part)) {
         Some(signed) => vec![signed],
         None if parts.is_empty() => Vec::new(),

@@ -102,7 +102,8 @@ impl Route {
     /// Returns the generation of the model: 3 for `gemini-3.8-flash`. A model without a number in its name has the
     /// largest number, and thus the rules of the newest models.
     pub(super) fn generation(&self) -> u32 {
-        let number = self.model.strip_prefix("gemini-").and_then(|rest| rest.split(['.', '-']).next());
+        let number =
+            self.model.strip_prefix("gemini-").and_then(|rest| rest.split(['.', '-']).next());
         number.and_then(|number| number.parse().ok()).unwrap_or(u32::MAX)
     }
 
@@ -134,7 +135,10 @@ mod tests {
             "/v1beta/models/m:streamGenerateContent",
             Some((GoogleAi, None, "m", StreamGenerateContent)),
         );
-        check("/v1beta/models/m:batchEmbedContents", Some((GoogleAi, None, "m", BatchEmbedContents)));
+        check(
+            "/v1beta/models/m:batchEmbedContents",
+            Some((GoogleAi, None, "m", BatchEmbedContents)),
+        );
         check(
             "/v1beta1/publishers/google/models/m:generateContent",
             Some((Vertex, None, "m", GenerateContent)),

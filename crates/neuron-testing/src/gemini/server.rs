@@ -161,17 +161,17 @@ fn check_key(request: &RecordedRequest, rules: &Rules, route: &Route) -> Result<
     };
     match request.header("x-goog-api-key") {
         key if rules.accepts_key(key) => Ok(()),
-        Some(_) => Err(ApiError::invalid_argument(
-            "API key not valid. Please pass a valid API key.",
-        )
-        .detail(
-            "ErrorInfo",
-            json!({
-                "reason": "API_KEY_INVALID",
-                "domain": "googleapis.com",
-                "metadata": {"service": service},
-            }),
-        )),
+        Some(_) => {
+            Err(ApiError::invalid_argument("API key not valid. Please pass a valid API key.")
+                .detail(
+                    "ErrorInfo",
+                    json!({
+                        "reason": "API_KEY_INVALID",
+                        "domain": "googleapis.com",
+                        "metadata": {"service": service},
+                    }),
+                ))
+        }
         None => {
             let message = "Method doesn't allow unregistered callers (callers without established \
                            identity). Please use API Key or other form of API consumer identity to \

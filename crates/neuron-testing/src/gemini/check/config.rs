@@ -68,8 +68,7 @@ fn check_output(config: &Object<'_>, body: &Object<'_>, route: &Route) -> Result
             ));
         }
     }
-    let (schema, json_schema) =
-        (config.object("responseSchema"), config.has("responseJsonSchema"));
+    let (schema, json_schema) = (config.object("responseSchema"), config.has("responseJsonSchema"));
     if schema.is_some() && json_schema {
         let what = "only one of response_schema and response_json_schema can be set.";
         return Err(invalid_at(&config.at("responseJsonSchema"), what));

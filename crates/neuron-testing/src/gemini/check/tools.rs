@@ -36,9 +36,8 @@ pub(super) fn check_tools(body: &Object<'_>, route: &Route) -> Result<(), ApiErr
         return Err(invalid_at("tools", &what));
     }
     let config = body.object("toolConfig");
-    let is_combined = config
-        .as_ref()
-        .is_some_and(|config| config.is_true("includeServerSideToolInvocations"));
+    let is_combined =
+        config.as_ref().is_some_and(|config| config.is_true("includeServerSideToolInvocations"));
     if let Some(config) = &config {
         check_platform(config, "tool_config", route)?;
         check_choice(config, !names.is_empty() || is_combined, route)?;
@@ -61,7 +60,8 @@ pub(super) fn check_tools(body: &Object<'_>, route: &Route) -> Result<(), ApiErr
 /// Checks that a tool has exactly one kind. An empty list of functions counts as no kind.
 fn check_kinds(tool: &Object<'_>) -> Result<(), ApiError> {
     let is_set = |(key, value): &(&String, &Value)| {
-        !value.is_null() && !(key.as_str() == "functionDeclarations" && **value == Value::Array(vec![]))
+        !value.is_null()
+            && !(key.as_str() == "functionDeclarations" && **value == Value::Array(vec![]))
     };
     let mut kinds = tool.fields.iter().filter(is_set);
     match (kinds.next(), kinds.next()) {
@@ -88,8 +88,7 @@ fn check_function(function: &Object<'_>) -> Result<(), ApiError> {
         );
         return Err(invalid_at(&function.at("name"), &what));
     }
-    for (key, other) in
-        [("parameters", "parametersJsonSchema"), ("response", "responseJsonSchema")]
+    for (key, other) in [("parameters", "parametersJsonSchema"), ("response", "responseJsonSchema")]
     {
         let Some(schema) = function.object(key) else { continue };
         if function.has(other) {

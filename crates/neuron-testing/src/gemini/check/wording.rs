@@ -34,9 +34,7 @@ impl shape::Wording for Wording {
     fn error(self, path: &str, problem: Problem<'_>) -> ApiError {
         let name = path.rsplit('.').next().unwrap_or_default();
         match problem {
-            Problem::Missing => {
-                invalid_at(path, &format!("{} is not specified", snake_case(name)))
-            }
+            Problem::Missing => invalid_at(path, &format!("{} is not specified", snake_case(name))),
             Problem::Unknown => unknown(path, "Cannot find field."),
             // A list of a single field is another error in Gemini's parser than a wrong value.
             Problem::Type { expected, found: Value::Array(_) } if !expected.starts_with("list") => {
