@@ -36,6 +36,9 @@ impl shape::Wording for Wording {
         match problem {
             Problem::Missing => invalid_at(path, &format!("{} is not specified", snake_case(name))),
             Problem::Unknown => unknown(path, "Cannot find field."),
+            Problem::Type { .. } if path.is_empty() => {
+                unknown(path, "Root element must be a message.")
+            }
             // A list of a single field is another error in Gemini's parser than a wrong value.
             Problem::Type { expected, found: Value::Array(_) } if !expected.starts_with("list") => {
                 unknown(path, "Proto field is not repeating, cannot start list.")
