@@ -41,13 +41,15 @@ pub(super) fn streamed_parts(
 }
 
 /// Returns the parts of a response without the server's signatures. Content blocks that Gemini cannot express are left
-/// out. A raw block of another provider is replaced by a standard block with the same content.
+/// out. A raw block of another platform or provider is replaced by a standard block with the same content.
 ///
 /// If the arguments of a tool call are not valid JSON, they become a string with their text. Gemini has no format for
 /// invalid arguments, because it parses the output of a model.
 fn unsigned_parts(response: &CompletionResponse, route: &Route) -> Vec<Value> {
     let part = |block: &ContentBlock| match block {
-        ContentBlock::Raw { provider, json, .. } if provider == "gemini" => Some(json.clone()),
+        ContentBlock::Raw { provider, json, .. } if provider == route.platform.provider() => {
+            Some(json.clone())
+        }
         block => match block.portable()? {
             ContentBlock::Text(text) => Some(json!({"text": text})),
             // Gemini does not sign the summary of a thought.

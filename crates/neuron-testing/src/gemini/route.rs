@@ -11,6 +11,17 @@ pub enum Platform {
     Vertex,
 }
 
+impl Platform {
+    /// Returns the name of the platform in a [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). The name is the
+    /// platform's name in OpenTelemetry's conventions.
+    pub(super) fn provider(self) -> &'static str {
+        match self {
+            Self::GoogleAi => "gcp.gemini",
+            Self::Vertex => "gcp.vertex_ai",
+        }
+    }
+}
+
 /// The method of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -110,6 +121,12 @@ impl Route {
     /// Returns `true` if the model has call ids and thought signatures, which Gemini has since its third generation.
     pub(super) fn has_signatures(&self) -> bool {
         self.generation() >= 3
+    }
+
+    /// Returns `true` if the model rejects a function call without a signature. A model with a name of another family,
+    /// such as an open or a tuned model, does not.
+    pub(super) fn needs_signatures(&self) -> bool {
+        self.has_signatures() && self.model.starts_with("gemini-")
     }
 }
 

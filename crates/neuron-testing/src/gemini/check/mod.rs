@@ -25,7 +25,8 @@ pub use embeddings::check_embeddings_request;
 /// request.
 ///
 /// Some rules depend on the generation of the model, such as call ids and thought signatures, which Gemini has since
-/// its third generation. A model without a number in its name has the rules of the newest models.
+/// its third generation. A model without a number in its name has the rules of the newest models. The exception is a
+/// model whose name does not begin with `gemini-`, which accepts a function call without a signature.
 ///
 /// # Errors
 ///

@@ -170,10 +170,10 @@ async fn raw_parts_are_sent_unchanged() {
     let signed = json!({"text": "own", "thoughtSignature": "c2ln"});
     let code = json!({"executableCode": {"language": "PYTHON", "code": "1"}});
     let content = vec![
-        raw("gemini", code.clone(), None),
-        raw("openai", json!({"type": "x"}), Some("portable")),
+        raw("gcp.gemini", code.clone(), None),
+        raw("gcp.vertex_ai", json!({"type": "x"}), Some("portable")),
         raw("openai", json!({"type": "x"}), None),
-        raw("gemini", signed.clone(), Some("own")),
+        raw("gcp.gemini", signed.clone(), Some("own")),
     ];
     let server =
         start([Reply::message(content.clone()), Reply::message(content).chunk_chars(1)]).await;

@@ -228,3 +228,13 @@ fn old_models_have_neither_ids_nor_signatures() {
          'contents[1].parts[0].function_call': Cannot find field.",
     );
 }
+
+#[test]
+fn model_of_another_family_accepts_a_call_without_a_signature() {
+    let results = user(json!([result("1", "f")]));
+    let contents = |call: Value| json!({"contents": [question(), model(json!([call])), results]});
+    let path = "/v1beta/models/gemma-4:generateContent";
+    accepts_at(path, contents(call("1", "f")));
+    accepts_at(path, contents(signed_at(path, call("1", "f"))));
+    refuses_at(path, contents(signed(call("1", "f"))), "Corrupted thought signature.");
+}
