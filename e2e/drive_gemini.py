@@ -49,22 +49,29 @@ class Driver:
         self.servers = servers
         self.report = Report()
         self.question = {"model": MODEL, "contents": "Go on."}
+        # A client closes its connections when Python deletes it, even if its `models` is in use.
+        self.clients = []
         # The parts of the response of the case `CALLS`, as the client received them.
         self.called = []
 
     def client(self, case, key=None):
         # The default version is `v1`.
         options = HttpOptions(base_url=case["url"], api_version="v1beta", timeout=60_000)
-        return genai.Client(api_key=key or self.servers.key, http_options=options)
+        return self.kept(genai.Client(api_key=key or self.servers.key, http_options=options))
 
     def vertex(self, case):
-        return genai.Client(
+        client = genai.Client(
             vertexai=True,
             project="p",
             location="global",
             credentials=Credentials(token=self.servers.key),
             http_options=HttpOptions(base_url=case["url"], timeout=60_000),
         )
+        return self.kept(client)
+
+    def kept(self, client):
+        self.clients.append(client)
+        return client
 
     def run(self):
         for case in self.servers.having("answer"):
@@ -216,7 +223,6 @@ class Driver:
         some = {"function_calling_config": {"mode": "AUTO", "allowed_function_names": ["now"]}}
         wrong = {
             "an unknown model": ("ModelNotFound", {"model": "no-such-model"}),
-            "no contents": ("InvalidRequest", {"contents": []}),
             "a wrong role": (
                 "InvalidRequest",
                 {"contents": [{"role": "system", "parts": [{"text": "hi"}]}]},

@@ -91,7 +91,8 @@ pub(crate) const VENDORS: [Vendor; 4] = [
         forms: &[Form {
             name: "generate content",
             provider: |url| BoxedProvider::new(gemini(url)),
-            refused: &[],
+            // The model always thinks.
+            refused: &["no thinking", "no effort"],
         }],
         embedder: Some(|url| BoxedEmbeddingProvider::new(gemini(url))),
         // Once over plain HTTP, and once with the client.

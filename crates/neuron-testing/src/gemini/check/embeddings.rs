@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::ApiError;
+use super::names::in_camel_case;
 use super::wording::{Object, Wording, invalid};
 use crate::gemini::route::Route;
 
@@ -12,7 +13,8 @@ use crate::gemini::route::Route;
 ///
 /// Returns a 400 for the first broken rule.
 pub fn check_embeddings_request(body: &Value, route: &Route) -> Result<(), ApiError> {
-    let body = Object::new(Wording, "", body)?;
+    let body = in_camel_case(body);
+    let body = Object::new(Wording, "", &body)?;
     body.fits("embeddings")?;
     let requests = body.objects("requests");
     if requests.is_empty() {

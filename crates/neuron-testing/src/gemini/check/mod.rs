@@ -1,12 +1,12 @@
 //! Gemini's rules for the body of a request. `shapes.json` defines the structure of the body.
 //!
-//! The error texts are Gemini's where one is known from Google's documentation or from an issue of a client. Gemini
-//! also accepts field names in snake case, which these rules reject.
+//! An error text is Gemini's own if it is known from Google's documentation or from an issue of a client.
 
 mod calls;
 mod config;
 mod contents;
 mod embeddings;
+mod names;
 mod schema;
 mod signatures;
 mod tools;
@@ -51,7 +51,8 @@ pub use embeddings::check_embeddings_request;
 /// );
 /// ```
 pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
-    let body = Object::new(Wording, "", body)?;
+    let body = names::in_camel_case(body);
+    let body = Object::new(Wording, "", &body)?;
     body.fits("request")?;
     check_platform(&body, "request", route)?;
     let contents = contents::check_contents(&body, route)?;

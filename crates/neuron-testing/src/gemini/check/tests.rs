@@ -85,6 +85,7 @@ fn valid_requests_are_accepted() {
         {"text": ""},
     ]}]}));
     accepts(json!({"cachedContent": "cachedContents/a"}));
+    accepts(json!({"generation_config": {"thinking_config": {"include_thoughts": true}}}));
     accepts_at(VERTEX, json!({"modelArmorConfig": {"promptTemplateName": "a"}}));
 }
 
