@@ -138,7 +138,7 @@ fn is_blocked(response: &CompletionResponse) -> bool {
     response.stop_reason == StopReason::Refusal && response.message.content.is_empty()
 }
 
-/// Returns the response for a blocked prompt. It has no candidate, and counts only the prompt.
+/// Returns the response for a blocked prompt, which has no candidate.
 fn blocked(response: &CompletionResponse) -> Value {
     let feedback = json!({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}});
     envelope(response, feedback, usage_metadata(&response.usage))

@@ -59,11 +59,11 @@ pub(super) fn check_tools(body: &Object<'_>, route: &Route) -> Result<(), ApiErr
 
 /// Checks that a tool has exactly one kind. An empty list of functions counts as no kind.
 fn check_kinds(tool: &Object<'_>) -> Result<(), ApiError> {
-    let is_set = |(key, value): &(&String, &Value)| {
-        !value.is_null()
-            && !(key.as_str() == "functionDeclarations" && **value == Value::Array(vec![]))
+    let is_empty = |(key, value): &(&String, &Value)| {
+        let is_list = key.as_str() == "functionDeclarations";
+        value.is_null() || is_list && value.as_array().is_some_and(Vec::is_empty)
     };
-    let mut kinds = tool.fields.iter().filter(is_set);
+    let mut kinds = tool.fields.iter().filter(|field| !is_empty(field));
     match (kinds.next(), kinds.next()) {
         (None, _) => {
             let what = "required one_of 'tool_type' must have one initialized field";
