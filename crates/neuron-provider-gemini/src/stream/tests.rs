@@ -124,15 +124,11 @@ fn events_of_calls_wait_for_the_end() {
     assert!(deltas(&all)[5].starts_with("TextDelta"));
 }
 
-/// Older models send a `finishReason` in each chunk.
 #[test]
-fn stream_continues_after_a_finish_reason() {
-    let bytes = bytes(&[
-        last(&json!([{"text": "a"}]), "STOP"),
-        last(&json!([{"text": "b"}]), "MAX_TOKENS"),
-    ]);
+fn finish_reason_ends_the_stream() {
+    let bytes = bytes(&[last(&json!([{"text": "a"}]), "MAX_TOKENS"), json!("ignored")]);
     let response = read(&bytes).unwrap();
-    assert_eq!(response.message.text(), "ab");
+    assert_eq!(response.message.text(), "a");
     assert_eq!(response.stop_reason, StopReason::MaxTokens);
 }
 

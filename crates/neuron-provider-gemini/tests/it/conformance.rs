@@ -22,6 +22,8 @@ fn capabilities() -> Capabilities {
                 StopReason::ContextWindowExceeded,
             ])
             .without_errors(&["ModelLoading"])
+            // Each error in a stream has a code, which decides about its class.
+            .without_stream_errors(&["StreamError"])
     }
 }
 
