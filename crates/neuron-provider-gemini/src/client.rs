@@ -97,7 +97,8 @@ impl Gemini {
         Self {
             endpoint: Endpoint::new(vertex_url(location), Secret::default()),
             platform: Platform::Vertex {
-                parent: format!("projects/{project}/locations/{location}"),
+                project: project.to_owned(),
+                location: location.to_owned(),
             },
             api_version: VERTEX_API_VERSION.to_owned(),
             key_source: Some(source),

@@ -6,10 +6,7 @@ use neuron_types::ProviderError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Platform {
     GoogleAi,
-    Vertex {
-        /// The project and the location, for example `projects/p/locations/global`.
-        parent: String,
-    },
+    Vertex { project: String, location: String },
 }
 
 impl Platform {
@@ -34,25 +31,37 @@ impl Platform {
     pub(crate) fn path(&self, model: &str, method: &str) -> Result<String, ProviderError> {
         let resource = match self {
             Self::GoogleAi => resource(model),
-            Self::Vertex { .. } if model.starts_with("projects/") => model.to_owned(),
-            Self::Vertex { parent } => match model.split_once('/') {
-                _ if model.starts_with("publishers/") => format!("{parent}/{model}"),
-                Some((publisher, model)) if publisher != "models" => {
-                    format!("{parent}/publishers/{publisher}/models/{model}")
+            Self::Vertex { project, location } => {
+                check_name("project", project)?;
+                check_name("location", location)?;
+                let parent = format!("projects/{project}/locations/{location}");
+                match model.split_once('/') {
+                    Some(("projects", _)) => model.to_owned(),
+                    Some(("publishers", _)) => format!("{parent}/{model}"),
+                    Some((publisher, model)) if publisher != "models" => {
+                        format!("{parent}/publishers/{publisher}/models/{model}")
+                    }
+                    _ => format!("{parent}/publishers/google/models/{}", base_name(model)),
                 }
-                _ => format!("{parent}/publishers/google/models/{}", base_name(model)),
-            },
+            }
         };
-        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.@/".contains(c);
-        let has_empty_segment =
-            resource.split('/').any(|segment| segment.trim_matches('.').is_empty());
-        if !resource.chars().all(is_allowed) || has_empty_segment {
-            return Err(ProviderError::InvalidRequest(format!(
-                "`{resource}` cannot be the path of a model: its name consists of letters, digits, `-`, `_` and `.`"
-            )));
-        }
+        model.split('/').try_for_each(|segment| check_name("model", segment))?;
         Ok(format!("{resource}:{method}"))
     }
+}
+
+/// Checks a segment of a path or of a host name. `what` names the setting with the segment. Without this check, a name
+/// could lead to another path or to another server.
+fn check_name(what: &str, name: &str) -> Result<(), ProviderError> {
+    // The project may be a number, an id, or an id with a domain, as in `example.com:id`.
+    let is_allowed =
+        |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c) || c == ':' && what == "project";
+    if name.chars().all(is_allowed) && !name.trim_matches('.').is_empty() {
+        return Ok(());
+    }
+    Err(ProviderError::InvalidRequest(format!(
+        "`{name}` cannot be the name of a {what}: it must consist of letters, digits, `-`, `_` and `.`"
+    )))
 }
 
 /// Name of Google AI.
@@ -112,8 +121,8 @@ mod tests {
         check(&google, "gemini-3.8-flash", "models/gemini-3.8-flash");
         check(&google, "models/gemini-3.8-flash", "models/gemini-3.8-flash");
         check(&google, "tunedModels/mine", "tunedModels/mine");
-        let vertex = Platform::Vertex { parent: "projects/p/locations/eu".into() };
-        let at = |rest: &str| format!("projects/p/locations/eu/{rest}");
+        let vertex = Platform::Vertex { project: "x.y:p".into(), location: "eu".into() };
+        let at = |rest: &str| format!("projects/x.y:p/locations/eu/{rest}");
         check(&vertex, "gemini-4-argon", &at("publishers/google/models/gemini-4-argon"));
         check(&vertex, "models/gemini-4-argon", &at("publishers/google/models/gemini-4-argon"));
         check(&vertex, "publishers/x/models/y", &at("publishers/x/models/y"));
@@ -130,8 +139,12 @@ mod tests {
             let error = Platform::GoogleAi.path(model, "m").unwrap_err();
             assert_eq!(error.kind(), "InvalidRequest", "{model}");
         }
-        let vertex = Platform::Vertex { parent: "projects//locations/eu".into() };
-        assert!(vertex.path("m", "m").is_err());
+        for (project, location) in
+            [("", "eu"), ("p", ""), ("p/q", "eu"), ("p", "eu.x/y"), ("p", "e:u")]
+        {
+            let vertex = Platform::Vertex { project: project.into(), location: location.into() };
+            assert!(vertex.path("m", "m").is_err());
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>
 //!
-//! Each event is a whole response with the next parts. There is no event that ends the stream: the last chunk has a
-//! `finishReason`. Some models send a `finishReason` in each chunk, so the stream is read to its end.
+//! Each event is a whole response with the next parts. No further event ends the stream: the last chunk has the
+//! `finishReason`.
 
 use std::collections::VecDeque;
 
@@ -48,7 +48,7 @@ impl Decoder for ChunkDecoder {
             let shown = secret.excerpt(data);
             ProviderError::StreamError(format!("a chunk is not as expected ({why}): {shown}"))
         })?;
-        let Self { collected, held, .. } = self;
+        let Self { vendor, collected, held } = self;
         collected.take(chunk, |block| {
             let mut events = events(block);
             if held.is_empty() && !events.iter().any(is_of_call) {
@@ -57,19 +57,14 @@ impl Decoder for ChunkDecoder {
                 held.append(&mut events);
             }
         })?;
-        Ok(false)
-    }
-
-    fn end(&mut self, out: &mut VecDeque<StreamEvent>) -> Result<(), ProviderError> {
-        if !self.collected.has_ended() {
-            let text = "the stream ended before the answer was complete";
-            return Err(ProviderError::StreamError(text.into()));
+        if !collected.has_ended() {
+            return Ok(false);
         }
-        let collected = std::mem::replace(&mut self.collected, PartialResponse::new(self.vendor));
+        let collected = std::mem::replace(collected, PartialResponse::new(vendor));
         let drops_calls = collected.has_malformed_calls();
-        out.extend(self.held.drain(..).filter(|event| !drops_calls || !is_of_call(event)));
+        out.extend(held.drain(..).filter(|event| !drops_calls || !is_of_call(event)));
         complete(collected.into_response(), out);
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -35,13 +35,13 @@ async fn request_without_texts_is_not_sent() {
 }
 
 #[tokio::test]
-async fn error_keeps_its_class_and_hides_the_key() {
+async fn error_has_text_without_the_key() {
     let error = json!({"error": {"code": 404, "message": "models/m is not found, test-key", "status": "NOT_FOUND"}});
     let server = start([json_reply(404, &error)]).await;
     let error = provider(server.url()).embed(texts(&["a"])).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "model not found: 404 NOT_FOUND: models/m is not found, [redacted]"
+        "invalid request: model not found: 404 NOT_FOUND: models/m is not found, [redacted]"
     );
 }
 

@@ -1,5 +1,6 @@
 //! Tests of the provider over real connections. They form one binary, so that the dependencies are linked only once.
 
+mod conformance;
 mod embeddings;
 mod environment;
 mod errors;
