@@ -324,8 +324,8 @@ fn invalid_tools_are_rejected() {
     for tool in [json!({}), json!({"functionDeclarations": []})] {
         refuses(
             json!({"tools": [tool]}),
-            "* GenerateContentRequest.tools[0].tool_type: required one_of 'tool_type' must have \
-             one initialized field",
+            "The GenerateContentRequest proto is invalid:\n  * tools[0].tool_type: required one_of \
+             'tool_type' must have one initialized field",
         );
     }
     refuses(
@@ -336,8 +336,8 @@ fn invalid_tools_are_rejected() {
     for name in ["", "1a", "a b", "é", &"a".repeat(129)] {
         refuses_function(
             json!({"name": name}),
-            "* GenerateContentRequest.tools[0].function_declarations[0].name: [FIELD_INVALID] \
-             Invalid function name. Must start with a letter or an underscore. Must be a-z, A-Z, \
+            "The GenerateContentRequest proto is invalid:\n  * \
+             tools[0].function_declarations[0].name: [FIELD_INVALID] Invalid function name. Must start with a letter or an underscore. Must be a-z, A-Z, \
              0-9, or contain underscores (_), dots (.), colons (:), or dashes (-), with a maximum \
              length of 128.",
         );

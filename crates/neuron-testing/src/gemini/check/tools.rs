@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::schema::check_schema;
-use super::wording::{Object, invalid, invalid_at, invalid_value, snake_case};
+use super::wording::{Object, invalid, invalid_at, invalid_proto, invalid_value, snake_case};
 use super::{ApiError, check_platform};
 use crate::gemini::route::{Platform, Route};
 
@@ -67,7 +67,7 @@ fn check_kinds(tool: &Object<'_>) -> Result<(), ApiError> {
     match (kinds.next(), kinds.next()) {
         (None, _) => {
             let what = "required one_of 'tool_type' must have one initialized field";
-            Err(invalid_at(&tool.at("toolType"), what))
+            Err(invalid_proto(&tool.at("toolType"), what))
         }
         (Some(_), Some((second, _))) => {
             let second = snake_case(second);
@@ -86,7 +86,7 @@ fn check_function(function: &Object<'_>) -> Result<(), ApiError> {
              Must be a-z, A-Z, 0-9, or contain underscores (_), dots (.), colons (:), or dashes \
              (-), with a maximum length of {MAX_NAME}."
         );
-        return Err(invalid_at(&function.at("name"), &what));
+        return Err(invalid_proto(&function.at("name"), &what));
     }
     for (key, other) in [("parameters", "parametersJsonSchema"), ("response", "responseJsonSchema")]
     {

@@ -83,6 +83,12 @@ pub(super) fn invalid_at(path: &str, what: &str) -> ApiError {
     invalid(format!("* GenerateContentRequest.{}: {what}", snake_case(path)))
 }
 
+/// Returns the error of the check that runs before [`invalid_at`]'s checks. Gemini words its errors differently.
+pub(super) fn invalid_proto(path: &str, what: &str) -> ApiError {
+    let path = snake_case(path);
+    invalid(format!("The GenerateContentRequest proto is invalid:\n  * {path}: {what}"))
+}
+
 /// Returns the error of Gemini's JSON parser for a value that does not have the type `kind`. `found` is the value, or
 /// the parser's reason.
 pub(super) fn invalid_value(path: &str, kind: &str, found: &str) -> ApiError {
