@@ -23,6 +23,9 @@ BODIES = {
         "CompletionCreateParams",
     ),
     "/v1/responses": ("openai.types.responses.response_create_params", "ResponseCreateParams"),
+    "/v1beta/models/*:generateContent": ("gemini_requests", "GenerateContentRequest"),
+    "/v1beta/models/*:streamGenerateContent": ("gemini_requests", "GenerateContentRequest"),
+    "/v1beta/models/*:batchEmbedContents": ("gemini_requests", "BatchEmbedContentsRequest"),
     "/v1/embeddings": ("openai.types.embedding_create_params", "EmbeddingCreateParams"),
     "/api/chat": ("ollama._types", "ChatRequest"),
     "/api/embed": ("ollama._types", "EmbedRequest"),
@@ -40,6 +43,7 @@ EXCEPTIONS = {
         "top_p: is not known": "the API version 2023-06-01 has it, the newest has not",
     },
     "openai": {},
+    "gemini": {},
     "ollama": {
         "messages.*.tool_calls.*.id: is not known": NEWER_THAN_THE_CLIENT,
         "messages.*.tool_call_id: is not known": NEWER_THAN_THE_CLIENT,
@@ -50,7 +54,7 @@ EXCEPTIONS = {
     },
 }
 
-# Valid requests with one mistake each, by form. An entry has the name of the request, the path of
+# Valid requests with one mistake each, by form. The form of a vendor may have its own. An entry has the name of the request, the path of
 # the mistake, the wrong value (`...` removes the value), and a part of the expected problem.
 SPOILED = {
     "messages": [
@@ -122,6 +126,52 @@ SPOILED = {
         ("raw items of its own", "input.3.content.0.annotations.0.url", ..., "is missing"),
         ("context management", "context_management.0.type", ..., "is missing"),
     ],
+    "generate content": [
+        ("one question", "messages", [], "is not known"),
+        ("one question", "contents", ..., "is missing"),
+        ("one question", "contents.0.parts", "hi", "is not a list"),
+        ("one question", "contents.0.parts.0.txt", "hi", "is not known"),
+        ("a system prompt", "systemInstruction", "Be brief.", "is not an object"),
+        ("a limit", "generationConfig.maxOutputTokens", "100", "is not a whole number"),
+        ("a limit", "generationConfig.maxTokens", 100, "is not known"),
+        ("much effort", "generationConfig.thinkingConfig.thinkingLevel", "VERY", "is not"),
+        ("tools", "tools.0.functionDeclarations.0.inputSchema", {}, "is not known"),
+        ("tools", "tools.0.functionDeclarations.0.name", 5, "is not a text"),
+        ("this tool", "toolConfig.functionCallingConfig.mode", "REQUIRED", "is not"),
+        (
+            "this tool",
+            "toolConfig.functionCallingConfig.allowedFunctionNames",
+            "now",
+            "is not a list",
+        ),
+        (
+            "parallel calls and their results",
+            "contents.1.parts.1.functionCall.args",
+            "{}",
+            "is not an object",
+        ),
+        (
+            "parallel calls and their results",
+            "contents.2.parts.0.functionResponse.response",
+            "noon",
+            "is not an object",
+        ),
+        (
+            "parallel calls and their results",
+            "contents.1.parts.1.thoughtSignature",
+            5,
+            "is not a text",
+        ),
+        ("an image", "contents.0.parts.0.inlineData.mediaType", "image/png", "is not known"),
+        ("raw parts of its own", "contents.1.parts.0.executableCode.language", "RUST", "is not"),
+        ("fields of its own", "safetySettings.0.threshold", "NONE", "is not"),
+    ],
+    "gemini embeddings": [
+        ("two texts", "requests", ..., "is missing"),
+        ("two texts", "requests.0.model", ..., "is missing"),
+        ("two texts", "requests.1.content.text", "two", "is not known"),
+        ("few dimensions", "requests.0.outputDimensionality", "3", "is not a whole number"),
+    ],
     "native chat": [
         ("one question", "max_tokens", 5, "is not known"),
         ("one question", "model", ..., "is missing"),
@@ -173,7 +223,7 @@ def main(vendor, file):
     with report.case("the list of exceptions"):
         equal(set(EXCEPTIONS[vendor]) - needed, set(), "exceptions that nothing needs")
     for form in sorted({request["form"] for request in requests}):
-        for name, path, value, text in SPOILED[form]:
+        for name, path, value, text in SPOILED.get(f"{vendor} {form}") or SPOILED[form]:
             with report.case(f"{form}: {name}, spoiled at {path} with {value!r}"):
                 check_spoiled(requests, f"{form}: {name}", path, value, text)
     noticed = report.passed - checked - 1
@@ -186,7 +236,8 @@ def name_of(request):
 
 
 def problems_of(request):
-    path = request["path"]
+    # The path of a Gemini request has the name of the model.
+    path = re.sub(r"(?<=/models/)[^:]+", "*", request["path"])
     if "anthropic-beta" in request["headers"]:
         path += ", beta"
     module, name = BODIES[path]

@@ -6,6 +6,7 @@ neither and accept any value. This module checks both by their annotations.
 
 import collections.abc
 import datetime
+import enum
 import os
 import types
 import typing
@@ -185,9 +186,15 @@ def fields_of_model(expected):
     """Returns the type of each key of a pydantic model, and true if the key is required."""
     expected.model_rebuild()
     return {
-        field.alias or name: (field.annotation, field.is_required())
+        field.alias or name: (written(field.annotation, expected), field.is_required())
         for name, field in expected.model_fields.items()
     }
+
+
+def written(hint, model):
+    """Returns the type of a field in JSON. Some models write bytes as base64."""
+    is_base64 = model.model_config.get("ser_json_bytes") == "base64"
+    return str | None if is_base64 and hint == bytes | None else hint
 
 
 def allows_more(expected):
@@ -205,6 +212,8 @@ def of_a_scalar(value, expected, path):
         # In JSON a time is a text.
         datetime.datetime: (str, "a time"),
     }
+    if isinstance(expected, type) and issubclass(expected, enum.Enum):
+        return of_a_literal(value, [choice.value for choice in expected], path)
     if is_of_python_alone(expected):
         return [another_kind(value, "what Python alone has", path)]
     if expected not in kinds:

@@ -17,7 +17,7 @@ use crate::corpus;
 use crate::vendor::{Form, Vendor};
 
 /// Headers that contain the API key. They are not written.
-const KEYS: [&str; 2] = ["x-api-key", "authorization"];
+const KEYS: [&str; 3] = ["x-api-key", "x-goog-api-key", "authorization"];
 
 /// Sends all requests of the corpus with the vendor's provider, and writes one line of JSON for each sent request.
 ///

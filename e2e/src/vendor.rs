@@ -4,17 +4,23 @@ use std::io;
 use std::pin::Pin;
 
 use neuron_provider_anthropic::Anthropic;
+use neuron_provider_gemini::Gemini;
 use neuron_provider_ollama::Ollama;
 use neuron_provider_openai::OpenAi;
 use neuron_testing::vendor::{self, VendorServer, VendorServerBuilder};
-use neuron_testing::{AnthropicServer, OllamaServer, OpenAiServer, RecordedRequest, ServerReply};
+use neuron_testing::{
+    AnthropicServer, GeminiServer, OllamaServer, OpenAiServer, RecordedRequest, ServerReply,
+};
 use neuron_types::{BoxedEmbeddingProvider, BoxedProvider};
 
 /// API key that all servers accept.
 pub(crate) const API_KEY: &str = AnthropicServer::API_KEY;
 
-/// The only model that the servers accept.
+/// The model that the servers accept.
 pub(crate) const MODEL: &str = "the-model";
+
+/// Another model that the Gemini server accepts. Its rules follow from the generation in its name.
+const GEMINI_MODEL: &str = "gemini-3.8-flash";
 
 /// A vendor for which we have a loopback server and a provider.
 pub(crate) struct Vendor {
@@ -30,7 +36,7 @@ pub(crate) struct Vendor {
     pub(crate) embeddings: usize,
     /// Number of valid requests that the Python code creates itself.
     pub(crate) own_requests: usize,
-    /// Starts a server with these replies. The server accepts only [`MODEL`].
+    /// Starts a server with these replies. The server accepts [`MODEL`] and no model that the Python code makes up.
     pub(crate) start: fn(Vec<ServerReply>) -> Starting,
 }
 
@@ -44,7 +50,7 @@ pub(crate) struct Form {
     pub(crate) refused: &'static [&'static str],
 }
 
-pub(crate) const VENDORS: [Vendor; 3] = [
+pub(crate) const VENDORS: [Vendor; 4] = [
     Vendor {
         name: "anthropic",
         corpus: include_str!("../corpus/anthropic.json"),
@@ -56,7 +62,7 @@ pub(crate) const VENDORS: [Vendor; 3] = [
         embedder: None,
         embeddings: 0,
         own_requests: 14,
-        start: |replies| start(AnthropicServer::builder(), replies),
+        start: |replies| start(AnthropicServer::builder().models([MODEL]), replies),
     },
     Vendor {
         name: "openai",
@@ -77,7 +83,22 @@ pub(crate) const VENDORS: [Vendor; 3] = [
         // The client's default format, numbers, and base64.
         embeddings: 3,
         own_requests: 11,
-        start: |replies| start(OpenAiServer::builder(), replies),
+        start: |replies| start(OpenAiServer::builder().models([MODEL]), replies),
+    },
+    Vendor {
+        name: "gemini",
+        corpus: include_str!("../corpus/gemini.json"),
+        forms: &[Form {
+            name: "generate content",
+            provider: |url| BoxedProvider::new(gemini(url)),
+            // The model always thinks.
+            refused: &["no thinking", "no effort"],
+        }],
+        embedder: Some(|url| BoxedEmbeddingProvider::new(gemini(url))),
+        // Once over plain HTTP, and once with the client.
+        embeddings: 2,
+        own_requests: 14,
+        start: |replies| start(GeminiServer::builder().models([MODEL, GEMINI_MODEL]), replies),
     },
     Vendor {
         name: "ollama",
@@ -97,13 +118,18 @@ pub(crate) const VENDORS: [Vendor; 3] = [
         // Once over plain HTTP, and once with the client.
         embeddings: 2,
         own_requests: 8,
-        start: |replies| start(OllamaServer::builder(), replies),
+        start: |replies| start(OllamaServer::builder().models([MODEL]), replies),
     },
 ];
 
 /// Creates OpenAI's provider for the server at a URL.
 fn openai(url: &str) -> OpenAi {
     OpenAi::new(API_KEY).base_url(url).model(MODEL)
+}
+
+/// Creates Google AI's provider for the server at a URL.
+fn gemini(url: &str) -> Gemini {
+    Gemini::new(API_KEY).base_url(url).model(GEMINI_MODEL)
 }
 
 /// The future that starts a loopback server.
@@ -115,7 +141,7 @@ fn start<V: vendor::Vendor>(
     replies: Vec<ServerReply>,
 ) -> Starting {
     Box::pin(async move {
-        let server = builder.models([MODEL]).start(replies).await?;
+        let server = builder.start(replies).await?;
         Ok(Box::new(server) as Box<dyn Server>)
     })
 }

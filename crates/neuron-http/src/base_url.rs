@@ -87,9 +87,9 @@ impl BaseUrl {
     /// Returns the URL of `path` (for example `v1/messages`) below the base URL.
     ///
     /// - A slash at the end of the base URL is not repeated.
-    /// - A first segment of `path` that is `api` or a version such as `v1` is not repeated, if the base URL ends with
-    ///   it.
-    /// - The query of the base URL is moved to the end.
+    /// - A first segment of `path` that is `api` or a version such as `v1` or `v1beta` is not repeated, if the base URL
+    ///   ends with it.
+    /// - The query of the base URL is moved to the end, after a query of `path`.
     /// - The user name and the password are removed.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl BaseUrl {
         };
         let mut target = format!("{base}/{path}");
         if let Some(query) = &parts.query {
-            target.push('?');
+            target.push(if path.contains('?') { '&' } else { '?' });
             target.push_str(query);
         }
         let target: PathAndQuery = Cow::from(utf8_percent_encode(&target, ESCAPED))
@@ -218,11 +218,15 @@ fn basic(user: &str) -> Option<HeaderValue> {
     Some(value)
 }
 
-/// Returns `true` if a path segment is `api` or a version such as `v1`. Only these segments are known to begin the
-/// paths of an API. Any other segment may be a name, for example of a deployment.
+/// Returns `true` if a path segment is `api` or a version such as `v1`, `v1beta` or `v1beta1`. Only these segments are
+/// known to begin the paths of an API. Any other segment may be a name, for example of a deployment.
 fn is_root(segment: &str) -> bool {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let version = segment.strip_prefix('v').unwrap_or_default();
-    let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_digit());
+    let stage = version.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let is_stage =
+        ["alpha", "beta"].iter().any(|name| stage.strip_prefix(name).is_some_and(is_number));
+    let is_version = stage.len() < version.len() && (stage.is_empty() || is_stage);
     is_version || segment == "api"
 }
 
@@ -261,12 +265,16 @@ mod tests {
             ("http://h/v1/responses", "responses"),
             ("http://h/v", "v/x"),
             ("http://h/v1x", "v1x/x"),
+            ("http://h/v1beta2x", "v1beta2x/x"),
+            ("http://h/vbeta", "vbeta/x"),
         ] {
             let joined = BaseUrl::new(format!("{base}/?a=b")).join(path).unwrap();
             assert_eq!(joined.to_string(), format!("{base}/{path}?a=b"));
         }
-        let joined = BaseUrl::new("http://h/api/").join("api/chat").unwrap();
-        assert_eq!(joined.to_string(), "http://h/api/chat");
+        for root in ["api", "v1beta", "v1beta1", "v2alpha"] {
+            let joined = BaseUrl::new(format!("http://h/{root}/")).join(&format!("{root}/chat"));
+            assert_eq!(joined.unwrap().to_string(), format!("http://h/{root}/chat"));
+        }
     }
 
     /// Regression test. The query of the base URL must follow the joined path. The path was once appended to the query
@@ -275,6 +283,8 @@ mod tests {
     fn join_keeps_query_at_the_end() {
         check("http://h/v1?api-version=2", "http://h/v1/messages?api-version=2");
         check("http://h/?a=b/c", "http://h/v1/messages?a=b/c");
+        let joined = BaseUrl::new("http://h?a=b").join("x:y?alt=sse").unwrap();
+        assert_eq!(joined.to_string(), "http://h/x:y?alt=sse&a=b");
     }
 
     #[test]

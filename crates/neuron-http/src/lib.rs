@@ -30,6 +30,7 @@ mod transport;
 
 mod json_body;
 mod lenient;
+mod references;
 
 mod body;
 mod chunks;
@@ -59,6 +60,7 @@ pub use json_body::{Fields, ObjectInput, Shortest, VendorFields, sorted_extra, w
 pub use key_source::KeySource;
 pub use lenient::or_default;
 pub use lines::LineDecoder;
+pub use references::without_references;
 pub use rejection::Rejection;
 pub use reply::Reply;
 pub use secret::Secret;

@@ -1,10 +1,24 @@
-//! Encodes base64 with padding, and finds the first error in a base64 text at the position that Go reports.
+//! Encodes base64 with padding, decodes it leniently, and finds the first error in a base64 text at the position that Go reports.
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+
+/// A decoder of base64 with or without padding.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
 
 pub(crate) fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
+}
+
+/// Decodes base64 in the standard or the URL-safe alphabet, with or without padding, as the JSON format of protocol
+/// buffers does. Returns `None` if the text is not valid.
+pub(crate) fn decode_lenient(text: &str) -> Option<Vec<u8>> {
+    LENIENT.decode(text.replace('-', "+").replace('_', "/")).ok()
 }
 
 /// Returns the byte offset of the first error in a base64 text, as Go's decoder reports it. Returns `None` if the text
@@ -32,6 +46,15 @@ mod tests {
             assert_eq!(first_error(expected), None);
         }
         assert_eq!(encode(&[0xff, 0xfe, 0xfd]), "//79");
+    }
+
+    #[test]
+    fn decode_lenient_takes_both_alphabets_with_or_without_padding() {
+        for text in ["//79Zg==", "__79Zg==", "__79Zg"] {
+            assert_eq!(decode_lenient(text), Some(vec![0xff, 0xfe, 0xfd, b'f']), "{text}");
+        }
+        assert_eq!(decode_lenient("?"), None);
+        assert_eq!(decode_lenient("A"), None);
     }
 
     #[test]

@@ -27,9 +27,9 @@
 //! # }
 //! ```
 //!
-//! [`AnthropicServer`], [`OpenAiServer`] and [`OllamaServer`] are HTTP servers on the loopback interface. They send the
-//! replies of such a script in the vendor's format, and reject the requests that the vendor rejects. Use them to test a
-//! provider, and in tests and examples that call a provider.
+//! [`AnthropicServer`], [`OpenAiServer`], [`GeminiServer`] and [`OllamaServer`] are HTTP servers on the loopback
+//! interface. They send the replies of such a script in the vendor's format, and reject the requests that the vendor
+//! rejects. Use them to test a provider, and in tests and examples that call a provider.
 //!
 //! # Where to look
 //!
@@ -41,12 +41,13 @@
 //! | an agent under crashes and errors of the model | [`faults`] |
 //! | a client of Anthropic's API | [`AnthropicServer`] |
 //! | a client of OpenAI or of a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
+//! | a client of Gemini, at Google AI or Vertex AI | [`GeminiServer`] |
 //! | a client of Ollama | [`OllamaServer`], [`ollama::Dialect`] |
 //! | a client of another vendor | [`vendor`] |
 //! | the requests, connections and disconnects at a server | [`vendor::VendorServer`] |
 //! | any status and body, split or cut at any byte | [`ServerReply`], [`Wire`] |
 //! | a connection that breaks the protocol | [`RawServer`] |
-//! | a request body against a vendor's rules, without HTTP | [`anthropic`], [`openai`], [`ollama`] |
+//! | a request body against a vendor's rules, without HTTP | [`anthropic`], [`openai`], [`gemini`], [`ollama`] |
 //!
 //! The test suites for your own provider or session storage are in `neuron-conformance`. The suites for a durable
 //! engine are in `neuron-conformance-durable`.
@@ -60,6 +61,7 @@ mod scripted_provider;
 mod loopback;
 
 pub mod anthropic;
+pub mod gemini;
 pub mod ollama;
 pub mod openai;
 
@@ -77,6 +79,7 @@ mod shape;
 
 pub use anthropic::AnthropicServer;
 pub use cassette::{Cassette, CassetteMatching, CassetteMode, CassettePace};
+pub use gemini::GeminiServer;
 pub use loopback::{RawConnection, RawServer, RecordedRequest, ServerReply, Wire};
 pub use ollama::OllamaServer;
 pub use openai::OpenAiServer;

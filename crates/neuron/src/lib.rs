@@ -43,6 +43,10 @@
     doc = "| [`ollama`] | `neuron-provider-ollama` | Ollama's chat and embeddings |"
 )]
 #![cfg_attr(
+    feature = "gemini",
+    doc = "| [`gemini`] | `neuron-provider-gemini` | Google's Gemini API, on Google AI and Vertex AI |"
+)]
+#![cfg_attr(
     feature = "runtime",
     doc = "| [`runtime`] | `neuron-runtime` | sessions, guardrails, tracing, permission rules, sandboxes |"
 )]
@@ -87,6 +91,7 @@
 //! | `macros` | `#[neuron_tool]` and `#[derive(Tool)]` of `neuron-tool` | yes |
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
+//! | `gemini` | `neuron-provider-gemini` | no |
 //! | `runtime` | `neuron-runtime` | no |
 //! | `durable-sqlite` | `neuron-durable-sqlite` | no |
 //! | `durable-restate` | `neuron-durable-restate` | no |
@@ -124,6 +129,8 @@ pub use neuron_mcp as mcp;
 pub use neuron_otel as otel;
 #[cfg(feature = "anthropic")]
 pub use neuron_provider_anthropic as anthropic;
+#[cfg(feature = "gemini")]
+pub use neuron_provider_gemini as gemini;
 #[cfg(feature = "ollama")]
 pub use neuron_provider_ollama as ollama;
 #[cfg(feature = "openai")]

@@ -14,6 +14,7 @@ const ARROWS: &str = "
     neuron-provider-anthropic: neuron-types neuron-http
     neuron-provider-openai: neuron-types neuron-http
     neuron-provider-ollama: neuron-types neuron-http
+    neuron-provider-gemini: neuron-types neuron-http
     neuron-otel: neuron-types
     neuron-tower: neuron-types
     neuron-loop: neuron-types neuron-tool
@@ -77,10 +78,11 @@ fn dependency_arrows_point_up_only() {
 }
 
 /// Packages that must not depend on the crate `neuron-loop`, so that their tests are not rebuilt when it changes.
-const WITHOUT_LOOP: [&str; 8] = [
+const WITHOUT_LOOP: [&str; 9] = [
     "neuron-testing",
     "neuron-conformance",
     "neuron-provider-anthropic",
+    "neuron-provider-gemini",
     "neuron-provider-ollama",
     "neuron-provider-openai",
     "neuron-session-postgres",

@@ -64,9 +64,10 @@ impl<V: Vendor> Desk<V> {
 /// Describes the last message of a request, for the error text if the script has no reply left.
 fn last_words(request: &RecordedRequest) -> String {
     let body = request.json.as_ref();
-    let field = |key| body.and_then(|body| body.get(key));
-    // The Responses API and embeddings have their input in `input`.
-    let asked = field("messages").or_else(|| field("input"));
+    let field = |key: &str| body.and_then(|body| body.get(key));
+    // The Responses API and embeddings have their input in `input`, and Gemini in `contents` or `requests`.
+    let keys = ["messages", "input", "contents", "requests"];
+    let asked = keys.into_iter().find_map(field);
     let last = match asked {
         Some(Value::Array(list)) => list.last(),
         other => other,

@@ -2,6 +2,7 @@
 //! servers share.
 
 mod anthropic;
+mod gemini;
 mod http;
 mod ollama;
 mod openai;

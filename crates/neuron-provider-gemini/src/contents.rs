@@ -1,0 +1,275 @@
+//! Conversion of the conversation to the field `contents` of a request.
+//!
+//! <https://ai.google.dev/api/caching#Content>
+//!
+//! - Consecutive assistant messages become one content, because a content with function calls must follow the user's
+//!   content.
+//! - The results of tools form a content of their own. In a content that also has other parts, the API would take them
+//!   for the model's own words (<https://github.com/pydantic/pydantic-ai/issues/4210>).
+//! - A system message becomes a content of the user, because contents have no system role.
+
+use neuron_http::ObjectInput;
+use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use crate::media::{self, Media};
+use crate::model::Generation;
+use crate::results::{FunctionResponse, ResultContent};
+
+/// The model and the platform that will receive the contents.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target {
+    /// Name of the platform. Only raw blocks of this platform are sent in their own JSON.
+    pub(crate) vendor: &'static str,
+    pub(crate) generation: Generation,
+}
+
+/// A content of the conversation.
+#[derive(Serialize)]
+pub(crate) struct Content<'a> {
+    role: &'static str,
+    parts: Vec<Part<'a>>,
+}
+
+/// A part of a content.
+#[derive(Serialize)]
+#[serde(untagged, rename_all_fields = "camelCase")]
+enum Part<'a> {
+    Text {
+        text: &'a str,
+    },
+    Thought {
+        text: &'a str,
+        thought: bool,
+    },
+    Media(Media<'a>),
+    Call {
+        function_call: Call<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        thought_signature: Option<&'static str>,
+    },
+    Response {
+        function_response: FunctionResponse<'a>,
+    },
+    Own(Own<'a>),
+}
+
+#[derive(Serialize)]
+struct Call<'a> {
+    name: &'a str,
+    args: ObjectInput<'a>,
+}
+
+/// A part in the API's own JSON, with at most one added field.
+struct Own<'a> {
+    fields: &'a Map<String, Value>,
+    added: Option<(&'static str, &'static str)>,
+}
+
+impl Serialize for Own<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_map(None)?;
+        for (key, value) in self.fields {
+            if self.added.is_none_or(|(name, _)| name != key) {
+                fields.serialize_entry(key, value)?;
+            }
+        }
+        if let Some((key, value)) = self.added {
+            fields.serialize_entry(key, value)?;
+        }
+        fields.end()
+    }
+}
+
+/// Converts the conversation.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] if a tool result has no call. The API requires the name of the tool, which only
+/// the call contains.
+pub(crate) fn contents(
+    messages: &[Message],
+    target: Target,
+) -> Result<Vec<Content<'_>>, ProviderError> {
+    let mut contents: Vec<Content<'_>> = Vec::with_capacity(messages.len());
+    for (index, message) in messages.iter().enumerate() {
+        let blocks = message.content.iter().filter(|block| !is_result(block));
+        let mut parts: Vec<_> = blocks.filter_map(|block| part(block, target)).collect();
+        let role = match message.role {
+            Role::Assistant => "model",
+            Role::User | Role::System => "user",
+        };
+        if message.role == Role::Assistant
+            && let Some(previous) = contents.last_mut().filter(|previous| previous.role == role)
+        {
+            previous.parts.append(&mut parts);
+            continue;
+        }
+        let before = messages.get(..index).unwrap_or_default();
+        let (results, more) = results(before, message, target)?;
+        if !results.is_empty() {
+            contents.push(Content { role, parts: results });
+        }
+        parts.splice(..0, more);
+        if !parts.is_empty() {
+            contents.push(Content { role, parts });
+        }
+    }
+    if target.generation == Generation::Three {
+        contents.iter_mut().for_each(Content::sign);
+    }
+    Ok(contents)
+}
+
+fn is_result(block: &ContentBlock) -> bool {
+    block.as_tool_result_id().is_some()
+}
+
+/// Returns the parts of the tool results in `message`, in the order of their calls. Also returns the media in these
+/// results that a function response cannot contain.
+fn results<'a>(
+    before: &'a [Message],
+    message: &'a Message,
+    target: Target,
+) -> Result<(Vec<Part<'a>>, Vec<Part<'a>>), ProviderError> {
+    let mut responses = Vec::new();
+    let mut more = Vec::new();
+    for block in message.content.iter().filter_map(ContentBlock::portable) {
+        let ContentBlock::ToolResult { tool_use_id, content, is_error } = block else {
+            continue;
+        };
+        let Some((position, name, id)) = call_of(before, tool_use_id, target.vendor) else {
+            return Err(ProviderError::InvalidRequest(format!(
+                "the tool result `{tool_use_id}` has no tool call in the messages before it: repair the history with \
+                 transcript::repair"
+            )));
+        };
+        let content = ResultContent::new(content, *is_error, target.generation);
+        more.extend(content.following.iter().copied().map(Part::Media));
+        let function_response = FunctionResponse::new(name, id, content);
+        responses.push((position, Part::Response { function_response }));
+    }
+    // The API matches calls and results without ids by their order.
+    responses.sort_by_key(|(position, _)| *position);
+    Ok((responses.into_iter().map(|(_, part)| part).collect(), more))
+}
+
+/// Finds the latest tool call with this id. Returns its position in its message, the name of the tool, and the id that
+/// the server gave to the call.
+///
+/// A result must have the server's id. An id that another vendor or this crate invented is never sent: the API rejects
+/// an id that differs from its own, and older models reject every id.
+fn call_of<'a>(
+    before: &'a [Message],
+    id: &str,
+    vendor: &str,
+) -> Option<(usize, &'a str, Option<&'a str>)> {
+    let blocks = before.iter().rev().flat_map(|message| message.content.iter().enumerate());
+    let mut calls =
+        blocks.filter_map(|(position, block)| Some((position, block, block.as_tool_use()?)));
+    let (position, block, call) = calls.find(|(_, _, call)| call.id == id)?;
+    let server_id = own_fields(block, vendor)
+        .and_then(|fields| fields.get("functionCall")?.get("id")?.as_str())
+        .filter(|id| !id.is_empty());
+    Some((position, call.name, server_id))
+}
+
+/// Returns the JSON of a [`ContentBlock::Raw`] of this platform. Returns `None` for any other block.
+fn own_fields<'a>(block: &'a ContentBlock, vendor: &str) -> Option<&'a Map<String, Value>> {
+    match block {
+        ContentBlock::Raw { provider, json, .. } if provider == vendor => json.as_object(),
+        _ => None,
+    }
+}
+
+/// Converts a block, except for tool results. Returns `None` if the block is empty, or if only another provider can use
+/// it.
+fn part(block: &ContentBlock, target: Target) -> Option<Part<'_>> {
+    Some(match block {
+        ContentBlock::Raw { provider, .. } if provider == target.vendor => {
+            return own_part(block, own_fields(block, target.vendor)?);
+        }
+        ContentBlock::Raw { portable, .. } => return part(portable.as_deref()?, target),
+        // The summary of another vendor's compaction replaces messages that the conversation may no longer contain.
+        ContentBlock::Text(text)
+        | ContentBlock::Compaction { content: text }
+        | ContentBlock::Document { source: DocumentSource::PlainText { data: text } } => {
+            return (!text.is_empty()).then_some(Part::Text { text });
+        }
+        // Signed reasoning comes from another vendor, whose models alone can use it.
+        ContentBlock::Thinking { thinking, signature } => {
+            let is_usable = signature.is_empty() && !thinking.is_empty();
+            return is_usable.then_some(Part::Thought { text: thinking, thought: true });
+        }
+        ContentBlock::ToolUse { name, input, .. } => Part::Call {
+            function_call: Call { name, args: ObjectInput(input) },
+            thought_signature: None,
+        },
+        ContentBlock::Image { source } => Part::Media(media::image(source)?),
+        ContentBlock::Document { source } => Part::Media(media::document(source)?),
+        _ => return None,
+    })
+}
+
+/// Names of the fields of a part that say something about its content, but are not content.
+const ABOUT_CONTENT: [&str; 6] = [
+    "thought",
+    "thoughtSignature",
+    "videoMetadata",
+    "mediaResolution",
+    "mediaProcessing",
+    "partMetadata",
+];
+
+/// Converts a part of an earlier response. Returns `None` for a part that the API does not accept back.
+fn own_part<'a>(block: &ContentBlock, fields: &'a Map<String, Value>) -> Option<Part<'a>> {
+    // A call that must not run has no result, and the API rejects a call without a result.
+    if fields.contains_key("functionCall") && block.as_tool_use().is_none() {
+        return None;
+    }
+    let is_empty = fields.keys().all(|key| ABOUT_CONTENT.contains(&key.as_str()));
+    let added = match is_empty {
+        false => None,
+        // Signed parts about the processing of media must not be sent back.
+        true if fields.contains_key("mediaProcessing") || !is_signed(fields) => return None,
+        // The API rejects a part without content.
+        true => Some(("text", "")),
+    };
+    Some(Part::Own(Own { fields, added }))
+}
+
+fn is_signed(fields: &Map<String, Value>) -> bool {
+    fields.get("thoughtSignature").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+}
+
+/// A value that the API accepts in place of a thought signature, for calls that another model made.
+///
+/// <https://ai.google.dev/gemini-api/docs/thought-signatures#faqs>
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+impl Content<'_> {
+    /// Marks the first call of the content as made by another model, unless the call is signed. Gemini 3 rejects a
+    /// first call without a signature. Does nothing if the content has no call.
+    ///
+    /// The API checks only the calls of the current turn. All turns are marked, because otherwise their JSON would
+    /// change with the next turn, and prompt caches need equal bytes.
+    fn sign(&mut self) {
+        for part in &mut self.parts {
+            match part {
+                Part::Call { thought_signature, .. } => *thought_signature = Some(NO_SIGNATURE),
+                Part::Own(own) if own.fields.contains_key("functionCall") => {
+                    if !is_signed(own.fields) {
+                        own.added = Some(("thoughtSignature", NO_SIGNATURE));
+                    }
+                }
+                _ => continue,
+            }
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

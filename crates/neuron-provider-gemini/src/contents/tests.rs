@@ -1,0 +1,328 @@
+use neuron_types::{ContentItem, EmbeddedResource, ImageSource};
+use serde_json::json;
+
+use super::*;
+
+const V: &str = "gcp.gemini";
+const DUMMY: &str = "skip_thought_signature_validator";
+
+fn written(messages: &[Message], generation: Generation) -> Value {
+    let contents = contents(messages, Target { vendor: V, generation }).unwrap();
+    serde_json::to_value(contents).unwrap()
+}
+
+#[track_caller]
+fn check(messages: &[Message], expected: Value) {
+    assert_eq!(written(messages, Generation::Three), expected);
+}
+
+fn model(content: Vec<ContentBlock>) -> Message {
+    Message { role: Role::Assistant, content }
+}
+
+fn user(content: Vec<ContentBlock>) -> Message {
+    Message { role: Role::User, content }
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(id: &str, name: &str) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: name.into(), input: json!({"a": 1}) }
+}
+
+fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
+}
+
+fn result(id: &str, content: Vec<ContentItem>, is_error: bool) -> ContentBlock {
+    ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error }
+}
+
+fn item(text: &str) -> ContentItem {
+    ContentItem::Text(text.into())
+}
+
+#[test]
+fn text_and_media_become_parts() {
+    let png = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+    let url = ImageSource::Url { url: "https://a/b.jpg".into() };
+    let documents = [
+        DocumentSource::Base64Pdf { data: "aGk=".into() },
+        DocumentSource::PlainText { data: "plain".into() },
+        DocumentSource::Url { url: "gs://b/c.pdf".into() },
+    ];
+    let mut content = vec![text("hi"), text(""), png.into(), url.into()];
+    content.extend(documents.map(ContentBlock::from));
+    content.push(ContentBlock::Compaction { content: "so far".into() });
+    content.push(raw(
+        V,
+        json!({"fileData": {"fileUri": "gs://v"}, "videoMetadata": {"fps": 1}}),
+        None,
+    ));
+    check(
+        &[user(content)],
+        json!([{"role": "user", "parts": [
+            {"text": "hi"},
+            {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+            {"fileData": {"fileUri": "https://a/b.jpg", "mimeType": "image/jpeg"}},
+            {"inlineData": {"mimeType": "application/pdf", "data": "aGk="}},
+            {"text": "plain"},
+            {"fileData": {"fileUri": "gs://b/c.pdf", "mimeType": "application/pdf"}},
+            {"text": "so far"},
+            {"fileData": {"fileUri": "gs://v"}, "videoMetadata": {"fps": 1}},
+        ]}]),
+    );
+}
+
+#[test]
+fn own_parts_are_sent_back_unchanged() {
+    let signed = json!({"text": "b", "thoughtSignature": "s"});
+    let empty = json!({"text": "", "thoughtSignature": "t"});
+    let called =
+        json!({"functionCall": {"name": "f", "args": {}, "id": "x"}, "thoughtSignature": "u"});
+    let code = json!({"executableCode": {"language": "PYTHON", "code": "1"}});
+    let thought = ContentBlock::Thinking { thinking: "hm".into(), signature: String::new() };
+    let content = vec![
+        thought,
+        text("a"),
+        raw(V, signed.clone(), Some(text("b"))),
+        raw(V, code.clone(), None),
+        raw(V, called.clone(), Some(call("x", "f"))),
+        raw(V, empty.clone(), None),
+    ];
+    let message = model(content);
+    let stored = serde_json::to_string(&message).unwrap();
+    let message: Message = serde_json::from_str(&stored).unwrap();
+    check(
+        &[Message::user("hi"), message, user(vec![result("x", vec![item("1")], false)])],
+        json!([
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [
+                {"text": "hm", "thought": true}, {"text": "a"}, signed, code, called, empty,
+            ]},
+            {"role": "user", "parts": [
+                {"functionResponse": {"id": "x", "name": "f", "response": {"output": "1"}}},
+            ]},
+        ]),
+    );
+}
+
+#[test]
+fn parts_that_the_api_rejects_are_left_out() {
+    let bare = json!({"thoughtSignature": "s"});
+    let content = vec![
+        raw(V, bare, None),
+        raw(V, json!({"thoughtSignature": "s", "mediaProcessing": {}}), None),
+        raw(V, json!({"mediaResolution": {}}), None),
+        raw(V, json!({}), None),
+        raw(V, json!("?"), None),
+        // A call that must not run.
+        raw(V, json!({"functionCall": {"name": "f"}}), None),
+    ];
+    check(
+        &[Message::user("hi"), model(content)],
+        json!([
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [{"thoughtSignature": "s", "text": ""}]},
+        ]),
+    );
+}
+
+#[test]
+fn blocks_of_other_vendors_are_sent_in_their_portable_form() {
+    let signed = ContentBlock::Thinking { thinking: "secret".into(), signature: "s".into() };
+    let content = vec![
+        signed,
+        ContentBlock::RedactedThinking { data: "secret".into() },
+        raw("anthropic", json!({"type": "text", "citations": []}), Some(text("cited"))),
+        raw("gcp.vertex_ai", json!({"text": "v", "thoughtSignature": "secret"}), Some(text("v"))),
+        raw("openai", json!({"type": "reasoning"}), None),
+        raw("openai", json!({"type": "function_call"}), Some(call("toolu_1", "f"))),
+    ];
+    check(
+        &[Message::user("hi"), model(content), user(vec![result("toolu_1", vec![], false)])],
+        json!([
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [
+                {"text": "cited"},
+                {"text": "v"},
+                {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": DUMMY},
+            ]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": ""}}}]},
+        ]),
+    );
+}
+
+/// Gemini 3 checks the first call of each step, and the other calls of a step are never signed.
+#[test]
+fn first_unsigned_call_of_each_step_gets_the_documented_signature() {
+    let own = |id: &str, signature: Option<&str>| {
+        let mut json = json!({"functionCall": {"name": "f", "id": id}});
+        if let Some(signature) = signature {
+            json["thoughtSignature"] = json!(signature);
+        }
+        raw(V, json, Some(call(id, "f")))
+    };
+    let results = |ids: &[&str]| user(ids.iter().map(|id| result(id, vec![], false)).collect());
+    let messages = [
+        Message::user("hi"),
+        model(vec![text("a"), call("1", "f"), call("2", "f")]),
+        results(&["1", "2"]),
+        model(vec![own("3", None), own("4", None)]),
+        results(&["3", "4"]),
+        model(vec![own("5", Some("s")), own("6", Some(""))]),
+        results(&["5", "6"]),
+    ];
+    let signatures = |generation| {
+        let contents = written(&messages, generation);
+        let contents = contents.as_array().unwrap().clone();
+        let parts =
+            contents.into_iter().flat_map(|content| content["parts"].as_array().unwrap().clone());
+        let calls = parts.filter(|part| part.get("functionCall").is_some());
+        calls.map(|part| part["thoughtSignature"].clone()).collect::<Vec<_>>()
+    };
+    let none = || json!(null);
+    assert_eq!(
+        signatures(Generation::Three),
+        [json!(DUMMY), none(), json!(DUMMY), none(), json!("s"), json!("")]
+    );
+    for generation in [Generation::BeforeThree, Generation::Unknown] {
+        assert_eq!(signatures(generation), [none(), none(), none(), none(), json!("s"), json!("")]);
+    }
+}
+
+#[test]
+fn results_form_a_content_of_their_own_in_the_order_of_the_calls() {
+    let messages = [
+        Message::user("hi"),
+        model(vec![call("1", "f"), call("2", "g")]),
+        user(vec![
+            result("2", vec![item("two"), item("lines")], false),
+            result("1", vec![item(" ")], true),
+            text("and?"),
+        ]),
+    ];
+    let contents = written(&messages, Generation::BeforeThree);
+    assert_eq!(
+        contents.as_array().unwrap()[2..],
+        [
+            json!({"role": "user", "parts": [
+                {"functionResponse": {"name": "f", "response": {"error": "the tool failed without a message"}}},
+                {"functionResponse": {"name": "g", "response": {"output": "two\nlines"}}},
+            ]}),
+            json!({"role": "user", "parts": [{"text": "and?"}]}),
+        ]
+    );
+}
+
+/// An id that repeats refers to the latest call, because some vendors number the calls of each response anew.
+#[test]
+fn result_refers_to_the_latest_call_with_its_id() {
+    let messages = [
+        Message::user("hi"),
+        model(vec![call("1", "f")]),
+        user(vec![result("1", vec![], false)]),
+        model(vec![call("1", "g")]),
+        user(vec![result("1", vec![], true)]),
+    ];
+    let contents = written(&messages, Generation::Three);
+    let name = |index: usize| contents[index]["parts"][0]["functionResponse"]["name"].clone();
+    assert_eq!([name(2), name(4)], ["f", "g"]);
+}
+
+#[test]
+fn result_without_call_is_an_error() {
+    let messages = [Message::user("hi"), user(vec![result("1", vec![], false)])];
+    let error = contents(&messages, Target { vendor: V, generation: Generation::Three });
+    assert_eq!(
+        error.err().unwrap().to_string(),
+        "invalid request: the tool result `1` has no tool call in the messages before it: repair the history with \
+         transcript::repair"
+    );
+}
+
+#[test]
+fn media_in_results_are_inside_or_follow() {
+    let image = |kind: &str| {
+        ContentItem::from(ImageSource::Base64 { media_type: kind.into(), data: "aGk=".into() })
+    };
+    let pdf = EmbeddedResource::blob("file:///a", "aGk=").with_mime_type("application/pdf");
+    let url = ImageSource::Url { url: "https://a/b.png".into() };
+    let content = vec![
+        item("see"),
+        image("image/png"),
+        image("image/gif"),
+        ContentItem::Resource { resource: pdf },
+        url.into(),
+    ];
+    let messages =
+        [Message::user("hi"), model(vec![call("1", "f")]), user(vec![result("1", content, false)])];
+    let png = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}});
+    let pdf = json!({"inlineData": {"mimeType": "application/pdf", "data": "aGk="}});
+    let file = json!({"fileData": {"fileUri": "https://a/b.png", "mimeType": "image/png"}});
+    let new = written(&messages, Generation::Three);
+    assert_eq!(
+        new.as_array().unwrap()[2..],
+        [
+            json!({"role": "user", "parts": [{"functionResponse": {
+                "name": "f",
+                "response": {"output": "see\n[image]\n[the file follows]"},
+                "parts": [png, pdf],
+            }}]}),
+            json!({"role": "user", "parts": [file]}),
+        ]
+    );
+    let old = written(&messages, Generation::BeforeThree);
+    let output = "see\n[the file follows]\n[image]\n[the file follows]\n[the file follows]";
+    assert_eq!(
+        old.as_array().unwrap()[2..],
+        [
+            json!({"role": "user", "parts": [{"functionResponse": {
+                "name": "f", "response": {"output": output},
+            }}]}),
+            json!({"role": "user", "parts": [png, pdf, file]}),
+        ]
+    );
+}
+
+#[test]
+fn contents_alternate_as_the_api_requires() {
+    check(
+        &[
+            Message::user("hi"),
+            Message::assistant("a"),
+            Message::assistant(""),
+            model(vec![call("1", "f")]),
+            user(vec![result("1", vec![], false)]),
+            Message::system("be brief"),
+            Message::user("go on"),
+            user(Vec::new()),
+        ],
+        json!([
+            {"role": "user", "parts": [{"text": "hi"}]},
+            {"role": "model", "parts": [
+                {"text": "a"},
+                {"functionCall": {"name": "f", "args": {"a": 1}}, "thoughtSignature": DUMMY},
+            ]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"output": ""}}}]},
+            {"role": "user", "parts": [{"text": "be brief"}]},
+            {"role": "user", "parts": [{"text": "go on"}]},
+        ]),
+    );
+    check(&[], json!([]));
+}
+
+#[test]
+fn arguments_are_sent_as_an_object() {
+    for (input, args) in [
+        (json!(null), json!({})),
+        (json!([1]), json!({"input": [1]})),
+        (json!({"invalid_json": "{"}), json!({"invalid_json": "{"})),
+    ] {
+        let call = ContentBlock::ToolUse { id: "1".into(), name: "f".into(), input };
+        let contents = written(&[model(vec![call])], Generation::Three);
+        assert_eq!(contents[0]["parts"][0]["functionCall"]["args"], args);
+    }
+}

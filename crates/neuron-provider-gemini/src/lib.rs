@@ -1,0 +1,133 @@
+//! Provider for Google's [Gemini API](https://ai.google.dev/gemini-api/docs), on Google AI and on Vertex AI.
+//!
+//! Implements [`Provider`](neuron_types::Provider) and, for Google AI,
+//! [`EmbeddingProvider`](neuron_types::EmbeddingProvider).
+//!
+//! ```no_run
+//! use neuron_provider_gemini::Gemini;
+//! use neuron_provider_gemini::types::{CompletionRequest, Message, Provider};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let provider = Gemini::from_env()?;
+//! let request = CompletionRequest {
+//!     messages: vec![Message::user("What is Rust?")],
+//!     max_tokens: Some(256),
+//!     ..Default::default()
+//! };
+//! let response = provider.complete(request).await?;
+//! println!("{}", response.message.text());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Gemini::vertex`] creates a client of Vertex AI. Its access tokens come from an async function, so this crate
+//! depends on no library for Google's credentials.
+//!
+//! # Mapping
+//!
+//! - A part with a [thought signature](https://ai.google.dev/gemini-api/docs/thought-signatures) or with unknown fields,
+//!   and a call with an id of the server, become [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Such a part is
+//!   sent back unchanged, and to the same platform only. Google AI has the provider name `gcp.gemini`, and Vertex AI has
+//!   `gcp.vertex_ai`, because each of them rejects the signatures of the other.
+//! - Thought summaries become [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and
+//!   are sent back. Signed thinking comes from another vendor and is not sent. The API sends summaries only if
+//!   [`thinking`](neuron_types::CompletionRequest::thinking) is enabled or adaptive.
+//! - Models since Gemini 3 reject a first call without a signature. A first call that another model made is therefore
+//!   sent with the value that Google documents for this case. The API also rejects signatures of another model or
+//!   project. Do not continue a conversation that waits for the results of tools with another model.
+//! - A tool call without an id gets a UUID, which is never sent. The name of a tool result's tool is the name in the
+//!   call. A tool result without a call is an error.
+//! - If the response ends with `MALFORMED_…` or `UNEXPECTED_…`, its calls are kept as raw blocks that do not run and are
+//!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there.
+//! - A prompt that the API refuses is an empty response with the stop reason
+//!   [`Refusal`](neuron_types::StopReason::Refusal). [`stop_details`](neuron_types::AnswerMetadata::stop_details)
+//!   contains the `promptFeedback`. The API does not report stop sequences, so the stop reason is
+//!   [`EndTurn`](neuron_types::StopReason::EndTurn).
+//! - [`TokenUsage::output_tokens`](neuron_types::TokenUsage::output_tokens) includes thoughts, and
+//!   [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens and the prompts of
+//!   server tools.
+//! - System messages at the beginning of the conversation are added to the system instruction. Later system messages are
+//!   sent as messages of the user, because the API has no role for them.
+//! - Images and PDF documents in the results of tools are parts of the function response. For models before Gemini 3,
+//!   and if they are URLs, they follow in a content of the user.
+//! - Input schemas are sent as JSON Schema, with all references resolved. Keywords that the API rejects, such as
+//!   `format` and exclusive bounds, become a part of the description.
+//! - The thinking of models before Gemini 3 has a budget, and the thinking of later models has a level. An effort becomes
+//!   a budget for the former. A budget is left out for the latter. Thinking that cannot be switched off is an error.
+//! - The API caches prompts automatically, so cache breakpoints are ignored. With `cachedContent` in
+//!   [`extra`](neuron_types::CompletionRequest::extra), the system prompt and the tools are not sent, because the cache
+//!   contains them.
+//! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
+//!   `tools` are appended to the tools of the request. Use `extra` for Google's own tools, for `safetySettings` and for
+//!   other fields of `generationConfig`. Audio and video are sent as `ContentBlock::Raw`, with a part of the API as its
+//!   JSON.
+//! - A stream that ends before its `finishReason` is an error and never a short response.
+//! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
+//!   `true` for errors that may be retried.
+//!
+//! # Long responses
+//!
+//! Models with [long decode](https://ai.google.dev/gemini-api/docs/long-decode) generate at most 65,536 tokens per
+//! request, or 32,768 tokens if the response is not streamed. This crate sends one request per call. It therefore sends
+//! a larger [`max_tokens`](neuron_types::CompletionRequest::max_tokens) as 65,536, and collects a stream if more than
+//! 32,768 tokens are requested without streaming. A response at the maximum ends with
+//! [`MaxTokens`](neuron_types::StopReason::MaxTokens). If the API could continue it, `stop_details` contains a
+//! `continuationToken`, which the next request may send in `extra`.
+//!
+//! The crate does not continue by itself. Each further request is charged for the whole prompt again, and so a limit on
+//! the number or the cost of requests would not hold.
+//!
+//! # Source files
+//!
+//! | file | content |
+//! |---|---|
+//! | `client.rs` | [`Gemini`], with settings, headers and calls |
+//! | `model.rs` | names of models in URLs, and their generations |
+//! | `request.rs` | requests |
+//! | `contents.rs` | the conversation in a request |
+//! | `results.rs` | results of tools in a request |
+//! | `media.rs` | images and documents in a request |
+//! | `thinking.rs` | settings of thinking in a request |
+//! | `tools.rs`, `schema.rs` | tools in a request, and their schemas |
+//! | `response.rs` | responses |
+//! | `parts.rs` | parts of responses |
+//! | `metadata.rs`, `usage.rs` | metadata and token counts of responses |
+//! | `stream.rs` | streams |
+//! | `embed.rs` | embeddings |
+//! | `error.rs` | conversion of errors to [`ProviderError`](neuron_types::ProviderError) |
+//! | [`models`] | names of current models |
+//! | [`wire`] | the mapping as plain functions, without HTTP |
+//! | [`types`] | `neuron-types`, for programs that depend on this crate alone |
+//!
+//! [`neuron_http`] contains the HTTP endpoint, the decoder of server-sent events, and the redaction of keys.
+
+#![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod client;
+mod contents;
+mod embed;
+mod error;
+mod media;
+mod metadata;
+mod model;
+mod parts;
+mod request;
+mod response;
+mod results;
+mod schema;
+mod stream;
+mod thinking;
+mod tools;
+mod usage;
+
+pub mod models;
+pub mod wire;
+
+pub use client::{DEFAULT_MODEL, Gemini};
+pub use embed::DEFAULT_EMBEDDING_MODEL;
+pub use neuron_http::KeySource;
+/// The crate `neuron-types`, with the messages, requests, traits and errors in this crate's API. The crate `neuron` has
+/// the same items under the same names. The whole crate is re-exported, because a list of names would miss items of
+/// later versions.
+pub use neuron_types as types;

@@ -1,0 +1,312 @@
+//! Conversion of the parts of a response to content blocks.
+//!
+//! <https://ai.google.dev/api/caching#Part>
+
+use std::collections::HashSet;
+
+use neuron_types::{ContentBlock, ProviderError, ToolCall};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+/// The content of a response so far.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    /// Name of the platform, for raw blocks.
+    vendor: &'static str,
+    blocks: Vec<ContentBlock>,
+    /// Ids of all calls in `blocks`.
+    ids: HashSet<String>,
+}
+
+impl Parts {
+    pub(crate) fn new(vendor: &'static str) -> Self {
+        Self { vendor, blocks: Vec::new(), ids: HashSet::new() }
+    }
+
+    /// Adds a part, and returns the block with its content. A text continues the text before it, unless a part is
+    /// signed. Returns `None` for a part without content.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::StreamError`] if the part is a fragment of a function call.
+    pub(crate) fn add(&mut self, part: Value) -> Result<Option<ContentBlock>, ProviderError> {
+        let Some(block) = self.read(part)? else {
+            return Ok(None);
+        };
+        match (self.blocks.last_mut(), &block) {
+            (Some(ContentBlock::Text(text)), ContentBlock::Text(more)) => text.push_str(more),
+            // All thinking blocks here are unsigned. Signed thinking is a raw block.
+            (
+                Some(ContentBlock::Thinking { thinking: text, .. }),
+                ContentBlock::Thinking { thinking: more, .. },
+            ) => text.push_str(more),
+            _ => self.blocks.push(block.clone()),
+        }
+        Ok(Some(block))
+    }
+
+    /// Returns the blocks of the complete response.
+    pub(crate) fn into_blocks(self) -> Vec<ContentBlock> {
+        self.blocks
+    }
+
+    /// Returns the blocks of a response whose calls are malformed. The calls become raw blocks that are no calls, so
+    /// that they do not run.
+    pub(crate) fn into_blocks_without_calls(self) -> Vec<ContentBlock> {
+        let vendor = self.vendor;
+        let blocks = self.blocks.into_iter().map(|block| match block {
+            ContentBlock::ToolUse { name, input, .. } => {
+                raw(vendor, json!({"functionCall": {"name": name, "args": input}}), None)
+            }
+            ContentBlock::Raw { provider, json, portable } => {
+                let is_call = matches!(portable.as_deref(), Some(ContentBlock::ToolUse { .. }));
+                ContentBlock::Raw { provider, json, portable: portable.filter(|_| !is_call) }
+            }
+            block => block,
+        });
+        blocks.collect()
+    }
+
+    fn read(&mut self, mut part: Value) -> Result<Option<ContentBlock>, ProviderError> {
+        let vendor = self.vendor;
+        let Some(fields) = part.as_object_mut() else {
+            return Ok((!part.is_null()).then(|| raw(vendor, part, None)));
+        };
+        fields.retain(|_, value| !value.is_null());
+        // These values mean the same as a missing field.
+        let is_default = |key: &str, value: &Value| {
+            key == "thought" && value == &Value::Bool(false)
+                || key == "thoughtSignature" && value == ""
+        };
+        fields.retain(|key, value| !is_default(key, value));
+        if fields.contains_key("functionCall") {
+            return self.read_call(part).map(Some);
+        }
+        let is_thought = fields.get("thought").is_some_and(|thought| thought == true);
+        let text = fields.get("text").and_then(Value::as_str).map(str::to_owned);
+        let Some(text) = text else {
+            return Ok((!fields.is_empty()).then(|| raw(vendor, part, None)));
+        };
+        let is_plain = fields.keys().all(|key| key == "text" || key == "thought" && is_thought);
+        let block = match is_thought {
+            true => ContentBlock::Thinking { thinking: text, signature: String::new() },
+            false => ContentBlock::Text(text),
+        };
+        let has_text = fields.get("text").is_some_and(|text| text != "");
+        Ok(match (is_plain, has_text) {
+            (true, has_text) => has_text.then_some(block),
+            // A signed part stays a part of its own, because the signature must be sent back on exactly this part.
+            (false, has_text) => Some(raw(vendor, part, has_text.then_some(block))),
+        })
+    }
+
+    /// Parses a part with a function call. A call with an id or a signature becomes a raw block. A call without a name
+    /// becomes a raw block that is no call.
+    fn read_call(&mut self, mut part: Value) -> Result<ContentBlock, ProviderError> {
+        let vendor = self.vendor;
+        let call = part.get_mut("functionCall").and_then(Value::as_object_mut);
+        let Some(call) = call else {
+            return Ok(raw(vendor, part, None));
+        };
+        if call.contains_key("partialArgs") || call.get("willContinue") == Some(&Value::Bool(true))
+        {
+            return Err(ProviderError::StreamError(
+                "the server streams the arguments of a call in fragments, which neuron does not read: do not set \
+                 streamFunctionCallArguments"
+                    .into(),
+            ));
+        }
+        let Some(name) = call.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
+        else {
+            return Ok(raw(vendor, part, None));
+        };
+        let name = name.to_owned();
+        let input = arguments(call);
+        let server_id = call.get("id").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let is_plain = call.keys().all(|key| key == "name" || key == "args");
+        let id = self.unique_id(&server_id);
+        let call = ContentBlock::ToolUse { id, name, input };
+        let is_plain = is_plain && part.as_object().is_some_and(|fields| fields.len() == 1);
+        Ok(if is_plain { call } else { raw(vendor, part, Some(call)) })
+    }
+
+    /// Returns an id that no earlier call of the response has. This is the server's id, with a number appended if an
+    /// earlier call has that id. A UUID replaces a missing id.
+    fn unique_id(&mut self, server_id: &str) -> String {
+        let given = match server_id {
+            "" => format!("call_{}", Uuid::new_v4().simple()),
+            id => id.to_owned(),
+        };
+        let mut unique = given.clone();
+        let mut number = 1;
+        while !self.ids.insert(unique.clone()) {
+            number += 1;
+            unique = format!("{given}_{number}");
+        }
+        unique
+    }
+}
+
+/// Returns the arguments of a call. Replaces arguments in the call that are not an object, because the API rejects them
+/// in the next request.
+fn arguments(call: &mut Map<String, Value>) -> Value {
+    match call.get("args") {
+        None | Some(Value::Null) => {
+            call.remove("args");
+            Value::Object(Map::new())
+        }
+        Some(Value::Object(args)) => Value::Object(args.clone()),
+        Some(other) => {
+            let input = match other.as_str() {
+                Some(text) => ToolCall::parse_input(text),
+                None => other.clone(),
+            };
+            let args = if input.is_object() { input.clone() } else { json!({"input": input}) };
+            call.insert("args".to_owned(), args);
+            input
+        }
+    }
+}
+
+fn raw(vendor: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: vendor.to_owned(), json, portable: portable.map(Box::new) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V: &str = "gcp.gemini";
+
+    fn blocks(parts: &[Value]) -> Vec<ContentBlock> {
+        let mut read = Parts::new(V);
+        for part in parts {
+            read.add(part.clone()).unwrap();
+        }
+        read.into_blocks()
+    }
+
+    #[track_caller]
+    fn check(parts: &[Value], expected: &[ContentBlock]) {
+        assert_eq!(blocks(parts), expected);
+    }
+
+    fn text(text: &str) -> ContentBlock {
+        ContentBlock::Text(text.into())
+    }
+
+    fn thought(text: &str) -> ContentBlock {
+        ContentBlock::Thinking { thinking: text.into(), signature: String::new() }
+    }
+
+    fn call(id: &str, input: Value) -> ContentBlock {
+        ContentBlock::ToolUse { id: id.into(), name: "f".into(), input }
+    }
+
+    #[test]
+    fn plain_texts_and_thoughts_are_joined() {
+        check(
+            &[
+                json!({"text": "h", "thought": true}),
+                json!({"text": "m", "thought": true, "thoughtSignature": ""}),
+                json!({"text": "a", "thought": false}),
+                json!({"text": ""}),
+                json!({}),
+                json!(null),
+                json!({"text": "b", "inlineData": null}),
+            ],
+            &[thought("hm"), text("ab")],
+        );
+    }
+
+    #[test]
+    fn signed_part_stays_a_part_of_its_own() {
+        let signed = json!({"text": "b", "thoughtSignature": "s"});
+        let empty = json!({"text": "", "thoughtSignature": "t"});
+        let bare = json!({"thoughtSignature": "u"});
+        let reasoning = json!({"text": "r", "thought": true, "thoughtSignature": "v"});
+        check(
+            &[
+                json!({"text": "a"}),
+                signed.clone(),
+                json!({"text": "c"}),
+                empty.clone(),
+                bare.clone(),
+                reasoning.clone(),
+            ],
+            &[
+                text("a"),
+                raw(V, signed, Some(text("b"))),
+                text("c"),
+                raw(V, empty, None),
+                raw(V, bare, None),
+                raw(V, reasoning, Some(thought("r"))),
+            ],
+        );
+    }
+
+    #[test]
+    fn call_keeps_the_servers_id() {
+        let own = json!({"functionCall": {"name": "f", "args": {"a": 1}, "id": "x"}});
+        let signed = json!({"functionCall": {"name": "f", "id": "x"}, "thoughtSignature": "s"});
+        check(
+            &[own.clone(), signed.clone()],
+            &[
+                raw(V, own, Some(call("x", json!({"a": 1})))),
+                raw(V, signed, Some(call("x_2", json!({})))),
+            ],
+        );
+    }
+
+    #[test]
+    fn call_without_id_gets_a_unique_id() {
+        let blocks = blocks(&[
+            json!({"functionCall": {"name": "f", "args": {"a": 1}}}),
+            json!({"functionCall": {"name": "f", "id": ""}}),
+        ]);
+        let calls: Vec<_> = blocks.iter().filter_map(ContentBlock::as_tool_use).collect();
+        assert!(matches!(blocks[0], ContentBlock::ToolUse { .. }));
+        assert!(calls[0].id.starts_with("call_") && calls[0].id != calls[1].id);
+    }
+
+    #[test]
+    fn arguments_that_are_not_an_object_are_kept() {
+        for (args, input, sent) in [
+            (json!("{\"a\":1}"), json!({"a": 1}), json!({"a": 1})),
+            (json!("{\"a\""), json!({"invalid_json": "{\"a\""}), json!({"invalid_json": "{\"a\""})),
+            (json!([1]), json!([1]), json!({"input": [1]})),
+        ] {
+            let blocks = blocks(&[json!({"functionCall": {"name": "f", "args": args, "id": "x"}})]);
+            assert_eq!(blocks[0].as_tool_use().unwrap().input, &input);
+            let ContentBlock::Raw { json, .. } = &blocks[0] else { panic!("{blocks:?}") };
+            assert_eq!(json["functionCall"]["args"], sent);
+        }
+    }
+
+    #[test]
+    fn unknown_part_is_kept() {
+        for part in [
+            json!({"executableCode": {"language": "PYTHON", "code": "1"}}),
+            json!({"text": "a", "mediaResolution": {"level": "LOW"}}),
+            json!({"functionCall": {"args": {}}}),
+            json!({"functionCall": 1}),
+            json!({"text": 1}),
+            json!(7),
+        ] {
+            let blocks = blocks(std::slice::from_ref(&part));
+            let [ContentBlock::Raw { json, .. }] = &blocks[..] else { panic!("{blocks:?}") };
+            assert_eq!((json, blocks[0].as_tool_use()), (&part, None));
+        }
+    }
+
+    #[test]
+    fn fragment_of_arguments_is_an_error() {
+        for part in [
+            json!({"functionCall": {"name": "f", "willContinue": true}}),
+            json!({"functionCall": {"partialArgs": []}}),
+        ] {
+            let error = Parts::new(V).add(part).unwrap_err();
+            assert_eq!(error.kind(), "StreamError");
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Serialisation of requests.
+//!
+//! <https://ai.google.dev/api/generate-content>
+//!
+//! Equal requests are serialised to equal bytes, and `contents` is the last field. The body of each turn therefore
+//! begins with the bytes of the previous turn's body, unless the conversation was compacted between them. Prompt caches
+//! need this. The name of the model is a part of the URL.
+
+use neuron_http::{Shortest, write_json};
+use neuron_types::{
+    ContentBlock, Message, ProviderError, RequestRef, ResponseFormat, Role, SystemPrompt,
+};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::contents::{Target, contents};
+use crate::model::Generation;
+use crate::schema;
+use crate::thinking::{Thinking, thinking};
+use crate::tools::{Tools, tool_config};
+
+/// Maximum number of output tokens of one request. A larger maximum is meant for several requests that continue each
+/// other (see [`crate`]'s section on long responses).
+///
+/// <https://ai.google.dev/gemini-api/docs/long-decode>
+pub(crate) const MAX_OUTPUT_TOKENS: usize = 65_536;
+
+/// Maximum number of output tokens of a response that is not streamed, for models with long decode.
+pub(crate) const MAX_WHOLE_OUTPUT_TOKENS: usize = 32_768;
+
+/// Returns the model of a request, or `default` if the request names none.
+pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str {
+    match request.model {
+        "" => default,
+        model => model,
+    }
+}
+
+/// Serialises a request to `model`. `vendor` is the name of the platform.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] if the request has content or a setting that the API cannot express, or if its
+/// `extra` is not an object or sets `stream`.
+pub(crate) fn write(
+    request: RequestRef<'_>,
+    model: &str,
+    vendor: &'static str,
+) -> Result<Vec<u8>, ProviderError> {
+    if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
+        return Err(ProviderError::InvalidRequest(
+            "Gemini does not edit conversations: use a ContextStrategy, which runs on the client"
+                .into(),
+        ));
+    }
+    let config = GenerationConfig::new(request, thinking(request, model)?);
+    let (leading, messages) = split_leading_system(request.messages);
+    let contents = contents(messages, Target { vendor, generation: Generation::of(model) })?;
+    // The API rejects these fields beside a cache, which contains them already.
+    let cache = request.extra.and_then(|extra| extra.get("cachedContent"));
+    let is_cached = cache.is_some_and(|cache| !cache.is_null());
+    write_json(request.extra, |fields| {
+        fields.some("generationConfig", config.is_set().then_some(&config))?;
+        if !is_cached {
+            let tools = Tools { tools: request.tools, vendor };
+            fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
+            fields.some("toolConfig", tool_config(request))?;
+            let system = SystemInstruction::new(request.system, leading);
+            fields.some("systemInstruction", (!system.parts.is_empty()).then_some(system))?;
+        }
+        // The other fields of `extra` come before the contents, which must be last.
+        fields.rest_but("contents")?;
+        fields.entry("contents", &contents)
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct GenerationConfig<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<Shortest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<Shortest>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_output_tokens: Option<usize>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    stop_sequences: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_config: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_mime_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_json_schema: Option<Value>,
+}
+
+impl<'a> GenerationConfig<'a> {
+    fn new(request: RequestRef<'a>, thinking_config: Option<Thinking>) -> Self {
+        let (is_json, response_json_schema) = match request.response_format {
+            Some(ResponseFormat::JsonObject) => (true, None),
+            Some(ResponseFormat::JsonSchema { schema, .. }) => {
+                (true, Some(schema::accepted(schema)))
+            }
+            _ => (false, None),
+        };
+        Self {
+            temperature: request.temperature.map(Shortest),
+            top_p: request.top_p.map(Shortest),
+            max_output_tokens: request.max_tokens.map(|tokens| tokens.min(MAX_OUTPUT_TOKENS)),
+            stop_sequences: request.stop_sequences,
+            thinking_config,
+            response_mime_type: is_json.then_some("application/json"),
+            response_json_schema,
+        }
+    }
+
+    /// Returns `true` if the configuration has at least one field.
+    fn is_set(&self) -> bool {
+        self.temperature.is_some()
+            || self.top_p.is_some()
+            || self.max_output_tokens.is_some()
+            || !self.stop_sequences.is_empty()
+            || self.thinking_config.is_some()
+            || self.response_mime_type.is_some()
+    }
+}
+
+/// Splits off the system messages at the beginning, which become a part of the system instruction. Returns these
+/// messages and all other messages.
+fn split_leading_system(messages: &[Message]) -> (&[Message], &[Message]) {
+    let first = messages.iter().position(|message| message.role != Role::System);
+    messages.split_at(first.unwrap_or(messages.len()))
+}
+
+#[derive(Serialize)]
+struct SystemInstruction<'a> {
+    parts: Vec<TextPart<'a>>,
+}
+
+#[derive(Serialize)]
+struct TextPart<'a> {
+    text: &'a str,
+}
+
+impl<'a> SystemInstruction<'a> {
+    fn new(prompt: Option<&'a SystemPrompt>, leading: &'a [Message]) -> Self {
+        let (text, blocks) = match prompt {
+            Some(SystemPrompt::Text(text)) => (Some(text.as_str()), &[][..]),
+            Some(SystemPrompt::Blocks(blocks)) => (None, blocks.as_slice()),
+            None => (None, &[][..]),
+        };
+        let leading = leading.iter().flat_map(|message| &message.content);
+        let texts = text.into_iter().chain(blocks.iter().map(|block| block.text.as_str()));
+        let texts = texts.chain(leading.filter_map(ContentBlock::as_text));
+        let texts = texts.filter(|text| !text.is_empty());
+        Self { parts: texts.map(|text| TextPart { text }).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,238 @@
+use neuron_types::{
+    CompletionRequest, ContextEdit, ContextManagement, SystemBlock, ToolChoice, ToolDefinition,
+};
+use serde_json::json;
+
+use super::*;
+use crate::model::GOOGLE_AI;
+
+const MODEL: &str = "gemini-3.8-flash";
+
+fn ask() -> CompletionRequest {
+    CompletionRequest { messages: vec![Message::user("hi")], ..Default::default() }
+}
+
+fn look() -> ToolDefinition {
+    serde_json::from_value(json!({
+        "name": "look", "description": "Looks.",
+        "input_schema": {"type": "object", "title": "T", "properties": {"a": {"type": "integer"}}},
+    }))
+    .unwrap()
+}
+
+fn body(request: &CompletionRequest) -> Value {
+    serde_json::from_slice(&write(request.view(), MODEL, GOOGLE_AI).unwrap()).unwrap()
+}
+
+/// Checks the fields of the body other than `contents`.
+#[track_caller]
+fn check(request: CompletionRequest, mut expected: Value) {
+    expected["contents"] = json!([{"role": "user", "parts": [{"text": "hi"}]}]);
+    assert_eq!(body(&request), expected);
+}
+
+#[test]
+fn settings_are_serialised() {
+    check(ask(), json!({}));
+    check(
+        CompletionRequest {
+            max_tokens: Some(64),
+            temperature: Some(0.7),
+            top_p: Some(0.9),
+            stop_sequences: vec!["END".into()],
+            reasoning_effort: Some(neuron_types::ReasoningEffort::Low),
+            ..ask()
+        },
+        json!({"generationConfig": {
+            "temperature": 0.7, "topP": 0.9, "maxOutputTokens": 64, "stopSequences": ["END"],
+            "thinkingConfig": {"thinkingLevel": "LOW"},
+        }}),
+    );
+}
+
+/// Models with long decode take a larger maximum as the maximum of several requests.
+#[test]
+fn maximum_of_tokens_is_the_maximum_of_one_request() {
+    for (given, sent) in [(65_536, 65_536), (65_537, 65_536), (1_000_000, 65_536), (1, 1)] {
+        check(
+            CompletionRequest { max_tokens: Some(given), ..ask() },
+            json!({"generationConfig": {"maxOutputTokens": sent}}),
+        );
+    }
+}
+
+#[test]
+fn response_formats_are_serialised() {
+    check(CompletionRequest { response_format: Some(ResponseFormat::Text), ..ask() }, json!({}));
+    check(
+        CompletionRequest { response_format: Some(ResponseFormat::JsonObject), ..ask() },
+        json!({"generationConfig": {"responseMimeType": "application/json"}}),
+    );
+    let schema = json!({
+        "title": "City", "type": "object", "properties": {"at": {"$ref": "#/$defs/At"}},
+        "$defs": {"At": {"type": "string"}},
+    });
+    let format = ResponseFormat::JsonSchema { name: "city".into(), schema, strict: true };
+    check(
+        CompletionRequest { response_format: Some(format), ..ask() },
+        json!({"generationConfig": {
+            "responseMimeType": "application/json",
+            "responseJsonSchema": {"type": "object", "properties": {"at": {"type": "string"}}},
+        }}),
+    );
+}
+
+#[test]
+fn tools_and_choices_are_serialised() {
+    let declarations = json!([{"functionDeclarations": [{
+        "name": "look", "description": "Looks.", "behavior": "BLOCKING",
+        "parametersJsonSchema": {"type": "object", "properties": {"a": {"type": "integer"}}},
+    }]}]);
+    let tool = look().with_vendor_field("gcp.gemini", "behavior", "BLOCKING").with_vendor_field(
+        "anthropic",
+        "defer_loading",
+        true,
+    );
+    for (choice, config) in [
+        (None, None),
+        (Some(ToolChoice::Auto), Some(json!({"mode": "AUTO"}))),
+        (Some(ToolChoice::None), Some(json!({"mode": "NONE"}))),
+        (Some(ToolChoice::Required), Some(json!({"mode": "ANY"}))),
+        (
+            Some(ToolChoice::Specific { name: "look".into() }),
+            Some(json!({"mode": "ANY", "allowedFunctionNames": ["look"]})),
+        ),
+    ] {
+        let mut expected = json!({"tools": declarations});
+        if let Some(config) = config {
+            expected["toolConfig"] = json!({"functionCallingConfig": config});
+        }
+        let request = CompletionRequest { tools: vec![tool.clone()], tool_choice: choice, ..ask() };
+        check(request, expected);
+    }
+}
+
+#[test]
+fn choice_without_declarations_is_left_out_if_it_has_no_effect() {
+    let search = json!({"tools": [{"googleSearch": {}}]});
+    for choice in [ToolChoice::Auto, ToolChoice::None] {
+        let plain = CompletionRequest { tool_choice: Some(choice), ..ask() };
+        check(plain.clone(), json!({}));
+        check(CompletionRequest { extra: Some(search.clone()), ..plain.clone() }, search.clone());
+        let declared = json!({"tools": [{"functionDeclarations": [{"name": "f"}]}]});
+        let sent = body(&CompletionRequest { extra: Some(declared), ..plain });
+        assert!(sent.get("toolConfig").is_some());
+    }
+}
+
+#[test]
+fn extra_is_merged_into_the_body() {
+    let extra = json!({
+        "tools": [{"googleSearch": {}}],
+        "toolConfig": {"includeServerSideToolInvocations": true},
+        "generationConfig": {"topK": 5, "thinkingConfig": {"thinkingLevel": "MINIMAL"}},
+        "safetySettings": [],
+    });
+    let request = CompletionRequest {
+        tools: vec![look()],
+        tool_choice: Some(ToolChoice::Auto),
+        temperature: Some(0.5),
+        extra: Some(extra),
+        ..ask()
+    };
+    let sent = body(&request);
+    assert_eq!(sent["tools"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        sent["toolConfig"],
+        json!({"functionCallingConfig": {"mode": "AUTO"}, "includeServerSideToolInvocations": true})
+    );
+    assert_eq!(
+        sent["generationConfig"],
+        json!({"temperature": 0.5, "topK": 5, "thinkingConfig": {"thinkingLevel": "MINIMAL"}})
+    );
+    let keys: Vec<_> = sent.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["generationConfig", "tools", "toolConfig", "safetySettings", "contents"]);
+}
+
+#[test]
+fn system_instruction_contains_prompt_and_leading_system_messages() {
+    let block = |text: &str| SystemBlock { text: text.into(), cache_control: None };
+    let request = CompletionRequest {
+        system: Some(vec![block("one"), block(""), block("two")].into()),
+        messages: vec![Message::system("three"), Message::user("hi")],
+        ..Default::default()
+    };
+    check(
+        request,
+        json!({"systemInstruction": {"parts": [{"text": "one"}, {"text": "two"}, {"text": "three"}]}}),
+    );
+    check(CompletionRequest { system: Some("".into()), ..ask() }, json!({}));
+}
+
+#[test]
+fn fields_of_a_cache_are_not_sent_beside_it() {
+    let extra = json!({"cachedContent": "cachedContents/1"});
+    let request = CompletionRequest {
+        system: Some("s".into()),
+        tools: vec![look()],
+        tool_choice: Some(ToolChoice::Auto),
+        extra: Some(extra.clone()),
+        ..ask()
+    };
+    check(request, extra);
+}
+
+#[test]
+fn inexpressible_request_is_an_error() {
+    let edit = ContextEdit::Compact { strategy: "summarize".into() };
+    let management = ContextManagement { edits: vec![edit] };
+    for (request, text) in [
+        (
+            CompletionRequest { context_management: Some(management), ..ask() },
+            "invalid request: Gemini does not edit conversations: use a ContextStrategy, which runs on the client",
+        ),
+        (
+            CompletionRequest { temperature: Some(f32::NAN), ..ask() },
+            "invalid request: cannot be written: JSON has no number NaN",
+        ),
+        (
+            CompletionRequest { extra: Some(json!([])), ..ask() },
+            "invalid request: `extra` must be a JSON object: its fields are merged into the request",
+        ),
+        (
+            CompletionRequest { extra: Some(json!({"stream": true})), ..ask() },
+            "invalid request: `extra` cannot set `stream`: call complete or complete_stream",
+        ),
+    ] {
+        let error = write(request.view(), MODEL, GOOGLE_AI).unwrap_err();
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
+fn next_turn_begins_with_the_bytes_of_the_previous_turn() {
+    let mut request = CompletionRequest {
+        system: Some("s".into()),
+        tools: vec![look()],
+        messages: vec![Message::user("hi")],
+        ..Default::default()
+    };
+    let mut before = write(request.view(), MODEL, GOOGLE_AI).unwrap();
+    let call = ContentBlock::ToolUse { id: "c".into(), name: "look".into(), input: json!({}) };
+    let result =
+        ContentBlock::ToolResult { tool_use_id: "c".into(), content: Vec::new(), is_error: false };
+    for turn in [
+        [
+            Message { role: Role::Assistant, content: vec![call] },
+            Message { role: Role::User, content: vec![result] },
+        ],
+        [Message::assistant("done"), Message::user("more")],
+        [Message::assistant("done"), Message::system("now")],
+    ] {
+        request.messages.extend(turn);
+        let after = write(request.view(), MODEL, GOOGLE_AI).unwrap();
+        let shared = before.strip_suffix(b"]}").unwrap();
+        assert!(after.starts_with(shared));
+        before = after;
+    }
+}

@@ -1,0 +1,111 @@
+//! Decoding of streams into [`StreamEvent`]s.
+//!
+//! <https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent>
+//!
+//! Each event is a whole response with the next parts. No further event ends the stream: the last chunk has the
+//! `finishReason`.
+
+use std::collections::VecDeque;
+
+use neuron_http::{Decoder, Secret, SseDecoder, complete};
+use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+
+use crate::response::{PartialResponse, WireChunk};
+
+/// A decoder of one streamed response. Collects the response while it emits events.
+pub(crate) struct ChunkDecoder {
+    /// Name of the platform.
+    vendor: &'static str,
+    collected: PartialResponse,
+    /// The events of the first call and of everything after it.
+    ///
+    /// A call may start to run as soon as its event arrives. Whether the calls of a response may run is known only when
+    /// the stream has ended, so these events wait for the end.
+    held: Vec<StreamEvent>,
+}
+
+impl ChunkDecoder {
+    /// Creates a decoder. `vendor` is the name of the platform.
+    pub(crate) fn new(vendor: &'static str) -> Self {
+        Self { vendor, collected: PartialResponse::new(vendor), held: Vec::new() }
+    }
+}
+
+impl Decoder for ChunkDecoder {
+    type Framing = SseDecoder;
+
+    fn take(
+        &mut self,
+        data: &[u8],
+        secret: &Secret,
+        out: &mut VecDeque<StreamEvent>,
+    ) -> Result<bool, ProviderError> {
+        // Proxies send empty events to keep the connection open.
+        if data.trim_ascii().is_empty() {
+            return Ok(false);
+        }
+        let chunk = WireChunk::parse(data, "the stream", |why| {
+            let shown = secret.excerpt(data);
+            ProviderError::StreamError(format!("a chunk is not as expected ({why}): {shown}"))
+        })?;
+        let Self { vendor, collected, held } = self;
+        collected.take(chunk, |block| {
+            let mut events = events(block);
+            if held.is_empty() && !events.iter().any(is_of_call) {
+                out.extend(events);
+            } else {
+                held.append(&mut events);
+            }
+        })?;
+        if !collected.has_ended() {
+            return Ok(false);
+        }
+        let collected = std::mem::replace(collected, PartialResponse::new(vendor));
+        let drops_calls = collected.has_malformed_calls();
+        out.extend(held.drain(..).filter(|event| !drops_calls || !is_of_call(event)));
+        complete(collected.into_response(), out);
+        Ok(true)
+    }
+}
+
+fn is_of_call(event: &StreamEvent) -> bool {
+    matches!(
+        event,
+        StreamEvent::ToolUseStart { .. }
+            | StreamEvent::ToolUseInputDelta { .. }
+            | StreamEvent::ToolUseEnd { .. }
+            | StreamEvent::ToolUse { .. }
+    )
+}
+
+/// Returns the events of a part. A call is never split into several parts, so all of its events come at once.
+fn events(block: ContentBlock) -> Vec<StreamEvent> {
+    let block = match block {
+        ContentBlock::Raw { portable: Some(block), .. } => *block,
+        block => block,
+    };
+    match block {
+        ContentBlock::Text(text) => vec![StreamEvent::TextDelta(text)],
+        ContentBlock::Thinking { thinking, .. } => vec![StreamEvent::ThinkingDelta(thinking)],
+        ContentBlock::ToolUse { id, name, input } => {
+            // The delta of invalid arguments is the text that the model wrote.
+            let invalid = ToolCall::invalid_json(&input).map(str::to_owned);
+            let is_valid = invalid.is_none();
+            let delta = invalid.unwrap_or_else(|| input.to_string());
+            let mut events = vec![
+                StreamEvent::ToolUseStart { id: id.clone(), name: name.clone() },
+                StreamEvent::ToolUseInputDelta { id: id.clone(), delta },
+                StreamEvent::ToolUseEnd { id: id.clone() },
+            ];
+            // The event `ToolUse` lets an agent run the call, and invalid arguments must not run.
+            if is_valid {
+                events.push(StreamEvent::ToolUse { id, name, input });
+            }
+            events
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

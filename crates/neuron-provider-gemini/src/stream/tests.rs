@@ -1,0 +1,179 @@
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, stream};
+use neuron_types::{CompletionResponse, StopReason, StreamHandle};
+use serde_json::{Value, json};
+
+use crate::wire;
+
+use super::*;
+
+fn chunk(parts: &Value) -> Value {
+    json!({
+        "candidates": [{"content": {"role": "model", "parts": parts}, "index": 0}],
+        "usageMetadata": {"promptTokenCount": 9, "totalTokenCount": 9},
+        "modelVersion": "m", "responseId": "r",
+    })
+}
+
+fn last(parts: &Value, reason: &str) -> Value {
+    let mut chunk = chunk(parts);
+    chunk["candidates"][0]["finishReason"] = json!(reason);
+    chunk["usageMetadata"] =
+        json!({"promptTokenCount": 9, "candidatesTokenCount": 3, "totalTokenCount": 12});
+    chunk
+}
+
+fn call(name: &str) -> Value {
+    json!({"functionCall": {"name": name, "args": {"a": 1}, "id": name}})
+}
+
+fn signed_call() -> Value {
+    let mut call = call("f");
+    call["thoughtSignature"] = json!("s");
+    call
+}
+
+fn bytes(chunks: &[Value]) -> String {
+    chunks.iter().map(|chunk| format!("data: {chunk}\r\n\r\n")).collect()
+}
+
+fn handle(pieces: &[&[u8]]) -> StreamHandle {
+    let pieces: Vec<_> = pieces.iter().map(|piece| Ok(Bytes::copy_from_slice(piece))).collect();
+    wire::read_stream(stream::iter(pieces))
+}
+
+fn read(bytes: &str) -> Result<CompletionResponse, ProviderError> {
+    handle(&[bytes.as_bytes()]).into_response().now_or_never().unwrap()
+}
+
+/// Returns the events before the usage, in their debug form.
+fn deltas(bytes: &str) -> Vec<String> {
+    let events = handle(&[bytes.as_bytes()]).receiver.collect::<Vec<_>>();
+    let events = events.now_or_never().unwrap();
+    events.iter().filter(|event| event.is_delta()).map(|event| format!("{event:?}")).collect()
+}
+
+fn answer() -> [Value; 5] {
+    [
+        chunk(&json!([{"text": "h", "thought": true}])),
+        chunk(&json!([{"text": "m", "thought": true}, {"text": "añ"}])),
+        chunk(&json!([{"text": "🦀"}])),
+        chunk(&json!([signed_call()])),
+        last(&json!([call("g"), {"text": "", "thoughtSignature": "t"}]), "STOP"),
+    ]
+}
+
+#[test]
+fn stream_is_equal_for_every_split() {
+    let bytes = bytes(&answer());
+    let whole = read(&bytes).unwrap();
+    assert_eq!(whole.message.text(), "añ🦀");
+    assert_eq!((whole.id.as_str(), whole.model.as_str()), ("r", "m"));
+    assert_eq!(whole.stop_reason, StopReason::ToolUse);
+    assert_eq!((whole.usage.input_tokens, whole.usage.output_tokens), (9, 3));
+    let ids: Vec<_> = whole.message.tool_uses().map(|call| call.id).collect();
+    assert_eq!(ids, ["f", "g"]);
+    assert_eq!(whole.message.content.len(), 5);
+    for split in 0..=bytes.len() {
+        let (first, second) = bytes.as_bytes().split_at(split);
+        let response = handle(&[first, second]).into_response().now_or_never().unwrap();
+        assert_eq!(response.unwrap(), whole, "split at {split}");
+    }
+}
+
+#[test]
+fn truncated_stream_is_an_error() {
+    let bytes = bytes(&answer());
+    // The last event ends with a blank line, which is complete with its carriage return.
+    let complete = bytes.len() - 1;
+    for end in 0..bytes.len() {
+        let cut = handle(&[&bytes.as_bytes()[..end]]).into_response().now_or_never().unwrap();
+        let kind = cut.map_err(|error| error.kind()).map(|_| ());
+        let expected = if end < complete { Err("StreamError") } else { Ok(()) };
+        assert_eq!(kind, expected, "cut at {end}");
+    }
+}
+
+#[test]
+fn events_follow_the_parts() {
+    let text = |text: &str| format!("TextDelta({text:?})");
+    let deltas = deltas(&bytes(&answer()));
+    assert_eq!(
+        deltas[..4],
+        ["ThinkingDelta(\"h\")".into(), "ThinkingDelta(\"m\")".into(), text("añ"), text("🦀")]
+    );
+    let rest: Vec<_> = deltas[4..].iter().map(|event| event.split(' ').next().unwrap()).collect();
+    let call = ["ToolUseStart", "ToolUseInputDelta", "ToolUseEnd", "ToolUse"];
+    assert_eq!(rest, [call, call].concat());
+}
+
+/// A call must not run before the reason why the response ended is known.
+#[test]
+fn events_of_calls_wait_for_the_end() {
+    let start = bytes(&[chunk(&json!([{"text": "a"}, call("f"), {"text": "b"}]))]);
+    assert_eq!(deltas(&start), ["TextDelta(\"a\")"]);
+    for reason in ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL"] {
+        let all = start.clone() + &bytes(&[last(&json!([]), reason)]);
+        assert_eq!(deltas(&all), ["TextDelta(\"a\")", "TextDelta(\"b\")"]);
+        let response = read(&all).unwrap();
+        assert_eq!(response.message.tool_uses().count(), 0);
+        assert_eq!(response.message.text(), "ab");
+    }
+    let all = start + &bytes(&[last(&json!([]), "STOP")]);
+    assert_eq!(deltas(&all).len(), 6);
+    assert!(deltas(&all)[5].starts_with("TextDelta"));
+}
+
+#[test]
+fn finish_reason_ends_the_stream() {
+    let bytes = bytes(&[last(&json!([{"text": "a"}]), "MAX_TOKENS"), json!("ignored")]);
+    let response = read(&bytes).unwrap();
+    assert_eq!(response.message.text(), "a");
+    assert_eq!(response.stop_reason, StopReason::MaxTokens);
+}
+
+#[test]
+fn refused_prompt_ends_the_stream() {
+    let refused = json!({"promptFeedback": {"blockReason": "SAFETY"}});
+    let response = read(&bytes(&[refused])).unwrap();
+    assert_eq!(
+        (response.stop_reason, response.message.has_content()),
+        (StopReason::Refusal, false)
+    );
+    let error = read(&bytes(&[json!({"promptFeedback": {}})])).unwrap_err();
+    assert_eq!(error.kind(), "StreamError");
+}
+
+#[test]
+fn error_in_the_stream_keeps_its_class() {
+    let error = |code: u16, status: &str| json!({"error": {"code": code, "message": "m", "status": status}});
+    for (chunk, kind) in [
+        (error(503, "UNAVAILABLE"), "ServiceUnavailable"),
+        (error(429, "RESOURCE_EXHAUSTED"), "RateLimit"),
+        (error(400, "INVALID_ARGUMENT"), "InvalidRequest"),
+        (json!([error(500, "INTERNAL")]), "ServiceUnavailable"),
+        (json!({"error": {"message": "m"}}), "StreamError"),
+        (json!({"candidates": 1}), "StreamError"),
+        (json!(7), "StreamError"),
+    ] {
+        let bytes = bytes(&[
+            json!({"candidates": [{"content": {"parts": [{"text": "a"}]}}]}),
+            chunk.clone(),
+        ]);
+        assert_eq!(read(&bytes).unwrap_err().kind(), kind, "{chunk}");
+    }
+}
+
+#[test]
+fn empty_events_are_ignored() {
+    let bytes = format!(": ping\n\ndata: \n\n{}", bytes(&[last(&json!([{"text": "a"}]), "STOP")]));
+    assert_eq!(read(&bytes).unwrap().message.text(), "a");
+}
+
+#[test]
+fn invalid_arguments_are_not_a_complete_call() {
+    let call = json!({"functionCall": {"name": "f", "args": "{\"a\""}});
+    let deltas = deltas(&bytes(&[last(&json!([call]), "STOP")]));
+    assert_eq!(deltas.len(), 3);
+    assert!(deltas[1].contains(r#"delta: "{\"a\"""#), "{}", deltas[1]);
+}

@@ -1,0 +1,106 @@
+//! Tests that run the conformance suite, which every provider of neuron must pass, on both platforms.
+
+use neuron_conformance::provider::{Capabilities, ProviderHarness, Timeouts};
+use neuron_provider_gemini::{Gemini, KeySource};
+use neuron_testing::gemini::GeminiApi;
+use neuron_types::StopReason;
+
+fn capabilities() -> Capabilities {
+    Capabilities {
+        conversation_field: "contents",
+        // The arguments of a call are an object.
+        invalid_arguments: false,
+        // The signatures belong to texts and calls, and not to the summaries of thoughts.
+        signatures: false,
+        cache_creation_tokens: false,
+        ..Capabilities::default()
+            .without_stop_reasons(&[
+                // The API reports a stop sequence as the end of the turn.
+                StopReason::StopSequence,
+                StopReason::Compaction,
+                StopReason::PauseTurn,
+                StopReason::ContextWindowExceeded,
+            ])
+            .without_errors(&["ModelLoading"])
+            // Each error in a stream has a code, which decides about its class.
+            .without_stream_errors(&["StreamError"])
+    }
+}
+
+fn with_timeouts(provider: Gemini, timeouts: Timeouts) -> Gemini {
+    let Timeouts { connect, whole, idle } = timeouts;
+    provider.connect_timeout(connect).timeout(whole).idle_timeout(idle)
+}
+
+mod google_ai {
+    use super::*;
+
+    struct Harness;
+
+    impl ProviderHarness for Harness {
+        type Provider = Gemini;
+        type Vendor = GeminiApi;
+
+        fn vendor(&self) -> GeminiApi {
+            GeminiApi::default()
+        }
+
+        fn provider(&self, url: &str, api_key: &str) -> Gemini {
+            Gemini::new(api_key).base_url(url)
+        }
+
+        fn provider_with_timeouts(
+            &self,
+            url: &str,
+            api_key: &str,
+            timeouts: Timeouts,
+        ) -> Option<Gemini> {
+            Some(with_timeouts(self.provider(url, api_key), timeouts))
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            capabilities()
+        }
+    }
+
+    neuron_conformance::provider_tests!(Harness);
+}
+
+mod vertex {
+    use super::*;
+
+    struct Harness;
+
+    impl ProviderHarness for Harness {
+        type Provider = Gemini;
+        type Vendor = GeminiApi;
+
+        fn vendor(&self) -> GeminiApi {
+            GeminiApi::default()
+        }
+
+        fn provider(&self, url: &str, api_key: &str) -> Gemini {
+            let token = api_key.to_owned();
+            let source = KeySource::new(move || {
+                let token = token.clone();
+                async move { Ok(token) }
+            });
+            Gemini::vertex("p", "global", source).base_url(url)
+        }
+
+        fn provider_with_timeouts(
+            &self,
+            url: &str,
+            api_key: &str,
+            timeouts: Timeouts,
+        ) -> Option<Gemini> {
+            Some(with_timeouts(self.provider(url, api_key), timeouts))
+        }
+
+        fn capabilities(&self) -> Capabilities {
+            capabilities()
+        }
+    }
+
+    neuron_conformance::provider_tests!(Harness);
+}

@@ -1,0 +1,115 @@
+//! Tests of conversations that move from one provider to another.
+
+use neuron_provider_anthropic::Anthropic;
+use neuron_testing::{AnthropicServer, Reply};
+use neuron_types::{
+    CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, transcript,
+};
+use serde_json::{Value, json};
+
+use crate::support::*;
+
+fn results(message: &Message) -> Message {
+    let result = |id: &str| ContentBlock::ToolResult {
+        tool_use_id: id.to_owned(),
+        content: vec![ContentItem::Text(format!("result of {id}"))],
+        is_error: false,
+    };
+    let content = message.tool_uses().map(|call| result(call.id)).collect();
+    Message { role: Role::User, content }
+}
+
+fn talk(messages: Vec<Message>) -> CompletionRequest {
+    let tools = vec![
+        serde_json::from_value(json!({
+            "name": "look", "description": "", "input_schema": {"type": "object"},
+        }))
+        .unwrap(),
+    ];
+    CompletionRequest { messages, tools, max_tokens: Some(64), ..Default::default() }
+}
+
+/// Returns a conversation with Gemini that waits for its next turn.
+async fn history() -> Vec<Message> {
+    let calls = json!([
+        {"text": "summary", "thought": true},
+        {"text": "Let me see."},
+        {"functionCall": {"name": "look", "args": {"a": 1}, "id": "own/1"}, "thoughtSignature": "sig1"},
+        {"functionCall": {"name": "look", "args": {}}},
+    ]);
+    let end = [json!({"text": "Here."}), json!({"text": "", "thoughtSignature": "sig2"})];
+    let server = start([whole(&calls), streamed(&end)]).await;
+    let provider = provider(server.url());
+    let mut messages = vec![Message::user("hi")];
+    let called = provider.complete(talk(messages.clone())).await.unwrap().message;
+    messages.extend([called.clone(), results(&called)]);
+    let handle = provider.complete_stream(talk(messages.clone())).await.unwrap();
+    let ended = handle.into_response().await.unwrap().message;
+    messages.extend([ended, Message::user("thanks")]);
+    // Sessions store the conversation as JSON.
+    let stored = serde_json::to_string(&messages).unwrap();
+    serde_json::from_str(&stored).unwrap()
+}
+
+#[tokio::test]
+async fn conversation_with_gemini_continues_elsewhere() {
+    let history = history().await;
+    assert_eq!(transcript::validate(&history), Ok(()));
+    let server = AnthropicServer::start(["Fine."]).await.unwrap();
+    let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
+    anthropic.complete(talk(history)).await.unwrap();
+    let sent = server.bodies()[0].to_string();
+    for said in ["Let me see.", "own_1", "result of own/1", "result of call_", "Here."] {
+        assert!(sent.contains(said), "{said} is not in {sent}");
+    }
+    for private in ["sig1", "sig2", "summary", "thoughtSignature"] {
+        assert!(!sent.contains(private), "{private} is in {sent}");
+    }
+}
+
+#[tokio::test]
+async fn returning_conversation_keeps_signatures_and_ids() {
+    let mut history = history().await;
+    let reply = Reply::tool_calls([("toolu_1", "look", json!({"a": 2}))]).thinking("hm", "sig3");
+    let server = AnthropicServer::start([reply]).await.unwrap();
+    let anthropic = Anthropic::new(AnthropicServer::API_KEY).base_url(server.url());
+    let message = anthropic.complete(talk(history.clone())).await.unwrap().message;
+    let answers = results(&message);
+    history.extend([message, answers]);
+    let server = start([whole(&json!([{"text": "Welcome."}]))]).await;
+    provider(server.url()).complete(talk(history)).await.unwrap();
+    let contents = server.bodies()[0]["contents"].clone();
+    let args = |args: Value| json!({"name": "look", "args": args});
+    assert_eq!(
+        contents.as_array().unwrap()[1..],
+        [
+            json!({"role": "model", "parts": [
+                {"text": "summary", "thought": true},
+                {"text": "Let me see."},
+                {
+                    "functionCall": {"name": "look", "args": {"a": 1}, "id": "own/1"},
+                    "thoughtSignature": "sig1",
+                },
+                {"functionCall": args(json!({}))},
+            ]}),
+            json!({"role": "user", "parts": [
+                {"functionResponse": {"id": "own/1", "name": "look", "response": {"output": "result of own/1"}}},
+                contents[2]["parts"][1],
+            ]}),
+            json!({"role": "model", "parts": [
+                {"text": "Here."}, {"text": "", "thoughtSignature": "sig2"},
+            ]}),
+            json!({"role": "user", "parts": [{"text": "thanks"}]}),
+            json!({"role": "model", "parts": [
+                {
+                    "functionCall": args(json!({"a": 2})),
+                    "thoughtSignature": "skip_thought_signature_validator",
+                },
+            ]}),
+            json!({"role": "user", "parts": [
+                {"functionResponse": {"name": "look", "response": {"output": "result of toolu_1"}}},
+            ]}),
+        ]
+    );
+    assert_eq!(contents[2]["parts"][1]["functionResponse"].get("id"), None);
+}
