@@ -2,7 +2,7 @@
 
 use js_sys::Function;
 use neuron::prelude::*;
-use neuron::{anthropic::Anthropic, ollama::Ollama, openai::OpenAi};
+use neuron::{anthropic::Anthropic, gemini::Gemini, ollama::Ollama, openai::OpenAi};
 use wasm_bindgen::prelude::*;
 
 /// Adds two numbers.
@@ -46,8 +46,8 @@ pub struct Chat {
 
 #[wasm_bindgen]
 impl Chat {
-    /// Creates an agent for `vendor`, which is `anthropic`, `openai` or `ollama`. An empty `url` selects the server of
-    /// the vendor, and an empty `model` its default model.
+    /// Creates an agent for `vendor`, which is `anthropic`, `openai`, `ollama` or `gemini`. An empty `url` selects the
+    /// server of the vendor, and an empty `model` its default model.
     ///
     /// # Errors
     ///
@@ -63,6 +63,8 @@ impl Chat {
             "openai" => Agent::builder(OpenAi::new(key).base_url(url)),
             "ollama" if url.is_empty() => Agent::builder(Ollama::new()),
             "ollama" => Agent::builder(Ollama::new().base_url(url)),
+            "gemini" if url.is_empty() => Agent::builder(Gemini::new(key)),
+            "gemini" => Agent::builder(Gemini::new(key).base_url(url)),
             _ => return Err(JsError::new(&format!("unknown vendor `{vendor}`"))),
         };
         if !model.is_empty() {

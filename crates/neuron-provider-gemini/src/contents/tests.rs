@@ -1,3 +1,5 @@
+//! Tests of the conversation in a request.
+
 use neuron_types::{ContentItem, EmbeddedResource, ImageSource};
 use serde_json::json;
 

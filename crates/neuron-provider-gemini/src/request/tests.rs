@@ -1,3 +1,5 @@
+//! Tests of the fields of a request.
+
 use neuron_types::{
     CompletionRequest, ContextEdit, ContextManagement, SystemBlock, ToolChoice, ToolDefinition,
 };

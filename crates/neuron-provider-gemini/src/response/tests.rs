@@ -1,3 +1,5 @@
+//! Tests of responses that are not streamed.
+
 use neuron_types::TokenUsage;
 use serde_json::json;
 

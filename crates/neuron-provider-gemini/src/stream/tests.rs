@@ -1,3 +1,5 @@
+//! Tests of streams.
+
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
 use neuron_types::{CompletionResponse, StopReason, StreamHandle};
