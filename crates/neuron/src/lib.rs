@@ -43,6 +43,10 @@
     doc = "| [`ollama`] | `neuron-provider-ollama` | Ollama's chat and embeddings |"
 )]
 #![cfg_attr(
+    feature = "catalog",
+    doc = "| [`catalog`] | `neuron-catalog` | context windows, limits and prices of models, the cost of calls |"
+)]
+#![cfg_attr(
     feature = "runtime",
     doc = "| [`runtime`] | `neuron-runtime` | sessions, guardrails, tracing, permission rules, sandboxes |"
 )]
@@ -87,6 +91,7 @@
 //! | `macros` | `#[neuron_tool]` and `#[derive(Tool)]` of `neuron-tool` | yes |
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
+//! | `catalog` | `neuron-catalog` | no |
 //! | `runtime` | `neuron-runtime` | no |
 //! | `durable-sqlite` | `neuron-durable-sqlite` | no |
 //! | `durable-restate` | `neuron-durable-restate` | no |
@@ -112,6 +117,8 @@
 //!
 #![doc = include_str!("../corporate-proxy.md")]
 
+#[cfg(feature = "catalog")]
+pub use neuron_catalog as catalog;
 pub use neuron_context as context;
 #[cfg(feature = "durable-restate")]
 pub use neuron_durable_restate as durable_restate;

@@ -3,11 +3,12 @@
 use super::{assert_none, tree};
 
 /// Maximum number of crates, including the package itself, for each package with its default features.
-const PACKAGES: [(&str, usize); 6] = [
+const PACKAGES: [(&str, usize); 7] = [
     ("neuron-provider-anthropic", 76),
     ("neuron-provider-openai", 76),
     ("neuron-provider-ollama", 78),
     ("neuron-tool", 44),
+    ("neuron-catalog", 44),
     ("neuron-context", 44),
     ("neuron-testing", 55),
 ];
