@@ -165,7 +165,9 @@ def main(date, price_path, models_dev, litellm):
         models, taken = [], set()
         for model in listed[price_id]["models"]:
             current = None if model.get("deprecated") else prices(model, date)
-            if not current:
+            # The price list lacks the audio rates of some models.
+            is_audio = any(word in model["id"] for word in ("audio", "realtime"))
+            if not current or (is_audio and "input_audio" not in current[0]):
                 continue
             same = [name for name in names(model["match"]) if name != model["id"]]
             keys = [name.lower() for name in [model["id"], *same]]

@@ -310,12 +310,11 @@ impl Account {
         name: Option<ModelName<'_>>,
         amount: Amount,
     ) -> Result<Money, UnknownPrice> {
-        match &self.money {
-            Some(terms) if amount.requests > 0 => {
-                let ModelName { vendor, model } =
-                    name.unwrap_or(ModelName { vendor: "", model: "" });
+        match (&self.money, name) {
+            (Some(terms), Some(ModelName { vendor, model })) => {
                 terms.prices.reserve(vendor, model, amount.input_tokens, amount.output_tokens)
             }
+            (Some(_), None) if amount.requests > 0 => Err(UnknownPrice::new("", "")),
             _ => Ok(Money::ZERO),
         }
     }
@@ -326,11 +325,12 @@ impl Account {
         let Some(terms) = &self.money else {
             return Money::ZERO;
         };
-        let ModelName { vendor, model } = name.unwrap_or(ModelName { vendor: "", model: "" });
-        terms.prices.cost(vendor, model, usage).unwrap_or_else(|error| {
-            let text =
-                "the cost of a call is unknown; its reservation counts, which is zero without one";
-            tracing::warn!(%error, %reserved, "{text}");
+        let cost = match name {
+            Some(ModelName { vendor, model }) => terms.prices.cost(vendor, model, usage),
+            None => Err(UnknownPrice::new("", "")),
+        };
+        cost.unwrap_or_else(|error| {
+            tracing::warn!(%error, %reserved, "the cost of a call is unknown; the reserved amount counts");
             reserved
         })
     }
