@@ -44,9 +44,10 @@ impl Failure {
             LoopError::Durable(error) => {
                 matches!(error, DurableError::Cancelled | DurableError::SignalTimeout)
             }
-            LoopError::MaxTurns(_) | LoopError::UsageLimitExceeded(_) | LoopError::Cancelled => {
-                true
-            }
+            LoopError::MaxTurns(_)
+            | LoopError::UsageLimitExceeded(_)
+            | LoopError::UnknownPrice(_)
+            | LoopError::Cancelled => true,
             // Errors of tools, hooks, strategies and engines may quote content.
             _ => false,
         };

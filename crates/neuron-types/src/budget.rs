@@ -1,9 +1,9 @@
-//! A token and call budget that several agents share, and reservations in it.
+//! A budget of tokens, calls and money that several agents share, and reservations in it.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::{LoopError, TokenUsage, UsageLimits};
+use crate::{LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
 
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
@@ -31,6 +31,18 @@ use crate::{LoopError, TokenUsage, UsageLimits};
 ///   the provider reported for it, whichever is larger.
 /// - A tool call counts when it starts. All calls of a response are reserved together before any of them starts.
 /// - The usage of a compaction counts when the compaction is complete.
+///
+/// # Money
+///
+/// A budget [`in_money`](Self::in_money) has a limit in dollars and a list of prices. The cost of a call is reserved and
+/// replaced in the same way as its tokens. A model without a known price is not called, and the run ends with
+/// [`LoopError::UnknownPrice`]. The cost of a compaction is computed with the price of the run's model, because the
+/// model of a context strategy is not known.
+///
+/// [`part`](Self::part) and [`together_with`](Self::together_with) combine limits in money with other limits. A
+/// part of a budget with prices counts its own cost. A part for a single run thus reports the cost of this run.
+///
+/// # Processes and replays
 ///
 /// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process.
 ///
@@ -63,7 +75,23 @@ pub struct Budget {
 /// The limits and the counters of one budget.
 struct Account {
     limits: UsageLimits,
+    /// Set if the account counts money.
+    money: Option<MoneyTerms>,
     balance: Mutex<Balance>,
+}
+
+/// The prices of an [`Account`], and its limit.
+#[derive(Clone)]
+struct MoneyTerms {
+    prices: Arc<dyn PriceList>,
+    limit: Option<Money>,
+}
+
+/// The names of a vendor and of a model.
+#[derive(Debug, Clone, Copy)]
+struct ModelName<'a> {
+    vendor: &'a str,
+    model: &'a str,
 }
 
 /// The counters of an [`Account`].
@@ -82,13 +110,23 @@ struct Amount {
     output_tokens: usize,
     requests: usize,
     tool_calls: usize,
+    money: Money,
 }
 
 impl Budget {
     /// Creates a budget with limits and without a parent budget.
     #[must_use]
     pub fn new(limits: UsageLimits) -> Self {
-        Self { accounts: Arc::new([Account::new(limits)]) }
+        Self { accounts: Arc::new([Account::new(limits, None)]) }
+    }
+
+    /// Creates a budget with a limit in money, and without other limits or a parent budget.
+    ///
+    /// The prices apply to this budget and its [parts](Self::part).
+    #[must_use]
+    pub fn in_money(limit: Money, prices: impl PriceList + 'static) -> Self {
+        let money = MoneyTerms { prices: Arc::new(prices), limit: Some(limit) };
+        Self { accounts: Arc::new([Account::new(UsageLimits::default(), Some(money))]) }
     }
 
     /// Creates a sub-budget with its own limits. Usage of the sub-budget also counts for this budget.
@@ -96,7 +134,9 @@ impl Budget {
     pub fn part(&self, limits: UsageLimits) -> Self {
         // The own account must be first, because the getters report the first account.
         let whole = self.accounts.iter().cloned();
-        Self { accounts: std::iter::once(Account::new(limits)).chain(whole).collect() }
+        let terms = self.with_prices().and_then(|account| account.money.clone());
+        let own = Account::new(limits, terms.map(|terms| MoneyTerms { limit: None, ..terms }));
+        Self { accounts: std::iter::once(own).chain(whole).collect() }
     }
 
     /// Combines two budgets. Usage of the combination counts for both budgets.
@@ -140,18 +180,62 @@ impl Budget {
         self.balance().reserved.as_usage().total_tokens()
     }
 
-    /// Reserves one model call with an estimate of its tokens.
+    /// Returns the cost of the calls that were made, without calls in progress. Zero if the budget has no prices.
+    ///
+    /// If the first of two combined budgets has no prices, this is the cost that the second budget counted.
+    #[must_use]
+    pub fn spent(&self) -> Money {
+        self.with_prices().map(|account| account.lock().used.money).unwrap_or_default()
+    }
+
+    /// Returns the money reserved for calls in progress. Zero if the budget has no prices.
+    #[must_use]
+    pub fn reserved_money(&self) -> Money {
+        self.with_prices().map(|account| account.lock().reserved.money).unwrap_or_default()
+    }
+
+    /// Returns the limit in money. `None` if there is no limit.
+    ///
+    /// For a [part](Self::part) of a budget, this is the limit of the whole budget.
+    #[must_use]
+    pub fn money_limit(&self) -> Option<Money> {
+        self.accounts.iter().find_map(|account| account.money.as_ref()?.limit)
+    }
+
+    /// Reserves one call of a named model with an estimate of its tokens, and the money for these tokens.
+    ///
+    /// `vendor` is a [`ProviderInfo::name`](crate::ProviderInfo::name).
     ///
     /// # Errors
     ///
     /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a budget of which it is a
-    /// [part](Self::part). Nothing is reserved in this case.
+    /// [part](Self::part). [`LoopError::UnknownPrice`] if the budget has no price for the model. Nothing is reserved in
+    /// these cases.
+    pub fn reserve_call(
+        &self,
+        vendor: &str,
+        model: &str,
+        input_tokens: usize,
+        output_tokens: usize,
+    ) -> Result<Reservation, LoopError> {
+        let amount = Amount { input_tokens, output_tokens, requests: 1, ..Amount::default() };
+        self.take(amount, Some(ModelName { vendor, model }))
+    }
+
+    /// Reserves one model call with an estimate of its tokens. For a budget with a limit in money, use
+    /// [`reserve_call`](Self::reserve_call).
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a budget of which it is a
+    /// [part](Self::part). [`LoopError::UnknownPrice`] if the budget has prices. Nothing is reserved in these cases.
     pub fn reserve(
         &self,
         input_tokens: usize,
         output_tokens: usize,
     ) -> Result<Reservation, LoopError> {
-        self.take(Amount { input_tokens, output_tokens, requests: 1, tool_calls: 0 })
+        let requests = 1;
+        self.take(Amount { input_tokens, output_tokens, requests, ..Amount::default() }, None)
     }
 
     /// Reserves this number of tool calls.
@@ -161,25 +245,52 @@ impl Budget {
     /// [`LoopError::UsageLimitExceeded`] if the calls do not fit into the budget or into a budget of which it is a
     /// [part](Self::part). Nothing is reserved in this case.
     pub fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
-        self.take(Amount { tool_calls, ..Amount::default() })
+        self.take(Amount { tool_calls, ..Amount::default() }, None)
     }
 
-    /// Adds tokens that were used without a reservation, for example by a compaction. This may exceed the limits.
+    /// Adds tokens that were used without a reservation. This may exceed the limits. For a budget with prices, use
+    /// [`charge_call`](Self::charge_call). This method cannot compute a cost, and logs a warning instead.
     pub fn charge(&self, usage: &TokenUsage) {
-        let spent = Amount::of(usage);
-        self.accounts.iter().for_each(|account| account.exchange(Amount::default(), spent));
+        self.add(None, usage);
+    }
+
+    /// Adds the tokens of a named model, and their cost, that were used without a reservation, for example by a
+    /// compaction. This may exceed the limits.
+    ///
+    /// If the price is unknown, only the tokens count, and a warning is logged.
+    pub fn charge_call(&self, vendor: &str, model: &str, usage: &TokenUsage) {
+        self.add(Some(ModelName { vendor, model }), usage);
+    }
+
+    fn add(&self, name: Option<ModelName<'_>>, usage: &TokenUsage) {
+        for account in self.accounts.iter() {
+            let money = account.cost_or(name, usage, Money::ZERO);
+            account.exchange(Amount::default(), Amount { money, ..Amount::of(usage) });
+        }
     }
 
     /// Reserves an amount in this budget and in its parents. On an error, nothing is reserved.
-    fn take(&self, amount: Amount) -> Result<Reservation, LoopError> {
-        let mut reservation =
-            Reservation { budget: self.clone(), accounts: 0, amount, is_started: false };
+    fn take(&self, amount: Amount, name: Option<ModelName<'_>>) -> Result<Reservation, LoopError> {
+        // The names are needed only for the cost.
+        let priced = name.filter(|_| self.with_prices().is_some());
+        let mut reservation = Reservation {
+            budget: self.clone(),
+            reserved: Vec::with_capacity(self.accounts.len()),
+            model: priced.map(|name| (name.vendor.to_owned(), name.model.to_owned())),
+            is_started: false,
+        };
         // On an error, dropping `reservation` releases the accounts in which the amount was already reserved.
         for account in self.accounts.iter() {
+            let amount = Amount { money: account.highest_cost(name, amount)?, ..amount };
             account.reserve(amount)?;
-            reservation.accounts += 1;
+            reservation.reserved.push(amount);
         }
         Ok(reservation)
+    }
+
+    /// Returns the first account that counts money.
+    fn with_prices(&self) -> Option<&Account> {
+        self.accounts.iter().map(|account| &**account).find(|account| account.money.is_some())
     }
 
     /// Returns the counters of this budget, but not the counters of a parent.
@@ -189,8 +300,39 @@ impl Budget {
 }
 
 impl Account {
-    fn new(limits: UsageLimits) -> Arc<Self> {
-        Arc::new(Self { limits, balance: Mutex::default() })
+    fn new(limits: UsageLimits, money: Option<MoneyTerms>) -> Arc<Self> {
+        Arc::new(Self { limits, money, balance: Mutex::default() })
+    }
+
+    /// Returns the highest cost of a reserved amount. Zero if the account does not count money.
+    fn highest_cost(
+        &self,
+        name: Option<ModelName<'_>>,
+        amount: Amount,
+    ) -> Result<Money, UnknownPrice> {
+        match (&self.money, name) {
+            (Some(terms), Some(ModelName { vendor, model })) => {
+                terms.prices.reserve(vendor, model, amount.input_tokens, amount.output_tokens)
+            }
+            (Some(_), None) if amount.requests > 0 => Err(UnknownPrice::new("", "")),
+            _ => Ok(Money::ZERO),
+        }
+    }
+
+    /// Returns the cost of a call. If the cost is unknown, logs a warning and returns `reserved`. Zero if the account
+    /// does not count money.
+    fn cost_or(&self, name: Option<ModelName<'_>>, usage: &TokenUsage, reserved: Money) -> Money {
+        let Some(terms) = &self.money else {
+            return Money::ZERO;
+        };
+        let cost = match name {
+            Some(ModelName { vendor, model }) => terms.prices.cost(vendor, model, usage),
+            None => Err(UnknownPrice::new("", "")),
+        };
+        cost.unwrap_or_else(|error| {
+            tracing::warn!(%error, %reserved, "the cost of a call is unknown; the reserved amount counts");
+            reserved
+        })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Balance> {
@@ -209,6 +351,7 @@ impl Account {
         let checked = limits
             .check_requests(taken.requests)
             .and_then(|()| limits.check_tokens(&tokens.as_usage()))
+            .and_then(|()| self.check_money(tokens.money))
             .and_then(|()| limits.check_tool_calls(taken.tool_calls));
         // The prefix distinguishes a shared budget from the run's own limits in the error text.
         checked.map_err(|error| match error {
@@ -219,6 +362,16 @@ impl Account {
         })?;
         balance.reserved = balance.reserved.plus(amount);
         Ok(())
+    }
+
+    fn check_money(&self, money: Money) -> Result<(), LoopError> {
+        match self.money.as_ref().and_then(|terms| terms.limit) {
+            Some(limit) if money > limit => {
+                let text = format!("money limit exceeded: {money} > {limit}");
+                Err(LoopError::UsageLimitExceeded(text))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Subtracts `reserved` from the reservations and adds `spent` to the usage.
@@ -237,10 +390,10 @@ impl Account {
 #[must_use = "what is reserved is given back when this is dropped"]
 pub struct Reservation {
     budget: Budget,
-    /// Number of elements of the budget's `accounts` in which the amount is reserved, counted from the first element.
-    accounts: usize,
-    /// The reserved amount that was not yet used.
-    amount: Amount,
+    /// The reserved amounts that were not yet used, one for each of the first accounts of the budget.
+    reserved: Vec<Amount>,
+    /// Names of the vendor and the model, if an account needs them for the cost.
+    model: Option<(String, String)>,
     /// Set if the call was [started](Self::start), so that dropping the reservation counts its amount as used.
     is_started: bool,
 }
@@ -252,48 +405,64 @@ impl Reservation {
     }
 
     /// Replaces the reserved estimate of a completed model call with its actual usage.
+    ///
+    /// If the cost of the usage is unknown, the reserved money counts, and a warning is logged. This happens if
+    /// [`iterations`](TokenUsage::iterations) names a model without a price.
     pub fn settle(mut self, usage: &TokenUsage) {
-        let requests = self.amount.requests;
-        self.close(Amount { requests, ..Amount::of(usage) });
+        self.close(|account, name, reserved| Amount {
+            requests: reserved.requests,
+            money: account.cost_or(name, usage, reserved.money),
+            ..Amount::of(usage)
+        });
     }
 
     /// Ends the reservation of a model call that broke off. Each counter of the budget grows by the estimate or by
     /// `usage`, whichever is larger.
     pub fn settle_at_least(mut self, usage: &TokenUsage) {
-        let spent = Amount::of(usage).with(self.amount, usize::max);
-        self.close(spent);
+        self.close(|account, name, reserved| {
+            let money = account.cost_or(name, usage, reserved.money);
+            Amount { money, ..Amount::of(usage) }.with(reserved, usize::max, Money::max)
+        });
     }
 
     /// Releases the reserved tokens of a model call that the provider refused. The request still counts as used if the
     /// call was [started](Self::start).
     pub fn release(mut self) {
-        let requests = if self.is_started { self.amount.requests } else { 0 };
-        self.close(Amount { requests, ..Amount::default() });
+        let is_started = self.is_started;
+        self.close(|_, _, reserved| {
+            let requests = if is_started { reserved.requests } else { 0 };
+            Amount { requests, ..Amount::default() }
+        });
     }
 
     /// Counts one of the reserved tool calls as used. Does nothing if no reserved call is left.
     pub fn spend_tool_call(&mut self) {
         let one = Amount { tool_calls: 1, ..Amount::default() };
-        if self.amount.tool_calls > 0 {
-            self.amount = self.amount.minus(one);
-            for account in self.budget.accounts.iter().take(self.accounts) {
+        for (account, reserved) in self.budget.accounts.iter().zip(&mut self.reserved) {
+            if reserved.tool_calls > 0 {
+                *reserved = reserved.minus(one);
                 account.exchange(one, one);
             }
         }
     }
 
-    /// Releases the reservation and counts `spent` as used. `spent` may exceed the reservation.
-    fn close(&mut self, spent: Amount) {
-        // Set the number of accounts to zero, so that `drop` does not release the reservation again.
-        let accounts = self.budget.accounts.iter().take(std::mem::take(&mut self.accounts));
-        accounts.for_each(|account| account.exchange(self.amount, spent));
+    /// Releases the reservation and counts the result of `spent` as used, which may exceed the reservation. `spent`
+    /// receives each account with its reserved amount.
+    fn close(&mut self, spent: impl Fn(&Account, Option<ModelName<'_>>, Amount) -> Amount) {
+        // Take the amounts, so that `drop` does not release the reservation again.
+        let reserved = std::mem::take(&mut self.reserved);
+        let model = self.model.as_ref();
+        let name = model.map(|(vendor, model)| ModelName { vendor, model });
+        for (account, reserved) in self.budget.accounts.iter().zip(reserved) {
+            account.exchange(reserved, spent(account, name, reserved));
+        }
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        let spent = if self.is_started { self.amount } else { Amount::default() };
-        self.close(spent);
+        let is_started = self.is_started;
+        self.close(|_, _, reserved| if is_started { reserved } else { Amount::default() });
     }
 }
 
@@ -309,20 +478,27 @@ impl Amount {
     }
 
     fn plus(self, other: Self) -> Self {
-        self.with(other, usize::saturating_add)
+        self.with(other, usize::saturating_add, Money::saturating_add)
     }
 
     fn minus(self, other: Self) -> Self {
-        self.with(other, usize::saturating_sub)
+        self.with(other, usize::saturating_sub, Money::saturating_sub)
     }
 
-    /// Combines each counter of `self` with the counter of the same resource in `other`. `f` computes the new counter.
-    fn with(self, other: Self, f: fn(usize, usize) -> usize) -> Self {
+    /// Combines each counter of `self` with the counter of the same resource in `other`. `count` and `money` compute
+    /// the new counters.
+    fn with(
+        self,
+        other: Self,
+        count: fn(usize, usize) -> usize,
+        money: fn(Money, Money) -> Money,
+    ) -> Self {
         Self {
-            input_tokens: f(self.input_tokens, other.input_tokens),
-            output_tokens: f(self.output_tokens, other.output_tokens),
-            requests: f(self.requests, other.requests),
-            tool_calls: f(self.tool_calls, other.tool_calls),
+            input_tokens: count(self.input_tokens, other.input_tokens),
+            output_tokens: count(self.output_tokens, other.output_tokens),
+            requests: count(self.requests, other.requests),
+            tool_calls: count(self.tool_calls, other.tool_calls),
+            money: money(self.money, other.money),
         }
     }
 }
@@ -332,6 +508,7 @@ impl fmt::Debug for Budget {
         let Balance { used, reserved } = self.balance();
         f.debug_struct("Budget")
             .field("limits", &self.limits())
+            .field("money_limit", &self.money_limit())
             .field("used", &used)
             .field("reserved", &reserved)
             .finish()

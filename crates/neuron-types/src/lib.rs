@@ -32,6 +32,7 @@
 //! | observing a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`], [`TraceContext`] |
 //! | recovery after a crash | [`DurableContext`], [`Durability`], [`DurableProvider`] |
 //! | stored conversations | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`], [`stored_json`] |
+//! | limits on usage and cost | [`UsageLimits`], [`Budget`], [`Money`], [`PriceList`] |
 //! | errors | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
 //! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
 //!
@@ -92,8 +93,10 @@ mod injector;
 mod layer;
 mod loop_choices;
 mod loop_config;
+mod money;
 mod no_compaction;
 mod prepare_turn;
+mod price_list;
 mod retry;
 mod run_snapshot;
 mod scope;
@@ -144,11 +147,13 @@ pub use message::{
     ContentBlock, ContentItem, DocumentSource, ImageSource, Message, Role, ToolUseRef,
 };
 pub use model_content::ModelContent;
+pub use money::{Money, ParseMoneyError};
 pub use no_compaction::NoCompaction;
 pub use output_schema::OutputSchema;
 pub use output_text::json_in;
 pub use permission::{PermissionDecision, PermissionPolicy};
 pub use prepare_turn::{PrepareTurn, TurnSetup};
+pub use price_list::{PriceList, UnknownPrice};
 pub use provider::{BoxedProvider, ForcedCalls, Provider, ProviderDyn, ProviderInfo};
 pub use read_json::{JsonMismatch, read_json, read_json_ref};
 pub use request::{

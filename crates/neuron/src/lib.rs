@@ -47,6 +47,10 @@
     doc = "| [`gemini`] | `neuron-provider-gemini` | Google's Gemini API, on Google AI and Vertex AI |"
 )]
 #![cfg_attr(
+    feature = "catalog",
+    doc = "| [`catalog`] | `neuron-catalog` | context windows, limits and prices of models, the cost of calls |"
+)]
+#![cfg_attr(
     feature = "runtime",
     doc = "| [`runtime`] | `neuron-runtime` | sessions, guardrails, tracing, permission rules, sandboxes |"
 )]
@@ -92,6 +96,7 @@
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
 //! | `gemini` | `neuron-provider-gemini` | no |
+//! | `catalog` | `neuron-catalog` | no |
 //! | `runtime` | `neuron-runtime` | no |
 //! | `durable-sqlite` | `neuron-durable-sqlite` | no |
 //! | `durable-restate` | `neuron-durable-restate` | no |
@@ -117,6 +122,8 @@
 //!
 #![doc = include_str!("../corporate-proxy.md")]
 
+#[cfg(feature = "catalog")]
+pub use neuron_catalog as catalog;
 pub use neuron_context as context;
 #[cfg(feature = "durable-restate")]
 pub use neuron_durable_restate as durable_restate;

@@ -28,7 +28,7 @@ pub use neuron_tool::{Tool, ToolRegistry, tool_middleware_fn};
 #[doc(no_inline)]
 pub use neuron_types::{
     AgentResult, ApprovalDecisions, CompletionRequest, CompletionResponse, ContentBlock,
-    ContentItem, ContextStrategy, HookAction, HookError, HookEvent, LoopError, Message,
+    ContentItem, ContextStrategy, HookAction, HookError, HookEvent, LoopError, Message, Money,
     ObservabilityHook, PendingApproval, PermissionDecision, PermissionPolicy, Provider,
     ProviderError, Role, StopReason, StreamEvent, SystemPrompt, TokenUsage, ToolContext,
     ToolDefinition, ToolError, ToolOutput, UsageLimits,

@@ -42,10 +42,14 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::text("Moss has no roots.").usage(tokens(5_000, 1_000)),
             Reply::text("Too short.").usage(tokens(3_000, 500)),
         ])),
-        example!("budget_in_money", || Script::anthropic((1..=3).chain(1..=3).map(|page| {
-            Reply::tool_call(format!("toolu_{page}"), "read_page", json!({ "page": page }))
-                .usage(tokens(2_000 * page, 500))
-        }))),
+        example!("budget_in_money", || Script::anthropic([
+            Reply::tool_call("toolu_1", "read_page", json!({ "page": 1 }))
+                .usage(tokens(2_000, 500)),
+            Reply::tool_call("toolu_2", "read_page", json!({ "page": 2 }))
+                .usage(tokens(4_000, 500)),
+            Reply::tool_call("toolu_3", "read_page", json!({ "page": 3 })).usage(tokens(6_000, 50)),
+            Reply::text("Page 3 is about moss.").usage(tokens(7_000, 100)),
+        ])),
         example!("guardrails", || Script::anthropic([
             Reply::text("Support costs 10 euros per month."),
             Reply::text("Write to jane.doe@example.com."),

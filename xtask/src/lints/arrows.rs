@@ -9,6 +9,7 @@ const ARROWS: &str = "
     neuron-types:
     neuron-tool-macros:
     neuron-tool: neuron-types neuron-tool-macros
+    neuron-catalog: neuron-types
     neuron-context: neuron-types
     neuron-http: neuron-types
     neuron-provider-anthropic: neuron-types neuron-http

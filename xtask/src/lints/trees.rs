@@ -9,6 +9,7 @@ const PACKAGES: [(&str, usize); 7] = [
     ("neuron-provider-ollama", 78),
     ("neuron-provider-gemini", 78),
     ("neuron-tool", 44),
+    ("neuron-catalog", 44),
     ("neuron-context", 44),
     ("neuron-testing", 55),
 ];

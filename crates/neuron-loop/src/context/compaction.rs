@@ -95,7 +95,11 @@ async fn compact(
     if let Some(usage) = usage {
         env.ctx.usage.add(usage);
         ledger.tally.add_usage(usage);
-        env.run.budget.iter().for_each(|budget| budget.charge(usage));
+        if let Some(budget) = &env.run.budget {
+            // The strategy does not report its model.
+            let (vendor, model) = env.model_name(request);
+            budget.charge_call(vendor, model, usage);
+        }
     }
     let checked = compacted.and_then(|(messages, _)| Ok(ledger.checked(messages)?));
     let messages = match checked {

@@ -143,7 +143,8 @@ impl<'a, 'l> Link<'a, 'l> {
         };
         let most = call.request.max_tokens.unwrap_or(usize::MAX);
         let answer = own.checked_div(turns).unwrap_or(FIRST_ANSWER).min(most);
-        budget.reserve(prompt, answer).map(Some)
+        let (vendor, model) = self.hooks.env.model_name(call.request);
+        budget.reserve_call(vendor, model, prompt, answer).map(Some)
     }
 
     /// Adds the tokens of a finished attempt to the run, and returns them. If the attempt failed, its tokens are

@@ -106,6 +106,13 @@ impl<'a> Env<'a> {
         known.unwrap_or_else(|| strategy.estimate_request_dyn(request))
     }
 
+    /// Returns the name of the provider, and the name of the request's model or else of the provider's default model.
+    pub(crate) fn model_name<'r>(&'r self, request: RequestRef<'r>) -> (&'r str, &'r str) {
+        let provider = self.parts.model.info_dyn();
+        let is_named = !request.model.is_empty();
+        (provider.name, if is_named { request.model } else { provider.default_model })
+    }
+
     /// Returns the estimated tokens of the system prompt and the tools. Returns `None` if the strategy does not count
     /// tokens.
     pub(crate) fn frame_size(&self) -> Option<usize> {

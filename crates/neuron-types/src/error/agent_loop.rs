@@ -2,7 +2,7 @@
 
 use crate::{
     ApprovalError, BoxError, DurableError, PendingApproval, ProviderError, StopReason,
-    StorageError, TokenUsage, ToolError,
+    StorageError, TokenUsage, ToolError, UnknownPrice,
 };
 
 /// The error of an agent's run.
@@ -31,6 +31,9 @@ pub enum LoopError {
     /// count in the text includes reservations.
     #[error("usage limit exceeded: {0}")]
     UsageLimitExceeded(String),
+    /// A [`Budget`](crate::Budget) has a limit in money, and no price for the model. The model was not called.
+    #[error(transparent)]
+    UnknownPrice(#[from] UnknownPrice),
     /// A typed run, whose result is a value of a Rust type, ended without a valid output. All retries were used, the
     /// model refused, or the response was cut off.
     #[error("invalid output (attempt {attempts}): {reason}")]
@@ -116,6 +119,7 @@ impl LoopError {
             Self::Context(_) => "Context",
             Self::MaxTurns(_) => "MaxTurns",
             Self::UsageLimitExceeded(_) => "UsageLimitExceeded",
+            Self::UnknownPrice(_) => "UnknownPrice",
             Self::InvalidOutput { .. } => "InvalidOutput",
             Self::HookTerminated(_) => "HookTerminated",
             Self::Cancelled => "Cancelled",

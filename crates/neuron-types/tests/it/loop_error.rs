@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_types::{
     ApprovalError, ContextError, DurableError, LoopError, PendingApproval, ProviderError,
-    StopReason, TokenUsage, ToolError,
+    StopReason, TokenUsage, ToolError, UnknownPrice,
 };
 
 #[track_caller]
@@ -27,6 +27,7 @@ fn waits(error: impl Into<LoopError>, may_quote: bool) {
 fn own_errors_are_classified() {
     check(LoopError::MaxTurns(3), "MaxTurns", false);
     check(LoopError::UsageLimitExceeded("tokens".into()), "UsageLimitExceeded", false);
+    check(LoopError::UnknownPrice(UnknownPrice::new("acme", "m")), "UnknownPrice", false);
     check(LoopError::HookTerminated("no".into()), "HookTerminated", false);
     check(LoopError::Cancelled, "Cancelled", false);
     check(ApprovalError::NothingPending, "Approval", false);

@@ -10,6 +10,7 @@ mod hook;
 mod layer;
 mod loop_error;
 mod message;
+mod money_budget;
 mod permission;
 mod provider;
 mod provider_error;

@@ -1,0 +1,8 @@
+//! Tests of the catalogue, in one binary, which is linked only once.
+
+mod budget;
+mod known_prices;
+mod list;
+mod own_prices;
+mod properties;
+mod support;
