@@ -41,7 +41,7 @@ impl ToolDyn for Remote {
 
 /// Returns the tools of another system.
 fn remote_tools() -> Result<Vec<Remote>, serde_json::Error> {
-    let objects = (1..=100).map(|number| format!("report_{number}"));
+    let objects = (1..=98).map(|number| format!("report_{number}"));
     let objects = objects.chain(["ticket".into(), "invoice".into()]);
     let actions = [("create", "Creates"), ("close", "Closes"), ("find", "Finds")];
     let tool = |object: &str, (name, verb): (&str, &str)| {

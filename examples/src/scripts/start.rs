@@ -43,13 +43,11 @@ pub(super) fn examples() -> Vec<Example> {
             Script::anthropic([
                 Reply::tool_calls([
                     ("toolu_1", "current_customer", json!({})),
-                    ("toolu_2", "search_tools", json!({ "query": "open or close a ticket" })),
+                    ("toolu_2", "search_tools", json!({ "query": "open a ticket" })),
                 ]),
                 call("toolu_3", "create_ticket"),
-                Reply::tool_call("toolu_4", "search_tools", json!({ "query": "create_ticket" })),
-                call("toolu_5", "create_ticket"),
                 Reply::text("I opened a ticket for Ada."),
-                call("toolu_6", "close_ticket"),
+                call("toolu_4", "close_ticket"),
                 Reply::text("The ticket is closed."),
             ])
         }),
