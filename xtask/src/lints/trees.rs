@@ -13,7 +13,7 @@ const PACKAGES: [(&str, usize); 6] = [
 ];
 
 /// Maximum number of crates in the dependency tree of `neuron`, for combinations of its features.
-const FEATURES: [(&str, usize); 12] = [
+const FEATURES: [(&str, usize); 13] = [
     ("anthropic", 82),
     // The default features.
     ("anthropic,macros", 88),
@@ -24,6 +24,8 @@ const FEATURES: [(&str, usize); 12] = [
     ("anthropic,macros,session-sqlite", 104),
     ("anthropic,macros,durable-sqlite", 107),
     ("anthropic,macros,otel", 97),
+    // The router itself, and no other crate.
+    ("anthropic,macros,router", 89),
     ("anthropic,macros,subagent,tower", 94),
     ("anthropic,macros,validation", 130),
     ("anthropic,macros,mcp", 158),
