@@ -212,11 +212,14 @@ impl<'a> Call<'a> {
         let kind = error.kind();
         span.record("error.type", kind);
         span.in_scope(|| tracing::warn!(error.kind = kind, "a route failed"));
-        self.shared.health.failed(index, &error, Instant::now());
         if matches!(error, ProviderError::ContextWindowExceeded(_)) {
             self.skip_windows_up_to(self.window(index));
         }
-        self.is_over |= !falls_back(&error, self.shared.falls_back_on_authentication);
+        // An error of the request or of the configuration must not send the next request to another route.
+        match falls_back(&error, self.shared.falls_back_on_authentication) {
+            true => self.shared.health.failed(index, &error, Instant::now()),
+            false => self.is_over = true,
+        }
         self.failed.push((self.name(index), error));
     }
 

@@ -31,7 +31,7 @@ fn reply(random: &mut Random) -> Reply {
         72..77 => Reply::error(ProviderError::Network("reset".into())),
         77..81 => Reply::error(ProviderError::InsufficientResources("quota".into())),
         81..87 => answer().fail_after(events, busy()),
-        87..93 => answer().end_early_after(events),
+        87..93 => answer().fail_after(events, ProviderError::Network("reset".into())),
         93..96 => answer().hang_after(events),
         96..98 => answer().delay(Duration::from_millis(20)),
         _ => Reply::hang(),

@@ -1,7 +1,7 @@
 //! Tests of the pauses of routes after failures.
 
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::Provider;
+use neuron_types::{Provider, ProviderError};
 use tokio::time::advance;
 
 use crate::support::{
@@ -105,4 +105,22 @@ fn router_works_without_a_tokio_runtime() {
     let call = router.complete_ref(request.view());
     let response = futures_util::FutureExt::now_or_never(call).unwrap().unwrap();
     assert_eq!(response.message.text(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_key_does_not_send_the_next_call_to_another_route() {
+    let wrong = || ProviderError::Authentication("wrong key".into());
+    for is_allowed in [false, true] {
+        let providers = [script([Reply::error(wrong()), Reply::error(wrong())]), answering("b")];
+        let builder = routes(&providers);
+        let router = match is_allowed {
+            true => builder.fall_back_on_authentication().build().unwrap(),
+            false => builder.build().unwrap(),
+        };
+        for _ in 0..2 {
+            assert_eq!(ask(&router).await.is_ok(), is_allowed);
+        }
+        let expected = if is_allowed { [1, 2] } else { [2, 0] };
+        assert_eq!(calls(&providers), expected);
+    }
 }
