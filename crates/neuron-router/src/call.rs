@@ -14,7 +14,7 @@ use tracing::field::Empty;
 
 use crate::Route;
 use crate::clock::Instant;
-use crate::failure::{Skipped, SkippedRoute, error_of_call, falls_back};
+use crate::failure::{Skipped, SkippedRoute, error_of_call};
 use crate::health::Form;
 use crate::router::Shared;
 use crate::sticky::Key;
@@ -215,11 +215,7 @@ impl<'a> Call<'a> {
         if matches!(error, ProviderError::ContextWindowExceeded(_)) {
             self.skip_windows_up_to(self.window(index));
         }
-        // An error of the request or of the configuration must not send the next request to another route.
-        match falls_back(&error, self.shared.falls_back_on_authentication) {
-            true => self.shared.health.failed(index, &error, Instant::now()),
-            false => self.is_over = true,
-        }
+        self.is_over |= !self.shared.failed(index, &error);
         self.failed.push((self.name(index), error));
     }
 

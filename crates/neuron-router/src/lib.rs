@@ -59,6 +59,7 @@
 //! - If the vendor requested a delay, the route is not called during this delay. Otherwise a route cools off for
 //!   [`RouterBuilder::cooling_off`], during which it is called only after all others.
 //! - Dropping the future or the stream cancels all calls that are open.
+//! - The usage of a response is that of its route. The tokens of failed and cancelled calls are unknown.
 //!
 //! # Errors
 //!

@@ -11,6 +11,8 @@ use neuron_types::{
 #[cfg(not(target_family = "wasm"))]
 use crate::Shadow;
 use crate::call::{Answered, first_answer};
+use crate::clock::Instant;
+use crate::failure::falls_back;
 use crate::health::{Form, Health};
 use crate::random::Random;
 use crate::sticky::Sticky;
@@ -61,6 +63,18 @@ pub(crate) struct Shared {
     pub(crate) random: Random,
     #[cfg(not(target_family = "wasm"))]
     pub(crate) shadow: Option<Shadow>,
+}
+
+impl Shared {
+    /// Pauses a route whose call failed. Returns `true` if another route may answer the request.
+    pub(crate) fn failed(&self, index: usize, error: &ProviderError) -> bool {
+        let falls_back = falls_back(error, self.falls_back_on_authentication);
+        // An error of the request or of the configuration must not send the next request to another route.
+        if falls_back {
+            self.health.failed(index, error, Instant::now());
+        }
+        falls_back
+    }
 }
 
 impl Router {

@@ -12,7 +12,6 @@ use neuron_types::{
 };
 use tracing::Span;
 
-use crate::clock::Instant;
 use crate::router::Shared;
 
 /// A stream that was read up to its first content.
@@ -70,6 +69,8 @@ pub(crate) struct RoutedStream {
     /// Index of the route.
     index: usize,
     metadata: AnswerMetadata,
+    /// Set after the complete message.
+    is_complete: bool,
     /// The span of the route. It ends with the stream.
     span: Option<Span>,
 }
@@ -84,7 +85,7 @@ impl RoutedStream {
     ) -> Self {
         let mut metadata = AnswerMetadata::default();
         metadata.route = Some(route);
-        Self { stream, shared, index, metadata, span: Some(span) }
+        Self { stream, shared, index, metadata, is_complete: false, span: Some(span) }
     }
 
     fn add_metadata(&self, message: &mut Message) {
@@ -101,7 +102,7 @@ impl RoutedStream {
             span.record("error.type", error.kind());
             let route = self.metadata.route.as_ref().map(|route| &*route.name);
             span.in_scope(|| tracing::warn!(route, error.kind = error.kind(), "a stream broke"));
-            self.shared.health.failed(self.index, error, Instant::now());
+            self.shared.failed(self.index, error);
         }
     }
 }
@@ -122,17 +123,23 @@ impl Stream for RoutedStream {
             }
         };
         match &mut event {
-            Some(StreamEvent::MessageComplete(message)) => this.add_metadata(message),
+            Some(StreamEvent::MessageComplete(message)) => {
+                this.add_metadata(message);
+                this.is_complete = true;
+            }
             Some(StreamEvent::ResponseComplete(response)) => {
                 this.add_metadata(&mut response.message);
                 this.end(None);
             }
             Some(StreamEvent::Error(error)) => {
-                let broken = ProviderError::StreamError(String::new());
-                let error = error.clone();
-                this.end(Some(error.as_provider().unwrap_or(&broken)));
+                let error = provider_error(error.clone());
+                this.end(Some(&error));
             }
-            None => this.end(None),
+            None if this.is_complete => this.end(None),
+            None => {
+                let text = "the stream ended before the answer was complete";
+                this.end(Some(&ProviderError::StreamError(text.into())));
+            }
             Some(_) => {}
         }
         Poll::Ready(event)

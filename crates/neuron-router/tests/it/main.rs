@@ -3,6 +3,7 @@
 mod cancellation;
 mod choice;
 mod deadline;
+mod durable;
 mod fallback;
 mod faults;
 mod hedge;

@@ -1,16 +1,24 @@
 //! Tests of the request that a route receives, and of the route that a request names.
 
+use std::sync::{Arc, Mutex};
+
 use neuron_router::{Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{CompletionRequest, Provider, ThinkingConfig};
-use serde_json::json;
+use neuron_types::{
+    CompletionRequest, CompletionResponse, HistoryKey, Provider, ProviderError, RequestRef,
+    StreamHandle, ThinkingConfig,
+};
+use serde_json::{Value, json};
 
 use crate::support::{answering, busy, request};
 
+/// The index of a route, and the model and the `extra` fields that it received.
+type Asked = (usize, String, Option<Value>);
+
 /// Calls a router with three routes. The routes before `answers_at` fail. Returns the order in which the routes were
 /// called, with the model and the `extra` fields that each received.
-async fn asked(model: &str, answers_at: usize) -> Vec<(usize, String, Option<serde_json::Value>)> {
-    let log = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+async fn asked(model: &str, answers_at: usize) -> Vec<Asked> {
+    let log = Arc::new(Mutex::new(Vec::new()));
     let provider = |index: usize| Logged {
         index,
         log: log.clone(),
@@ -41,15 +49,15 @@ async fn asked(model: &str, answers_at: usize) -> Vec<(usize, String, Option<ser
 /// A provider that records its index and the requests.
 struct Logged {
     index: usize,
-    log: std::sync::Arc<std::sync::Mutex<Vec<(usize, String, Option<serde_json::Value>)>>>,
+    log: Arc<Mutex<Vec<Asked>>>,
     inner: ScriptedProvider,
 }
 
 impl Provider for Logged {
     async fn complete_ref(
         &self,
-        request: neuron_types::RequestRef<'_>,
-    ) -> Result<neuron_types::CompletionResponse, neuron_types::ProviderError> {
+        request: RequestRef<'_>,
+    ) -> Result<CompletionResponse, ProviderError> {
         assert_eq!(request.thinking.is_some(), self.index != 2);
         let entry = (self.index, request.model.to_owned(), request.extra.cloned());
         self.log.lock().unwrap().push(entry);
@@ -58,8 +66,8 @@ impl Provider for Logged {
 
     async fn complete_stream_ref(
         &self,
-        request: neuron_types::RequestRef<'_>,
-    ) -> Result<neuron_types::StreamHandle, neuron_types::ProviderError> {
+        request: RequestRef<'_>,
+    ) -> Result<StreamHandle, ProviderError> {
         self.inner.complete_stream_ref(request).await
     }
 }
@@ -101,8 +109,8 @@ async fn conversation_is_not_copied_and_keeps_its_key() {
     impl Provider for Checks {
         async fn complete_ref(
             &self,
-            request: neuron_types::RequestRef<'_>,
-        ) -> Result<neuron_types::CompletionResponse, neuron_types::ProviderError> {
+            request: RequestRef<'_>,
+        ) -> Result<CompletionResponse, ProviderError> {
             assert_eq!(request.messages.as_ptr() as usize, self.0);
             assert!(request.history_key().is_some());
             Err(busy())
@@ -110,8 +118,8 @@ async fn conversation_is_not_copied_and_keeps_its_key() {
 
         async fn complete_stream_ref(
             &self,
-            _: neuron_types::RequestRef<'_>,
-        ) -> Result<neuron_types::StreamHandle, neuron_types::ProviderError> {
+            _: RequestRef<'_>,
+        ) -> Result<StreamHandle, ProviderError> {
             Err(busy())
         }
     }
@@ -122,6 +130,6 @@ async fn conversation_is_not_copied_and_keeps_its_key() {
         .route(Route::new("b", Checks(address)).change(|settings| settings.max_tokens = Some(1)))
         .build()
         .unwrap();
-    let keyed = request.view().with_history(neuron_types::HistoryKey::unique());
+    let keyed = request.view().with_history(HistoryKey::unique());
     assert!(router.complete_ref(keyed).await.is_err());
 }

@@ -5,9 +5,9 @@ use neuron_types::{ProviderError, StreamEvent};
 
 use crate::support::{answering, ask_streamed, busy, calls, events, route_of, router, script};
 
-fn texts(events: &[StreamEvent]) -> Vec<&str> {
-    let text = |event| match event {
-        &StreamEvent::TextDelta(ref text) => Some(&**text),
+fn texts<'e>(events: &'e [StreamEvent]) -> Vec<&'e str> {
+    let text = |event: &'e StreamEvent| match event {
+        StreamEvent::TextDelta(text) => Some(&**text),
         _ => None,
     };
     events.iter().filter_map(text).collect()
@@ -46,8 +46,10 @@ async fn stream_that_breaks_after_its_content_is_not_repeated() {
 #[tokio::test]
 async fn stream_that_ends_without_an_error_after_its_content_ends_for_the_caller_too() {
     let providers = [script([Reply::text("one").end_early_after(1)]), answering("b")];
-    let seen = events(&router(&providers)).await.unwrap();
+    let router = router(&providers);
+    let seen = events(&router).await.unwrap();
     assert_eq!((texts(&seen), seen.len()), (vec!["one"], 1));
+    assert_eq!(texts(&events(&router).await.unwrap()), ["b"]);
 }
 
 #[tokio::test]
