@@ -9,7 +9,7 @@ use neuron_types::{ProviderError, RequestRef, WasmCompatSend, WasmCompatSync};
 use crate::Shadow;
 use crate::health::Health;
 use crate::random::Random;
-use crate::router::Shared;
+use crate::shared::Shared;
 use crate::sticky::Sticky;
 use crate::{Order, Route, Router};
 
@@ -32,9 +32,10 @@ pub struct RouterBuilder {
     shadow: Option<Shadow>,
 }
 
-impl RouterBuilder {
-    pub(crate) fn new() -> Self {
-        Self {
+impl Router {
+    /// Returns a builder without routes.
+    pub fn builder() -> RouterBuilder {
+        RouterBuilder {
             routes: Vec::new(),
             order: Order::default(),
             cooling_off: COOLING_OFF,
@@ -47,7 +48,9 @@ impl RouterBuilder {
             shadow: None,
         }
     }
+}
 
+impl RouterBuilder {
     /// Adds a route.
     pub fn route(mut self, route: Route) -> Self {
         self.routes.push(route);

@@ -16,7 +16,7 @@ use crate::Route;
 use crate::clock::Instant;
 use crate::failure::{Skipped, SkippedRoute, error_of_call};
 use crate::health::Form;
-use crate::router::Shared;
+use crate::shared::Shared;
 use crate::sticky::Key;
 
 /// The answer of a route.

@@ -103,8 +103,10 @@ mod shadow;
 mod call;
 mod failure;
 mod health;
+mod open_stream;
+mod routed_stream;
+mod shared;
 mod sticky;
-mod stream;
 
 mod clock;
 mod random;

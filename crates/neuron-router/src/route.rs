@@ -8,7 +8,7 @@ use neuron_types::{
     WasmCompatSend, WasmCompatSync,
 };
 
-use crate::stream::{OpenStream, open};
+use crate::open_stream::{OpenStream, open};
 
 /// A provider with a name, and optionally a model and changes of the request.
 ///

@@ -1,23 +1,17 @@
 //! The router, which is a provider over several others.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use neuron_types::{
     AnswerMetadata, CompletionResponse, ForcedCalls, Message, Provider, ProviderError,
     ProviderInfo, RequestRef, StreamHandle, StreamReceiver,
 };
 
-#[cfg(not(target_family = "wasm"))]
-use crate::Shadow;
+use crate::Route;
 use crate::call::{Answered, first_answer};
-use crate::clock::Instant;
-use crate::failure::falls_back;
-use crate::health::{Form, Health};
-use crate::random::Random;
-use crate::sticky::Sticky;
-use crate::stream::RoutedStream;
-use crate::{Order, Route, RouterBuilder};
+use crate::health::Form;
+use crate::routed_stream::RoutedStream;
+use crate::shared::Shared;
 
 /// A [`Provider`] over several others, which chooses the provider and the model of each call.
 ///
@@ -50,39 +44,7 @@ pub struct Router {
     shared: Arc<Shared>,
 }
 
-/// The settings and the state that all clones of a router share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) routes: Vec<Route>,
-    pub(crate) health: Health,
-    pub(crate) order: Order,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) hedge_after: Option<Duration>,
-    pub(crate) falls_back_on_authentication: bool,
-    pub(crate) sticky: Option<Sticky>,
-    pub(crate) random: Random,
-    #[cfg(not(target_family = "wasm"))]
-    pub(crate) shadow: Option<Shadow>,
-}
-
-impl Shared {
-    /// Pauses a route whose call failed. Returns `true` if another route may answer the request.
-    pub(crate) fn failed(&self, index: usize, error: &ProviderError) -> bool {
-        let falls_back = falls_back(error, self.falls_back_on_authentication);
-        // An error of the request or of the configuration must not send the next request to another route.
-        if falls_back {
-            self.health.failed(index, error, Instant::now());
-        }
-        falls_back
-    }
-}
-
 impl Router {
-    /// Returns a builder without routes.
-    pub fn builder() -> RouterBuilder {
-        RouterBuilder::new()
-    }
-
     pub(crate) fn new(shared: Shared) -> Self {
         Self { shared: Arc::new(shared) }
     }

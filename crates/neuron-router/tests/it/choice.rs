@@ -5,7 +5,7 @@
 
 use neuron_router::{Order, Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{AnswerRoute, Provider, ProviderError, StreamEvent};
+use neuron_types::{AnswerRoute, CompletionRequest, Message, Provider, ProviderError, StreamEvent};
 use proptest::prelude::*;
 
 use crate::support::{request, seconds};
@@ -114,8 +114,8 @@ struct End {
 }
 
 async fn call(router: &Router, is_streamed: bool, model: &str) -> End {
-    let request = neuron_types::CompletionRequest { model: model.into(), ..request() };
-    let route = |message: &neuron_types::Message| message.metadata().unwrap().route.unwrap();
+    let request = CompletionRequest { model: model.into(), ..request() };
+    let route = |message: &Message| message.metadata().unwrap().route.unwrap();
     if !is_streamed {
         let outcome = router.complete_ref(request.view()).await;
         let seen = outcome.as_ref().map(|answer| answer.message.text()).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Tests of conversations that stay with the route that answered them last, and of the orders by latency and weight.
 
 use neuron_router::{Order, Route, Router};
-use neuron_testing::Reply;
-use neuron_types::{HistoryKey, Provider};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{CompletionRequest, HistoryKey, Provider};
 use tokio::time::advance;
 
 use crate::support::{
@@ -72,7 +72,7 @@ async fn key_of_the_user_selects_the_conversation() {
         .build()
         .unwrap();
     let ask = |session: Option<usize>| {
-        let request = neuron_types::CompletionRequest { max_tokens: session, ..request() };
+        let request = CompletionRequest { max_tokens: session, ..request() };
         let router = router.clone();
         async move { route_of(&router.complete_ref(request.view()).await.unwrap()).name }
     };
@@ -85,10 +85,7 @@ async fn key_of_the_user_selects_the_conversation() {
 #[tokio::test(start_paused = true)]
 async fn order_by_latency_prefers_the_faster_route_once_all_are_measured() {
     let reply = |delay| (0..9).map(move |_| Reply::text("x").delay(seconds(delay)));
-    let providers = [
-        neuron_testing::ScriptedProvider::new(reply(5)),
-        neuron_testing::ScriptedProvider::new(reply(2)),
-    ];
+    let providers = [ScriptedProvider::new(reply(5)), ScriptedProvider::new(reply(2))];
     let router = routes(&providers).order(Order::Latency).build().unwrap();
     for _ in 0..5 {
         ask_streamed(&router).await.unwrap();
@@ -103,7 +100,7 @@ async fn order_by_latency_prefers_the_faster_route_once_all_are_measured() {
 #[tokio::test(start_paused = true)]
 async fn route_that_lost_to_a_second_call_is_measured_as_slow() {
     let slow = (0..9).map(|_| Reply::text("x").delay(seconds(60)));
-    let providers = [neuron_testing::ScriptedProvider::new(slow), answering("b")];
+    let providers = [ScriptedProvider::new(slow), answering("b")];
     let router = routes(&providers).order(Order::Latency).hedge_after(seconds(3)).build().unwrap();
     for _ in 0..3 {
         ask_streamed(&router).await.unwrap();

@@ -1,18 +1,11 @@
-//! Streamed responses, before and after their first content.
+//! A stream that was read up to its first content.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use neuron_types::{
-    AnswerMetadata, AnswerRoute, Message, ProviderError, StreamError, StreamEvent, StreamHandle,
-    StreamReceiver,
-};
-use tracing::Span;
-
-use crate::router::Shared;
+use neuron_types::{ProviderError, StreamError, StreamEvent, StreamHandle, StreamReceiver};
 
 /// A stream that was read up to its first content.
 pub(crate) struct OpenStream {
@@ -55,100 +48,27 @@ fn has_content(event: &StreamEvent) -> bool {
 }
 
 /// Converts the error of a stream, like the agent loop. A final error must not look as if a retry could succeed.
-fn provider_error(error: StreamError) -> ProviderError {
+pub(crate) fn provider_error(error: StreamError) -> ProviderError {
     match error.is_final() {
         true => ProviderError::Other(Box::new(error)),
         false => error.into(),
     }
 }
 
-/// The stream that the caller of a router receives. The events of the chosen route, with the route in the metadata.
-pub(crate) struct RoutedStream {
-    stream: OpenStream,
-    shared: Arc<Shared>,
-    /// Index of the route.
-    index: usize,
-    metadata: AnswerMetadata,
-    /// Set after the complete message.
-    is_complete: bool,
-    /// The span of the route. It ends with the stream.
-    span: Option<Span>,
-}
-
-impl RoutedStream {
-    pub(crate) fn new(
-        stream: OpenStream,
-        shared: Arc<Shared>,
-        index: usize,
-        route: AnswerRoute,
-        span: Span,
-    ) -> Self {
-        let mut metadata = AnswerMetadata::default();
-        metadata.route = Some(route);
-        Self { stream, shared, index, metadata, is_complete: false, span: Some(span) }
-    }
-
-    fn add_metadata(&self, message: &mut Message) {
-        let plain = Message { role: message.role, content: std::mem::take(&mut message.content) };
-        *message = plain.with_metadata(&self.metadata);
-    }
-
-    /// Ends the span of the route. If the stream broke, pauses the route, so that a retry prefers another route.
-    fn end(&mut self, error: Option<&ProviderError>) {
-        let Some(span) = self.span.take() else {
-            return;
-        };
-        if let Some(error) = error {
-            span.record("error.type", error.kind());
-            let route = self.metadata.route.as_ref().map(|route| &*route.name);
-            span.in_scope(|| tracing::warn!(route, error.kind = error.kind(), "a stream broke"));
-            self.shared.failed(self.index, error);
-        }
-    }
-}
-
-impl Stream for RoutedStream {
+impl Stream for OpenStream {
     type Item = StreamEvent;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<StreamEvent>> {
-        let this = &mut *self;
-        let mut event = match this.stream.held.pop_front() {
-            Some(event) => Some(event),
-            None => {
-                let events = Pin::new(&mut this.stream.events);
-                ready!(match &this.span {
-                    Some(span) => span.in_scope(|| events.poll_next(cx)),
-                    None => events.poll_next(cx),
-                })
-            }
-        };
-        match &mut event {
-            Some(StreamEvent::MessageComplete(message)) => {
-                this.add_metadata(message);
-                this.is_complete = true;
-            }
-            Some(StreamEvent::ResponseComplete(response)) => {
-                this.add_metadata(&mut response.message);
-                this.end(None);
-            }
-            Some(StreamEvent::Error(error)) => {
-                let error = provider_error(error.clone());
-                this.end(Some(&error));
-            }
-            None if this.is_complete => this.end(None),
-            None => {
-                let text = "the stream ended before the answer was complete";
-                this.end(Some(&ProviderError::StreamError(text.into())));
-            }
-            Some(_) => {}
+        match self.held.pop_front() {
+            Some(event) => Poll::Ready(Some(event)),
+            None => Pin::new(&mut self.events).poll_next(cx),
         }
-        Poll::Ready(event)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use neuron_types::{CompletionResponse, StopReason, TokenUsage};
+    use neuron_types::{CompletionResponse, Message, StopReason, TokenUsage};
 
     use super::*;
 
