@@ -11,6 +11,7 @@ use neuron::gemini::Gemini;
 use neuron::ollama::Ollama;
 use neuron::openai::OpenAi;
 use neuron::prelude::*;
+use neuron::router::{Route, Router};
 use neuron::tool::builtin::{RateLimit, TimeoutMiddleware, ToolCache};
 use neuron::types::{Start, clock};
 use wasm_bindgen::prelude::*;
@@ -51,6 +52,7 @@ pub async fn run(case: String, url: String) -> Outcome {
         "idle_timeout" => stream_failure(anthropic.idle_timeout(short)).await,
         "network" => failure(anthropic.base_url("http://127.0.0.1:9")).await,
         "rate_limit" => retries(anthropic).await,
+        "router" => falls_back(anthropic).await,
         "tool_timeout" => times_out_a_tool(anthropic).await,
         "middleware" => limits_and_caches_calls(anthropic).await,
         "parallel_tools" => runs_tools_concurrently(anthropic).await,
@@ -84,6 +86,18 @@ async fn calls_a_tool(provider: impl Provider + 'static) -> Outcome {
     let result = agent(provider).run(&mut Conversation::new(), "How is Tokyo?").await?;
     assert_eq!(result.turns, 2);
     assert!(result.usage.input_tokens > 0);
+    Ok(result.response)
+}
+
+/// Falls back from a route that hangs, with a deadline of the whole call and a second call beside the first.
+async fn falls_back(provider: Anthropic) -> Outcome {
+    let router = Router::builder()
+        .route(Route::new("slow", provider.clone()))
+        .route(Route::new("fast", provider))
+        .hedge_after(Duration::from_millis(200))
+        .deadline(Duration::from_secs(30))
+        .build()?;
+    let result = Agent::builder(router).build().run(&mut Conversation::new(), "Hello").await?;
     Ok(result.response)
 }
 

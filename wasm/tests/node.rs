@@ -128,6 +128,14 @@ async fn retry_waits_for_the_delay_of_the_server() {
 }
 
 #[tokio::test]
+async fn router_calls_another_route_beside_one_that_hangs() {
+    let (text, server) = anthropic("router", [Reply::hang(), Reply::text("Here I am.")]).await;
+    assert_eq!(text, "Here I am.");
+    // The call of the slow route was cancelled.
+    server.wait_for_disconnect().await;
+}
+
+#[tokio::test]
 async fn tools_time_out_and_run_concurrently() {
     let hangs = Reply::tool_call("call_1", "hang", json!({}));
     let (text, _server) = anthropic("tool_timeout", [hangs, Reply::text("Too slow.")]).await;

@@ -213,13 +213,14 @@ fn others() -> Result<(), String> {
     process::run(command)
 }
 
-/// Runs the tests that kill processes and servers or damage files, with many rounds.
+/// Runs the tests that kill processes and servers, damage files or inject faults, with many rounds.
 fn crashes() -> Result<(), String> {
     let rounds = [
         ("KILL_ROUNDS", "500"),
         ("KILL_SERVER_ROUNDS", "100"),
         ("DAMAGE_ROUNDS", "2000"),
         ("LOAD_SECONDS", "60"),
+        ("ROUTER_RUNS", "10000"),
     ];
     nextest::run("nightly", &Filter::All, &rounds)
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Message, marks};
+use crate::{AnswerRoute, Message, marks};
 
 /// Metadata that a provider reported for a response, such as the request id, rate limits and cost. Returned by
 /// [`Message::metadata`].
@@ -62,6 +62,9 @@ pub struct AnswerMetadata {
     /// Cost of the call in US dollars. `None` if not reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
+    /// Route that answered the call, and the routes that failed before. `None` if no router chose the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<AnswerRoute>,
 }
 
 impl AnswerMetadata {
@@ -116,6 +119,7 @@ mod tests {
             request_id: Some("req-1".into()),
             rate_limits: BTreeMap::from([("x-ratelimit-remaining-tokens".into(), "5".into())]),
             cost: Some(0.25),
+            route: Some(AnswerRoute::new("fast", "openai")),
             ..AnswerMetadata::default()
         };
         let message = Message::assistant("hi").with_metadata(&metadata).with_metadata(&metadata);
@@ -131,6 +135,7 @@ mod tests {
                     "request_id": "req-1",
                     "rate_limits": { "x-ratelimit-remaining-tokens": "5" },
                     "cost": 0.25,
+                    "route": { "name": "fast", "provider": "openai" },
                 },
             })
         );

@@ -77,6 +77,7 @@ mod trace_context;
 mod agent;
 mod agent_tool;
 mod answer_metadata;
+mod answer_route;
 mod approval;
 mod budget;
 mod call_scope;
@@ -110,6 +111,7 @@ mod error;
 pub use agent::AgentResult;
 pub use agent_tool::{AgentPath, AgentTool, ToolFuture, ToolSet};
 pub use answer_metadata::AnswerMetadata;
+pub use answer_route::{AnswerRoute, FailedRoute};
 pub use approval::{
     ApprovalDecision, ApprovalDecisions, ApprovalSignature, ApprovalSigner, PendingApproval,
     PendingCall, ResumedApproval,

@@ -83,6 +83,10 @@
     doc = "| [`otel`] | `neuron-otel` | OpenTelemetry traces and metrics |"
 )]
 #![cfg_attr(
+    feature = "router",
+    doc = "| [`router`] | `neuron-router` | a provider over several others, with fallback |"
+)]
+#![cfg_attr(
     feature = "tower",
     doc = "| [`mod@tower`] | `neuron-tower` | tower middleware around a provider |"
 )]
@@ -108,6 +112,7 @@
 //! | `mcp-oauth` | authorization of MCP clients by OAuth 2.1 | no |
 //! | `otel` | `neuron-otel` | no |
 //! | `reqwest` | a `reqwest` client for the providers, instead of neuron's own HTTP client | no |
+//! | `router` | `neuron-router` | no |
 //! | `tower` | `neuron-tower` | no |
 //! | `signed-approvals` | signatures of tool calls that wait for an approval | no |
 //! | `validation` | the validators of [`tool::builtin`] | no |
@@ -142,6 +147,8 @@ pub use neuron_provider_gemini as gemini;
 pub use neuron_provider_ollama as ollama;
 #[cfg(feature = "openai")]
 pub use neuron_provider_openai as openai;
+#[cfg(feature = "router")]
+pub use neuron_router as router;
 #[cfg(feature = "runtime")]
 pub use neuron_runtime as runtime;
 #[cfg(feature = "session-postgres")]

@@ -1,8 +1,9 @@
-//! Routes each task to a fitting model, with another vendor per run or a smaller model per turn.
+//! Routes each task to a fitting model, with another vendor per run or another route per turn.
 
 use neuron::anthropic::{Anthropic, models};
 use neuron::openai::OpenAi;
 use neuron::prelude::*;
+use neuron::router::{Route, Router};
 use neuron::types::BoxedProvider;
 
 /// Returns the weather in a city.
@@ -34,14 +35,15 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // ANCHOR: turn
     let mut tools = ToolRegistry::new();
     tools.register(GetWeatherTool);
-    // The large model plans. The small model writes the response from the results of the tools.
-    let agent = Agent::builder(anthropic)
+    let router = Router::builder()
+        .route(Route::new("plan", anthropic).model(models::CLAUDE_OPUS_4_8))
+        .route(Route::new("write", openai))
+        .build()?;
+    // The large model plans. A smaller model of the other vendor writes the response from the results of the tools.
+    let agent = Agent::builder(router)
         .tools(tools)
         .prepare_turn(|turn| {
-            turn.settings.model = match turn.run.turns {
-                0 => models::CLAUDE_OPUS_4_8.to_owned(),
-                _ => models::CLAUDE_HAIKU_4_5.to_owned(),
-            };
+            turn.settings.model = if turn.run.turns == 0 { "plan" } else { "write" }.to_owned();
             println!("turn {}: {}", turn.run.turns, turn.settings.model);
         })
         .build();

@@ -28,8 +28,11 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::text("I am well again."),
         ])),
         example!("fallback", || Script {
-            anthropic: vec![overloaded(), Reply::text("A number that grows with each lease."),],
-            openai: vec![Reply::text("A lock that expires.")],
+            anthropic: vec![overloaded()],
+            openai: vec![
+                Reply::text("A lock that expires."),
+                Reply::text("A number that grows with each lease."),
+            ],
             ..Script::default()
         }),
         example!("routing", || Script {
@@ -38,11 +41,11 @@ pub(super) fn examples() -> Vec<Example> {
                     "Red flakes on the gate, the old hinge sings in the rain, iron turns to earth."
                 ),
                 Reply::tool_call("toolu_1", "get_weather", json!({ "city": "Rome" })),
+            ],
+            openai: vec![
+                Reply::text("Rote Flocken am Tor, die alte Angel singt im Regen, Eisen wird Erde."),
                 Reply::text("It is sunny in Rome, at 22 °C."),
             ],
-            openai: vec![Reply::text(
-                "Rote Flocken am Tor, die alte Angel singt im Regen, Eisen wird Erde."
-            )],
             ..Script::default()
         }),
         example!("compatible_server", || Script {

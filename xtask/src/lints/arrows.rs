@@ -17,6 +17,7 @@ const ARROWS: &str = "
     neuron-provider-ollama: neuron-types neuron-http
     neuron-provider-gemini: neuron-types neuron-http
     neuron-otel: neuron-types
+    neuron-router: neuron-types
     neuron-tower: neuron-types
     neuron-loop: neuron-types neuron-tool
     neuron-mcp: neuron-types neuron-tool

@@ -27,6 +27,8 @@ const FEATURES: [(&str, usize); 13] = [
     ("anthropic,macros,session-sqlite", 104),
     ("anthropic,macros,durable-sqlite", 107),
     ("anthropic,macros,otel", 97),
+    // The router itself, and no other crate.
+    ("anthropic,macros,router", 89),
     ("anthropic,macros,subagent,tower", 94),
     ("anthropic,macros,validation", 130),
     ("anthropic,macros,mcp", 158),

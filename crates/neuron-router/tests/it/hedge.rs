@@ -1,0 +1,98 @@
+//! Tests of calls that are sent to a second route because the first is slow.
+
+use neuron_testing::Reply;
+use tokio::time::Instant;
+
+use crate::support::{
+    answering, ask, ask_streamed, busy, calls, events, limited, route_of, routes, script, seconds,
+};
+
+#[tokio::test(start_paused = true)]
+async fn second_route_is_called_after_the_time_and_the_first_answer_wins() {
+    for is_streamed in [true, false] {
+        let providers = [script([Reply::text("a").delay(seconds(60))]), answering("b")];
+        let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+        let start = Instant::now();
+        let response = match is_streamed {
+            true => ask_streamed(&router).await.unwrap(),
+            false => ask(&router).await.unwrap(),
+        };
+        assert_eq!((response.message.text(), start.elapsed()), ("b".into(), seconds(3)));
+        let route = route_of(&response);
+        assert_eq!((route.cancelled, route.failed.len()), (vec!["a".to_owned()], 0));
+        // The other call is cancelled.
+        assert_eq!(providers[0].open_streams(), 0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_route_wins_if_it_answers_before_the_second() {
+    let providers = [
+        script([Reply::text("a").delay(seconds(4))]),
+        script([Reply::text("b").delay(seconds(9))]),
+    ];
+    let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+    let response = ask_streamed(&router).await.unwrap();
+    assert_eq!(response.message.text(), "a");
+    assert_eq!(route_of(&response).cancelled, ["b"]);
+    assert_eq!(providers[1].open_streams(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fast_route_is_called_alone() {
+    let providers = [script([Reply::text("a").delay(seconds(2))]), answering("b")];
+    let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+    assert_eq!(ask_streamed(&router).await.unwrap().message.text(), "a");
+    assert_eq!(calls(&providers), [1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_stream_is_not_hedged_after_its_first_content() {
+    let slow = Reply::text("0123456789").chunk_chars(1).event_delay(seconds(9));
+    let providers = [script([slow]), answering("b")];
+    let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+    assert_eq!(ask_streamed(&router).await.unwrap().message.text(), "0123456789");
+    assert_eq!(calls(&providers), [1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_most_two_routes_are_called_at_the_same_time() {
+    let providers = [
+        script([Reply::error(busy()).delay(seconds(10))]),
+        script([Reply::hang()]),
+        script([Reply::text("c")]),
+        answering("d"),
+    ];
+    let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+    let start = Instant::now();
+    let response = ask_streamed(&router).await.unwrap();
+    // The first route fails after 10 seconds. 3 seconds later, the third is called beside the second.
+    assert_eq!((response.message.text(), start.elapsed()), ("c".into(), seconds(13)));
+    assert_eq!(calls(&providers), [1, 1, 1, 0]);
+    let route = route_of(&response);
+    assert_eq!((&*route.failed[0].name, &*route.cancelled[0]), ("a", "b"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn paused_and_cooling_routes_are_not_called_beside_another() {
+    for error in [busy(), limited(600)] {
+        let providers = [
+            script([Reply::error(error), Reply::text("a")]),
+            script([Reply::text("b"), Reply::text("b").delay(seconds(9))]),
+        ];
+        let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+        for _ in 0..2 {
+            assert_eq!(ask(&router).await.unwrap().message.text(), "b");
+        }
+        assert_eq!(calls(&providers), [1, 2]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn zero_time_calls_two_routes_at_once() {
+    let providers = [script([Reply::hang()]), answering("b")];
+    let router = routes(&providers).hedge_after(seconds(0)).build().unwrap();
+    let seen = events(&router).await.unwrap();
+    assert!(!seen.is_empty());
+    assert_eq!(calls(&providers), [1, 1]);
+}

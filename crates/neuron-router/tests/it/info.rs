@@ -1,0 +1,73 @@
+//! Tests of the metadata of a router and of its types.
+
+use neuron_router::{Route, Router};
+use neuron_testing::ScriptedProvider;
+use neuron_types::{
+    BoxedProvider, CompletionRequest, CompletionResponse, ForcedCalls, Provider, ProviderError,
+    ProviderInfo, RequestRef, StreamHandle, ToolChoice,
+};
+
+use crate::support::request;
+
+/// A provider with this support for forced tool calls.
+struct Forcing(ForcedCalls);
+
+impl Provider for Forcing {
+    async fn complete_ref(&self, _: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
+        Err(ProviderError::InvalidRequest("not called".into()))
+    }
+
+    async fn complete_stream_ref(&self, _: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
+        Err(ProviderError::InvalidRequest("not called".into()))
+    }
+
+    fn info(&self) -> ProviderInfo<'_> {
+        ProviderInfo::new("forcing", "plain-1").with_forced_calls(self.0)
+    }
+}
+
+#[test]
+fn info_names_the_first_route_and_its_model() {
+    let router = Router::builder()
+        .route(Route::new("a", Forcing(ForcedCalls::Accepted)).model("own"))
+        .route(Route::new("b", ScriptedProvider::default()))
+        .build()
+        .unwrap();
+    assert_eq!((router.info().name, router.info().default_model), ("forcing", "own"));
+    assert_eq!(router.routes()[1].name(), "b");
+}
+
+#[test]
+fn tool_is_forced_only_if_all_routes_support_it() {
+    use ForcedCalls::{Accepted, NotWhileThinking, Refused};
+    let thinking = NotWhileThinking { thinking_models: &["deep"] };
+    let check = |routes: &[(ForcedCalls, &str)], expected: bool| {
+        let builder = routes.iter().enumerate().fold(Router::builder(), |builder, (at, route)| {
+            builder.route(Route::new(at.to_string(), Forcing(route.0)).model(route.1))
+        });
+        let router = builder.build().unwrap();
+        let request = CompletionRequest {
+            tool_choice: Some(ToolChoice::Specific { name: "t".into() }),
+            ..request()
+        };
+        assert_eq!(router.info().can_force_call(request.view()), expected, "{routes:?}");
+    };
+    check(&[(Accepted, "m"), (Accepted, "m")], true);
+    check(&[(Accepted, "m"), (Refused, "m")], false);
+    check(&[(Accepted, "m"), (thinking, "plain")], true);
+    check(&[(Accepted, "m"), (thinking, "deep-2")], false);
+    check(&[(thinking, "plain"), (thinking, "plain")], true);
+    let other = NotWhileThinking { thinking_models: &["else"] };
+    check(&[(thinking, "plain"), (other, "plain")], false);
+}
+
+#[test]
+fn router_is_shareable_between_threads() {
+    fn shareable<T: Send + Sync + Clone + std::fmt::Debug + 'static>(_: &T) {}
+    let route = Route::new("a", ScriptedProvider::default());
+    let router = Router::builder().route(route.clone()).build().unwrap();
+    shareable(&router);
+    shareable(&route);
+    let text = format!("{router:?} {:?}", BoxedProvider::new(router.clone()));
+    assert!(text.contains("\"a\""), "{text}");
+}

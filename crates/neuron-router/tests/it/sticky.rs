@@ -1,0 +1,130 @@
+//! Tests of conversations that stay with the route that answered them last, and of the orders by latency and weight.
+
+use neuron_router::{Order, Route, Router};
+use neuron_testing::{Reply, ScriptedProvider};
+use neuron_types::{CompletionRequest, HistoryKey, Provider};
+use tokio::time::advance;
+
+use crate::support::{
+    answering, ask_streamed, busy, calls, request, route_of, routes, script, seconds,
+};
+
+/// Calls a router with the key of a conversation, and returns the name of the route that answered.
+async fn ask_in(router: &Router, key: HistoryKey) -> String {
+    let request = request();
+    let response = router.complete_ref(request.view().with_history(key)).await.unwrap();
+    route_of(&response).name
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversation_stays_with_its_route_after_the_other_has_recovered() {
+    let replies = [Reply::error(busy()), Reply::text("a"), Reply::text("a")];
+    let providers = [script(replies), answering("b")];
+    let router = routes(&providers).sticky(10).build().unwrap();
+    let (first, second) = (HistoryKey::unique(), HistoryKey::unique());
+    assert_eq!(ask_in(&router, first).await, "b");
+    advance(seconds(60)).await;
+    assert_eq!(ask_in(&router, first).await, "b");
+    assert_eq!(ask_in(&router, second).await, "a");
+    // After a compaction there is nothing in the vendor's cache.
+    assert_eq!(ask_in(&router, first.rewritten(1)).await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversation_moves_if_its_route_fails() {
+    let providers =
+        [script([Reply::text("a"), Reply::error(busy()), Reply::text("a")]), answering("b")];
+    let router = routes(&providers).sticky(10).build().unwrap();
+    let key = HistoryKey::unique();
+    for expected in ["a", "b", "b"] {
+        assert_eq!(ask_in(&router, key).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn random_order_is_sticky_within_a_conversation_and_repeatable_by_seed() {
+    let run = || async {
+        let providers = [answering("a"), answering("b"), answering("c")];
+        let router = routes(&providers).order(Order::Weighted).seed(7).sticky(100).build().unwrap();
+        let mut names = Vec::new();
+        for _ in 0..30 {
+            let key = HistoryKey::unique();
+            let name = ask_in(&router, key).await;
+            for _ in 0..3 {
+                assert_eq!(ask_in(&router, key).await, name);
+            }
+            names.push(name);
+        }
+        names
+    };
+    let names = run().await;
+    assert_eq!(names, run().await);
+    for name in ["a", "b", "c"] {
+        assert!(names.iter().any(|it| it == name), "{names:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn key_of_the_user_selects_the_conversation() {
+    let providers = [script([Reply::error(busy()), Reply::text("a")]), answering("b")];
+    let router = routes(&providers)
+        .sticky_by(10, |request| request.max_tokens.map(|it| it as u64))
+        .build()
+        .unwrap();
+    let ask = |session: Option<usize>| {
+        let request = CompletionRequest { max_tokens: session, ..request() };
+        let router = router.clone();
+        async move { route_of(&router.complete_ref(request.view()).await.unwrap()).name }
+    };
+    assert_eq!(ask(Some(1)).await, "b");
+    advance(seconds(60)).await;
+    assert_eq!(ask(Some(1)).await, "b");
+    assert_eq!(ask(None).await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn order_by_latency_prefers_the_faster_route_once_all_are_measured() {
+    let reply = |delay| (0..9).map(move |_| Reply::text("x").delay(seconds(delay)));
+    let providers = [ScriptedProvider::new(reply(5)), ScriptedProvider::new(reply(2))];
+    let router = routes(&providers).order(Order::Latency).build().unwrap();
+    for _ in 0..5 {
+        ask_streamed(&router).await.unwrap();
+    }
+    assert_eq!(calls(&providers), [1, 4]);
+    // Measurements expire, so the slow route is measured again.
+    advance(seconds(600)).await;
+    ask_streamed(&router).await.unwrap();
+    assert_eq!(calls(&providers), [2, 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn route_that_lost_to_a_second_call_is_measured_as_slow() {
+    let slow = (0..9).map(|_| Reply::text("x").delay(seconds(60)));
+    let providers = [ScriptedProvider::new(slow), answering("b")];
+    let router = routes(&providers).order(Order::Latency).hedge_after(seconds(3)).build().unwrap();
+    for _ in 0..3 {
+        ask_streamed(&router).await.unwrap();
+    }
+    assert_eq!(calls(&providers), [1, 3]);
+}
+
+#[tokio::test]
+async fn order_by_price_follows_the_request() {
+    let providers = [answering("a"), answering("b")];
+    let order = Order::price_by(|request, route| match (route.name(), request.messages.len()) {
+        ("a", messages) => Some(messages as f64),
+        _ => Some(1.5),
+    });
+    let router = Router::builder()
+        .route(Route::new("a", providers[0].clone()))
+        .route(Route::new("b", providers[1].clone()))
+        .order(order)
+        .build()
+        .unwrap();
+    let mut request = request();
+    for expected in ["a", "b"] {
+        let response = router.complete_ref(request.view()).await.unwrap();
+        assert_eq!(response.message.text(), expected);
+        request.messages.extend(request.messages.clone());
+    }
+}
