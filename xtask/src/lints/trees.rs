@@ -15,7 +15,7 @@ const PACKAGES: [(&str, usize); 8] = [
 ];
 
 /// Maximum number of crates in the dependency tree of `neuron`, for combinations of its features.
-const FEATURES: [(&str, usize); 13] = [
+const FEATURES: [(&str, usize); 14] = [
     ("anthropic", 82),
     // The default features.
     ("anthropic,macros", 88),
