@@ -25,7 +25,8 @@ pub(crate) type Outcome<T, E> = Result<Result<T, E>, Box<dyn Any + Send>>;
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: Mutex<VecDeque<Box<dyn Job>>>,
-    /// Locked while writes run. Only threads hold this lock, and they never wait for a future while they hold it.
+    /// Locked while the writes of a transaction run and are committed. Only threads hold this lock, and they never wait
+    /// for a future while they hold it.
     running: Mutex<()>,
     /// Set if a caller was dropped before its write ended. The write may still be running.
     has_dropped_caller: AtomicBool,
@@ -93,7 +94,6 @@ impl Queue {
         files: &Files,
         switch_sync: impl FnOnce(&Connection, bool) -> rusqlite::Result<()>,
     ) {
-        let _running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let is_synced = {
             let mut jobs = self.lock();
             // Writes of dropped callers must not start a transaction.
@@ -118,6 +118,9 @@ impl Queue {
                 return;
             }
         };
+        // Not locked while the transaction waits for another process. A write whose caller is dropped until here is not
+        // kept.
+        let _running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         let mut jobs = self.take(is_synced);
         let mut has_changed = false;
         let mut failure = None;

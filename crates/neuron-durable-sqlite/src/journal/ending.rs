@@ -71,12 +71,9 @@ impl Journal {
                 if let Some(lock) = lock {
                     lock.expire();
                 }
-                // A changed agent cannot replay a run that has ended, but the run keeps its outcome.
-                let has_ended = matches!(
-                    run.status,
-                    RunStatus::Done | RunStatus::Failed | RunStatus::Cancelled
-                );
-                if has_ended && !is_end {
+                // A changed agent cannot replay a run that has ended, but the run keeps its outcome. A waiting run keeps
+                // the calls to decide on.
+                if !is_end && !matches!(run.status, RunStatus::Running | RunStatus::Stalled) {
                     return Ok(false);
                 }
                 let (_, last) = StepRow::last(transaction, (run.key, &run.id))?;
