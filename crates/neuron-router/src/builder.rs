@@ -84,6 +84,9 @@ impl RouterBuilder {
     /// The first route to answer wins, and the other call is dropped. The vendors may bill both calls, although the
     /// usage of the response counts only one. The [metadata](neuron_types::AnswerRoute::cancelled) names the cancelled
     /// routes. At most two routes are called at the same time. A route that cools off is not called beside another.
+    ///
+    /// If one of the two calls fails, the other continues. After an error [without fallback](crate#fallback), for
+    /// example `InvalidRequest`, no further route is called.
     pub fn hedge_after(self, time: Duration) -> Self {
         Self { hedge_after: Some(time), ..self }
     }

@@ -14,7 +14,7 @@ use tracing::field::Empty;
 
 use crate::Route;
 use crate::clock::Instant;
-use crate::failure::{Skipped, SkippedRoute, error_of_call};
+use crate::failure::{Skipped, SkippedRoute, error_of_call, is_of_engine};
 use crate::health::Form;
 use crate::shared::Shared;
 use crate::sticky::Key;
@@ -57,12 +57,7 @@ where
     let mut open = Vec::new();
     match within(shared.deadline, call.race(&mut open, &start)).await {
         Some(Some((attempt, answer))) => Ok(call.answered(attempt, answer, open)),
-        Some(None) => {
-            for attempt in open {
-                call.skip(attempt.index, Skipped::Cancelled);
-            }
-            Err(call.into_error())
-        }
+        Some(None) => Err(call.into_error()),
         None => {
             let limit = shared.deadline.unwrap_or_default();
             for attempt in open {
@@ -97,7 +92,7 @@ struct Call<'a> {
     cooling: VecDeque<usize>,
     failed: Vec<(String, ProviderError)>,
     skipped: Vec<SkippedRoute>,
-    /// Set if no other route may answer the request.
+    /// Set if no further route may be called. The open calls continue.
     is_over: bool,
 }
 
@@ -139,7 +134,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Calls routes until one answers. Returns `None` if no route is left. The open calls are in `open`.
+    /// Calls routes until one answers. Returns `None` if no route is left, or after the error of a durable engine. The
+    /// open calls are in `open`.
     async fn race<T, S>(
         &mut self,
         open: &mut Vec<Attempt<'a, T>>,
@@ -150,10 +146,13 @@ impl<'a> Call<'a> {
     {
         loop {
             if open.is_empty() {
+                if self.is_over {
+                    return None;
+                }
                 open.push(self.next(true).and_then(|index| self.start(index, start))?);
             }
             // At most one route is called beside another.
-            let may_hedge = open.len() == 1 && !self.ready.is_empty();
+            let may_hedge = open.len() == 1 && !self.is_over && !self.ready.is_empty();
             let limit = self.shared.hedge_after.filter(|_| may_hedge);
             match within(limit, first_ready(open)).await {
                 None => {
@@ -162,11 +161,14 @@ impl<'a> Call<'a> {
                 }
                 Some((position, outcome)) => {
                     let attempt = open.swap_remove(position);
-                    match outcome {
+                    let error = match outcome {
                         Ok(answer) => return Some((attempt, answer)),
-                        Err(error) => self.failed(attempt, error),
-                    }
-                    if self.is_over {
+                        Err(error) => error,
+                    };
+                    // The engine ends or suspends the run, so the answers of other routes are not needed.
+                    let is_of_engine = is_of_engine(&error);
+                    self.failed(attempt, error);
+                    if is_of_engine {
                         return None;
                     }
                 }

@@ -27,14 +27,23 @@ pub(crate) fn is_outage(error: &ProviderError) -> bool {
         )
 }
 
-/// A route that did not fail and did not answer, and the reason.
+/// Returns `true` for the error of a durable engine. The engine ends or suspends the run with this error, so it must
+/// reach the agent loop unchanged.
+pub(crate) fn is_of_engine(error: &ProviderError) -> bool {
+    match error {
+        ProviderError::Other(source) => source.is::<DurableError>(),
+        _ => false,
+    }
+}
+
+/// A route that was not called, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SkippedRoute {
     pub(crate) name: String,
     pub(crate) reason: Skipped,
 }
 
-/// The reason why a route neither failed nor answered.
+/// The reason why a route was not called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Skipped {
     /// The vendor requested a delay, of which this time is left.
@@ -43,8 +52,6 @@ pub(crate) enum Skipped {
     Window,
     /// The deadline of the call expired before.
     Deadline,
-    /// The route was called beside another, whose error is about the request. Its call was cancelled.
-    Cancelled,
 }
 
 /// The reasons why no route answered a call.
@@ -95,7 +102,6 @@ impl RoutesFailed {
             Skipped::Paused(left) => format!("`{name}` was not called: retry after {left:?}"),
             Skipped::Window => format!("`{name}` was not called: its window is not larger"),
             Skipped::Deadline => format!("`{name}` was not called: the deadline expired"),
-            Skipped::Cancelled => format!("`{name}` was cancelled"),
         });
         let list: Vec<String> = failed.chain(skipped).collect();
         format!("no route answered: {}", list.join("; "))
@@ -116,12 +122,7 @@ pub(crate) fn error_of_call(
     mut errors: Vec<(String, ProviderError)>,
     skipped: Vec<SkippedRoute>,
 ) -> ProviderError {
-    // An engine ends or suspends the run with this error, so it must reach the agent loop unchanged.
-    let is_of_engine = |(_, error): &(String, ProviderError)| match error {
-        ProviderError::Other(source) => source.is::<DurableError>(),
-        _ => false,
-    };
-    if let Some(position) = errors.iter().position(is_of_engine) {
+    if let Some(position) = errors.iter().position(|(_, error)| is_of_engine(error)) {
         return errors.swap_remove(position).1;
     }
     let paused = skipped.iter().filter_map(|skipped| match skipped.reason {

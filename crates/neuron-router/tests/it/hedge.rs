@@ -1,11 +1,16 @@
 //! Tests of calls that are sent to a second route because the first is slow.
 
 use neuron_testing::Reply;
+use neuron_types::{DurableError, ProviderError};
 use tokio::time::Instant;
 
 use crate::support::{
     answering, ask, ask_streamed, busy, calls, events, limited, route_of, routes, script, seconds,
 };
+
+fn refused() -> ProviderError {
+    ProviderError::InvalidRequest("no".into())
+}
 
 #[tokio::test(start_paused = true)]
 async fn second_route_is_called_after_the_time_and_the_first_answer_wins() {
@@ -95,4 +100,69 @@ async fn zero_time_calls_two_routes_at_once() {
     let seen = events(&router).await.unwrap();
     assert!(!seen.is_empty());
     assert_eq!(calls(&providers), [1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_of_the_second_route_does_not_end_the_call_of_the_first() {
+    let errors: [fn() -> ProviderError; 3] = [
+        refused,
+        || ProviderError::Authentication("wrong key".into()),
+        || ProviderError::Other("odd".into()),
+    ];
+    for error in errors {
+        for is_streamed in [true, false] {
+            let providers = [
+                script([Reply::text("a").delay(seconds(20))]),
+                script([Reply::error(error())]),
+                answering("c"),
+            ];
+            let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+            let start = Instant::now();
+            let response = match is_streamed {
+                true => ask_streamed(&router).await.unwrap(),
+                false => ask(&router).await.unwrap(),
+            };
+            assert_eq!((response.message.text(), start.elapsed()), ("a".into(), seconds(20)));
+            assert_eq!(route_of(&response).failed[0].name, "b");
+            // After this error no further route is called.
+            assert_eq!(calls(&providers), [1, 1, 0]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_route_is_called_after_an_error_of_the_request_even_if_the_open_call_fails_too() {
+    let providers = [
+        script([Reply::error(busy()).delay(seconds(20))]),
+        script([Reply::error(refused())]),
+        answering("c"),
+    ];
+    let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+    let error = ask(&router).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "service unavailable: no route answered: `b`: invalid request: no; `a`: service \
+         unavailable: 529 busy"
+    );
+    assert_eq!(calls(&providers), [1, 1, 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_does_not_claim_that_an_open_call_used_no_tokens() {
+    let providers = [script([Reply::hang()]), script([Reply::error(refused())])];
+    let router = routes(&providers).hedge_after(seconds(3)).deadline(seconds(10)).build().unwrap();
+    let error = ask(&router).await.unwrap_err();
+    assert!(error.is_retryable() && !error.takes_no_tokens(), "{error}");
+    assert!(error.to_string().contains("`a`: timeout after 10s"), "{error}");
+    assert_eq!(providers[0].open_streams(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_of_an_engine_ends_the_call_at_once() {
+    let engine = ProviderError::Other(Box::new(DurableError::Cancelled));
+    let providers = [script([Reply::hang()]), script([Reply::error(engine)])];
+    let router = routes(&providers).hedge_after(seconds(3)).build().unwrap();
+    let error = ask(&router).await.unwrap_err();
+    assert!(matches!(error, ProviderError::Other(source) if source.is::<DurableError>()));
+    assert_eq!(providers[0].open_streams(), 0);
 }
