@@ -133,20 +133,22 @@ pub(crate) fn error_of_call(
     // A retry makes sense as soon as one of these routes may be called again.
     let delays = retryable().map(|error| error.retry_after().unwrap_or_default()).chain(paused);
     let delay = delays.min();
-    let takes_no_tokens = errors.iter().all(|(_, error)| error.takes_no_tokens());
+    // Set if a call may have used tokens. Then the returned error must not claim the opposite.
+    let may_have_used = errors.iter().rfind(|(_, error)| !error.takes_no_tokens());
     let failed =
         errors.iter().map(|(name, error)| FailedRoute::new(name.clone(), ErrorRecord::from(error)));
     let routes = RoutesFailed { failed: failed.collect(), skipped };
     if let Some(delay) = delay {
-        return match takes_no_tokens {
-            true if delay.is_zero() => ProviderError::ServiceUnavailable(routes.list(false)),
-            true => ProviderError::ServiceUnavailable(routes.list(false)).with_retry_after(delay),
-            // The variants with a text claim that the call used no tokens.
-            false => ProviderError::Network(Box::new(routes)),
+        let unavailable = || ProviderError::ServiceUnavailable(routes.list(false));
+        return match may_have_used {
+            None if delay.is_zero() => unavailable(),
+            None => unavailable().with_retry_after(delay),
+            // The retryable variants with a text claim that the call used no tokens.
+            Some(_) => ProviderError::Network(Box::new(routes)),
         };
     }
     let text = || routes.list(true);
-    match errors.last().map(|(_, error)| error) {
+    match may_have_used.or(errors.last()).map(|(_, error)| error) {
         Some(ProviderError::Authentication(_)) => ProviderError::Authentication(text()),
         Some(ProviderError::InvalidRequest(_)) => ProviderError::InvalidRequest(text()),
         Some(ProviderError::ContextWindowExceeded(_)) => {
@@ -239,6 +241,19 @@ mod tests {
         let failed = std::error::Error::source(&error).unwrap();
         let failed = failed.downcast_ref::<RoutesFailed>().unwrap().failed();
         assert_eq!(failed[0].error.kind, "Timeout");
+    }
+
+    #[test]
+    fn error_does_not_claim_that_no_tokens_were_used_if_any_call_may_have_used_some() {
+        let cut = || ProviderError::StreamError("cut".into());
+        for last in all().into_iter().map(|(error, ..)| error).filter(|it| !it.is_retryable()) {
+            let error = call_error([cut(), last], []);
+            assert!(!error.takes_no_tokens() && !error.is_retryable(), "{error:?}");
+        }
+        let gone = ProviderError::ModelNotFound("gone".into());
+        assert!(matches!(call_error([cut(), gone], []), ProviderError::StreamError(_)));
+        let error = call_error([cut()], [Skipped::Paused(SECOND)]);
+        assert!(!error.takes_no_tokens() && error.is_retryable(), "{error:?}");
     }
 
     #[test]

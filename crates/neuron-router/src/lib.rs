@@ -70,7 +70,8 @@
 //!
 //! - If a retry may succeed, the error is retryable. It is a `ServiceUnavailable` with the shortest delay that the
 //!   vendors requested. If a call may have used tokens, it is a `Network` error, whose source is a [`RoutesFailed`].
-//! - Otherwise the variant is that of the last error. If a request exceeds the context window, an agent can therefore
+//! - Otherwise the variant is that of the last error that may have used tokens, such as a `StreamError`. If there is
+//!   none, the variant is that of the last error. If a request exceeds the context window, an agent can therefore
 //!   compact its history.
 //! - The error of a durable engine inside `Other` is returned unchanged.
 //!

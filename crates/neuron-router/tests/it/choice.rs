@@ -208,6 +208,8 @@ async fn check(case: &Case) {
                 assert!(!called.is_empty() || is_paused, "{text}");
                 let fails = |act: &&Act| act.error.is_some() || act.breaks_after.is_some();
                 assert!(case.deadline.is_some() || acts.iter().all(fails), "an answer was lost");
+                let refuses = |act: &&Act| act.error.is_some_and(|at| error(at).takes_no_tokens());
+                assert!(!failed.takes_no_tokens() || acts.iter().all(refuses), "{failed:?}");
             }
         }
     }
