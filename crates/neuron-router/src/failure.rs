@@ -89,7 +89,7 @@ impl RoutesFailed {
     }
 
     /// Formats the list. An error that may quote a malformed response is shortened to its kind, unless
-    /// `with_quotes` is set.
+    /// `with_quotes` is set. The list does not end with a delay that [`ProviderError::retry_after`] parses.
     fn list(&self, with_quotes: bool) -> String {
         let failed = self.failed.iter().map(|FailedRoute { name, error, .. }| {
             let may_quote = matches!(&*error.kind, "Other" | "StreamError");
@@ -104,7 +104,11 @@ impl RoutesFailed {
             Skipped::Deadline => format!("`{name}` was not called: the deadline expired"),
         });
         let list: Vec<String> = failed.chain(skipped).collect();
-        format!("no route answered: {}", list.join("; "))
+        // The delay of the last route is not the delay of the call.
+        format!(
+            "no route answered: {}",
+            list.join("; ").replace(", retry after ", ": retry after ")
+        )
     }
 }
 
@@ -265,6 +269,24 @@ mod tests {
         assert_eq!((error.retry_after(), error.is_retryable()), (Some(SECOND * 7), true));
         let busy = ProviderError::ServiceUnavailable(text());
         assert_eq!(call_error([limited(9), busy], []).retry_after(), None);
+    }
+
+    #[test]
+    fn delay_of_the_last_route_is_not_the_delay_of_the_call() {
+        let limited = |seconds| ProviderError::RateLimit { retry_after: Some(SECOND * seconds) };
+        let busy = || ProviderError::ServiceUnavailable(text());
+        let error = call_error([busy(), limited(60)], []);
+        assert_eq!((error.retry_after(), error.is_retryable()), (None, true));
+        // The text of an error without a delay may look like a delay.
+        let refused = ProviderError::InvalidRequest("quota, retry after 60s".into());
+        assert_eq!(call_error([busy(), refused], []).retry_after(), None);
+        let error = call_error([limited(4), busy().with_retry_after(SECOND * 9)], []);
+        assert_eq!(error.retry_after(), Some(SECOND * 4));
+        assert_eq!(
+            error.to_string(),
+            "service unavailable: no route answered: `r0`: rate limited: retry after 4s; `r1`: \
+             service unavailable: x: retry after 9s, retry after 4s"
+        );
     }
 
     #[test]

@@ -88,6 +88,13 @@ async fn call_fails_at_once_with_the_shortest_delay_while_all_routes_are_paused(
 }
 
 #[tokio::test(start_paused = true)]
+async fn call_may_be_repeated_at_once_if_only_the_last_route_requested_a_delay() {
+    let providers = [script([Reply::error(busy())]), script([Reply::error(limited(60))])];
+    let error = ask(&router(&providers)).await.unwrap_err();
+    assert_eq!((error.retry_after(), error.is_retryable()), (None, true));
+}
+
+#[tokio::test(start_paused = true)]
 async fn clones_of_a_router_share_the_pauses() {
     let providers = [script([Reply::error(limited(60))]), answering("b")];
     let router = router(&providers);
