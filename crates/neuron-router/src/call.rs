@@ -264,8 +264,9 @@ impl<'a> Call<'a> {
     ) -> Answered<T> {
         let (Attempt { index, started, span, .. }, now) = (attempt, Instant::now());
         let health = &self.shared.health;
+        let latency = now.saturating_duration_since(started);
         health.answered(index);
-        health.measured(index, self.form, now, now.saturating_duration_since(started));
+        health.measured(index, self.form, now, latency);
         if let Some((sticky, key)) = self.shared.sticky.as_ref().zip(self.key) {
             sticky.set(key, index);
         }
@@ -275,9 +276,11 @@ impl<'a> Call<'a> {
             route.failed.push(FailedRoute::new(name.clone(), ErrorRecord::from(error)));
         }
         for other in others {
-            // The latency of the cancelled call would have been longer than this.
-            let latency = now.saturating_duration_since(other.started);
-            health.measured(other.index, self.form, now, latency);
+            // The latency of the cancelled call is unknown. It counts only if the route was slower than the other.
+            let time = now.saturating_duration_since(other.started);
+            if time > latency {
+                health.measured(other.index, self.form, now, time);
+            }
             route.cancelled.push(self.name(other.index));
         }
         Answered { answer, index, route, span }

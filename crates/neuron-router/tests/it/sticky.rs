@@ -3,7 +3,7 @@
 use neuron_router::{Order, Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{CompletionRequest, HistoryKey, Provider};
-use tokio::time::advance;
+use tokio::time::{Instant, advance};
 
 use crate::support::{
     answering, ask_streamed, busy, calls, request, route_of, routes, script, seconds,
@@ -106,6 +106,21 @@ async fn route_that_lost_to_a_second_call_is_measured_as_slow() {
         ask_streamed(&router).await.unwrap();
     }
     assert_eq!(calls(&providers), [1, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn route_that_was_cancelled_soon_after_its_start_does_not_count_as_fast() {
+    let reply = |delay| (0..9).map(move |_| Reply::text("x").delay(seconds(delay)));
+    let providers = [ScriptedProvider::new(reply(4)), ScriptedProvider::new(reply(9))];
+    let router = routes(&providers).order(Order::Latency).hedge_after(seconds(3)).build().unwrap();
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let start = Instant::now();
+        ask_streamed(&router).await.unwrap();
+        times.push(start.elapsed().as_secs());
+    }
+    // The second call begins with the slow route, because it is not measured yet. Then the fast route is preferred.
+    assert_eq!(times, [4, 7, 4, 4, 4]);
 }
 
 #[tokio::test]
