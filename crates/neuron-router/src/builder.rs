@@ -73,7 +73,8 @@ impl RouterBuilder {
     /// Sets the time during which a route is avoided after an outage. Default: 15 seconds. Zero avoids no route.
     ///
     /// A route that cools off is called only after all other routes failed. An answer of the route ends the time early.
-    /// If the vendor requested a delay, the route is not called at all during this delay.
+    /// If the vendor requested a delay, the route is not called at all during this delay. A call that is still open when
+    /// the delay ends may call the route.
     pub fn cooling_off(self, time: Duration) -> Self {
         Self { cooling_off: time, ..self }
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
+use std::time::Duration;
 
 use neuron_types::clock::within;
 use neuron_types::{
@@ -149,12 +150,15 @@ impl<'a> Call<'a> {
                 if self.is_over {
                     return None;
                 }
-                open.push(self.next(true).and_then(|index| self.start(index, start))?);
+                let Some(attempt) = self.next(true).and_then(|index| self.start(index, start))
+                else {
+                    // The delay of a route may have ended just now.
+                    self.skip_rest(Skipped::Paused(Duration::ZERO));
+                    return None;
+                };
+                open.push(attempt);
             }
-            // At most one route is called beside another.
-            let may_hedge = open.len() == 1 && !self.is_over && !self.ready.is_empty();
-            let limit = self.shared.hedge_after.filter(|_| may_hedge);
-            match within(limit, first_ready(open)).await {
+            match within(self.hedge_after(open.len()), first_ready(open)).await {
                 None => {
                     let attempt = self.next(false).and_then(|index| self.start(index, start));
                     open.extend(attempt);
@@ -176,17 +180,28 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the next route that may be called now. Routes that cool off are included if `with_cooling` is set.
+    /// Returns the time after which another route is called beside the open call. Returns `None` if no other route may
+    /// be called.
+    fn hedge_after(&self, open: usize) -> Option<Duration> {
+        // At most one route is called beside another.
+        let time = self.shared.hedge_after.filter(|_| open == 1 && !self.is_over)?;
+        let now = Instant::now();
+        let delay = |index: &usize| self.shared.health.delay(*index, now).unwrap_or_default();
+        Some(time.max(self.ready.iter().map(delay).min()?))
+    }
+
+    /// Takes the next route that may be called now. Routes that cool off are included if `with_cooling` is set. A route
+    /// whose vendor requested a delay stays in its list, because the delay may end during the call.
     fn next(&mut self, with_cooling: bool) -> Option<usize> {
-        loop {
-            let index = match self.ready.pop_front() {
-                None if with_cooling => self.cooling.pop_front()?,
-                index => index?,
-            };
-            match self.shared.health.delay(index, Instant::now()) {
-                Some(left) => self.skip(index, Skipped::Paused(left)),
-                None => return Some(index),
-            }
+        let (health, now) = (&self.shared.health, Instant::now());
+        let take = |routes: &mut VecDeque<usize>| {
+            let position = routes.iter().position(|index| health.delay(*index, now).is_none())?;
+            routes.remove(position)
+        };
+        let ready = take(&mut self.ready);
+        match ready {
+            None if with_cooling => take(&mut self.cooling),
+            ready => ready,
         }
     }
 
@@ -231,10 +246,12 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Skips all routes that were not called.
+    /// Skips all routes that were not called. The reason applies to the routes whose vendors requested no delay.
     fn skip_rest(&mut self, reason: Skipped) {
+        let now = Instant::now();
         for index in self.take_rest() {
-            self.skip(index, reason);
+            let delay = self.shared.health.delay(index, now);
+            self.skip(index, delay.map_or(reason, Skipped::Paused));
         }
     }
 

@@ -94,6 +94,25 @@ async fn paused_and_cooling_routes_are_not_called_beside_another() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn route_is_called_beside_another_when_its_delay_ends() {
+    for hedge_after in [0, 3, 30] {
+        let providers = [
+            script([Reply::error(busy()), Reply::error(busy()).delay(seconds(20))]),
+            script([Reply::error(limited(10)), Reply::text("b")]),
+        ];
+        let builder = routes(&providers).cooling_off(seconds(0));
+        let router = builder.hedge_after(seconds(hedge_after)).build().unwrap();
+        assert!(ask(&router).await.is_err());
+        let start = Instant::now();
+        assert_eq!(ask(&router).await.unwrap().message.text(), "b");
+        // With the longest time, the first route fails before.
+        let expected = if hedge_after == 30 { 20 } else { 10 };
+        assert_eq!(start.elapsed(), seconds(expected));
+        assert_eq!(calls(&providers), [2, 2]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn zero_time_calls_two_routes_at_once() {
     let providers = [script([Reply::hang()]), answering("b")];
     let router = routes(&providers).hedge_after(seconds(0)).build().unwrap();
