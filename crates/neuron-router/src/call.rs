@@ -238,11 +238,17 @@ impl<'a> Call<'a> {
 
     /// Skips the routes whose context window is not larger than the given window. An unknown window is the smallest.
     fn skip_windows_up_to(&mut self, exceeded: Option<usize>) {
-        for index in self.take_rest() {
-            match self.window(index) > exceeded {
-                true => self.ready.push_back(index),
-                false => self.skip(index, Skipped::Window),
-            }
+        let (routes, mut skipped) = (&self.shared.routes, Vec::new());
+        let mut is_larger = |index: &usize| {
+            let window = routes.get(*index).and_then(|route| route.context_window);
+            let is_larger = window > exceeded;
+            skipped.extend((!is_larger).then_some(*index));
+            is_larger
+        };
+        self.ready.retain(&mut is_larger);
+        self.cooling.retain(&mut is_larger);
+        for index in skipped {
+            self.skip(index, Skipped::Window);
         }
     }
 

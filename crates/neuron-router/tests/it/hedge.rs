@@ -1,11 +1,13 @@
 //! Tests of calls that are sent to a second route because the first is slow.
 
+use neuron_router::{Route, Router};
 use neuron_testing::Reply;
-use neuron_types::{DurableError, ProviderError};
+use neuron_types::{CompletionRequest, DurableError, Provider, ProviderError};
 use tokio::time::Instant;
 
 use crate::support::{
-    answering, ask, ask_streamed, busy, calls, events, limited, route_of, routes, script, seconds,
+    answering, ask, ask_streamed, busy, calls, events, limited, request, route_of, routes, script,
+    seconds, too_long,
 };
 
 fn refused() -> ProviderError {
@@ -91,6 +93,28 @@ async fn paused_and_cooling_routes_are_not_called_beside_another() {
         }
         assert_eq!(calls(&providers), [1, 2]);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cooling_route_is_not_called_beside_another_after_an_exceeded_window() {
+    let providers = [
+        script([Reply::text("a"), Reply::error(too_long())]),
+        script([Reply::error(busy())]),
+        script([Reply::text("c").delay(seconds(9))]),
+    ];
+    let windows = [100, 200, 200];
+    let builder = ["a", "b", "c"].into_iter().zip(&providers).zip(windows).fold(
+        Router::builder(),
+        |builder, ((name, provider), window)| {
+            builder.route(Route::new(name, provider.clone()).context_window(window))
+        },
+    );
+    let router = builder.hedge_after(seconds(3)).build().unwrap();
+    // The model names the second route, which fails and cools off.
+    let named = CompletionRequest { model: "b".into(), ..request() };
+    assert_eq!(router.complete_ref(named.view()).await.unwrap().message.text(), "a");
+    assert_eq!(ask(&router).await.unwrap().message.text(), "c");
+    assert_eq!(calls(&providers), [2, 1, 1]);
 }
 
 #[tokio::test(start_paused = true)]
