@@ -66,6 +66,9 @@ impl RouterBuilder {
     ///
     /// The limit of a streamed call applies until its first content. After that, the timeouts of the provider apply.
     /// There is no limit without a timer, see [`clock`](neuron_types::clock).
+    ///
+    /// An open call ends with a `Timeout` that has the time of this call. Its route cools off if this time is at least
+    /// half of the limit. A route that was called later had too little time to count as failed.
     pub fn deadline(self, limit: Duration) -> Self {
         Self { deadline: Some(limit), ..self }
     }

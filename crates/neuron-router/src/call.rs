@@ -62,7 +62,7 @@ where
         None => {
             let limit = shared.deadline.unwrap_or_default();
             for attempt in open {
-                call.failed(attempt, ProviderError::Timeout(limit));
+                call.timed_out(attempt, limit);
             }
             call.skip_rest(Skipped::Deadline);
             Err(call.into_error())
@@ -225,14 +225,30 @@ impl<'a> Call<'a> {
 
     /// Records the failure of a route, and removes the routes that cannot answer either.
     fn failed<T>(&mut self, attempt: Attempt<'a, T>, error: ProviderError) {
+        if matches!(error, ProviderError::ContextWindowExceeded(_)) {
+            self.skip_windows_up_to(self.window(attempt.index));
+        }
+        self.is_over |= !self.shared.failed(attempt.index, &error);
+        self.record(attempt, error);
+    }
+
+    /// Records that a route did not answer before the deadline of the call.
+    fn timed_out<T>(&mut self, attempt: Attempt<'a, T>, deadline: Duration) {
+        let time = attempt.started.elapsed();
+        let error = ProviderError::Timeout(time);
+        // A route that was called shortly before the deadline may work.
+        if time >= deadline / 2 {
+            self.shared.failed(attempt.index, &error);
+        }
+        self.record(attempt, error);
+    }
+
+    /// Adds the error of a route to the span of the route and to the error of the call.
+    fn record<T>(&mut self, attempt: Attempt<'a, T>, error: ProviderError) {
         let Attempt { index, span, .. } = attempt;
         let kind = error.kind();
         span.record("error.type", kind);
         span.in_scope(|| tracing::warn!(error.kind = kind, "a route failed"));
-        if matches!(error, ProviderError::ContextWindowExceeded(_)) {
-            self.skip_windows_up_to(self.window(index));
-        }
-        self.is_over |= !self.shared.failed(index, &error);
         self.failed.push((self.name(index), error));
     }
 
