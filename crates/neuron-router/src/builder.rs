@@ -103,25 +103,31 @@ impl RouterBuilder {
 
     /// Prefers the route that answered the conversation last, for the vendor's prompt cache. Default: off.
     ///
-    /// The argument is the maximum number of conversations that the router remembers. The conversations of the agent
-    /// loop are recognised by [`RequestRef::history_key`], which changes when the loop compacts the history. A request
-    /// without this key, for example in a worker of another process, is not sticky. See [`sticky_by`](Self::sticky_by).
+    /// The argument is the maximum number of conversations that the router remembers. A conversation is recognised by
+    /// its system prompt and the text of its first user message, also in later runs and after it was loaded from a
+    /// session. Conversations with the same beginning share the route, and with it the vendor's cache of this beginning.
+    /// If the beginning changes, for example in a compaction, the cache is invalid and the conversation counts as
+    /// another. For another key, see [`sticky_by`](Self::sticky_by).
     pub fn sticky(self, conversations: usize) -> Self {
         Self { sticky: Some(Sticky::new(conversations, None)), ..self }
     }
 
     /// Prefers the route that answered the conversation last, with a function that returns the key of a conversation.
     ///
-    /// Requests with the same key belong to the same conversation. A request with the key `None` is not sticky.
+    /// Requests with the same key belong to the same conversation. A request with the key `None` is not sticky. Do not
+    /// add a field to `extra` for the key, because the provider sends all fields of `extra` to the vendor.
     ///
     /// # Example
     ///
     /// ```
     /// use neuron_router::Router;
     ///
-    /// let builder = Router::builder().sticky_by(1_000, |request| {
-    ///     request.extra?.get("session_number")?.as_u64()
-    /// });
+    /// tokio::task_local! {
+    ///     /// The number of the session, which the program sets with `SESSION.scope(number, agent.run(…))`.
+    ///     static SESSION: u64;
+    /// }
+    ///
+    /// let builder = Router::builder().sticky_by(1_000, |_| SESSION.try_with(|number| *number).ok());
     /// # let _ = builder;
     /// ```
     pub fn sticky_by(
