@@ -66,6 +66,9 @@ impl RouterBuilder {
     ///
     /// The limit of a streamed call applies until its first content. After that, the timeouts of the provider apply.
     /// There is no limit without a timer, see [`clock`](neuron_types::clock).
+    ///
+    /// An open call ends with a `Timeout` that has the time of this call. Its route cools off if this time is at least
+    /// half of the limit. A route that was called later had too little time to count as failed.
     pub fn deadline(self, limit: Duration) -> Self {
         Self { deadline: Some(limit), ..self }
     }
@@ -73,7 +76,8 @@ impl RouterBuilder {
     /// Sets the time during which a route is avoided after an outage. Default: 15 seconds. Zero avoids no route.
     ///
     /// A route that cools off is called only after all other routes failed. An answer of the route ends the time early.
-    /// If the vendor requested a delay, the route is not called at all during this delay.
+    /// If the vendor requested a delay, the route is not called at all during this delay. A call that is still open when
+    /// the delay ends may call the route.
     pub fn cooling_off(self, time: Duration) -> Self {
         Self { cooling_off: time, ..self }
     }
@@ -84,6 +88,9 @@ impl RouterBuilder {
     /// The first route to answer wins, and the other call is dropped. The vendors may bill both calls, although the
     /// usage of the response counts only one. The [metadata](neuron_types::AnswerRoute::cancelled) names the cancelled
     /// routes. At most two routes are called at the same time. A route that cools off is not called beside another.
+    ///
+    /// If one of the two calls fails, the other continues. After an error [without fallback](crate#fallback), for
+    /// example `InvalidRequest`, no further route is called.
     pub fn hedge_after(self, time: Duration) -> Self {
         Self { hedge_after: Some(time), ..self }
     }
@@ -96,25 +103,31 @@ impl RouterBuilder {
 
     /// Prefers the route that answered the conversation last, for the vendor's prompt cache. Default: off.
     ///
-    /// The argument is the maximum number of conversations that the router remembers. The conversations of the agent
-    /// loop are recognised by [`RequestRef::history_key`], which changes when the loop compacts the history. A request
-    /// without this key, for example in a worker of another process, is not sticky. See [`sticky_by`](Self::sticky_by).
+    /// The argument is the maximum number of conversations that the router remembers. A conversation is recognised by
+    /// its system prompt and the text of its first user message, also in later runs and after it was loaded from a
+    /// session. Conversations with the same beginning share the route, and with it the vendor's cache of this beginning.
+    /// If the beginning changes, for example in a compaction, the cache is invalid and the conversation counts as
+    /// another. For another key, see [`sticky_by`](Self::sticky_by).
     pub fn sticky(self, conversations: usize) -> Self {
         Self { sticky: Some(Sticky::new(conversations, None)), ..self }
     }
 
     /// Prefers the route that answered the conversation last, with a function that returns the key of a conversation.
     ///
-    /// Requests with the same key belong to the same conversation. A request with the key `None` is not sticky.
+    /// Requests with the same key belong to the same conversation. A request with the key `None` is not sticky. Do not
+    /// add a field to `extra` for the key, because the provider sends all fields of `extra` to the vendor.
     ///
     /// # Example
     ///
     /// ```
     /// use neuron_router::Router;
     ///
-    /// let builder = Router::builder().sticky_by(1_000, |request| {
-    ///     request.extra?.get("session_number")?.as_u64()
-    /// });
+    /// tokio::task_local! {
+    ///     /// The number of the session, which the program sets with `SESSION.scope(number, agent.run(…))`.
+    ///     static SESSION: u64;
+    /// }
+    ///
+    /// let builder = Router::builder().sticky_by(1_000, |_| SESSION.try_with(|number| *number).ok());
     /// # let _ = builder;
     /// ```
     pub fn sticky_by(

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
+use std::time::Duration;
 
 use neuron_types::clock::within;
 use neuron_types::{
@@ -14,7 +15,7 @@ use tracing::field::Empty;
 
 use crate::Route;
 use crate::clock::Instant;
-use crate::failure::{Skipped, SkippedRoute, error_of_call};
+use crate::failure::{Skipped, SkippedRoute, error_of_call, is_of_engine};
 use crate::health::Form;
 use crate::shared::Shared;
 use crate::sticky::Key;
@@ -57,16 +58,11 @@ where
     let mut open = Vec::new();
     match within(shared.deadline, call.race(&mut open, &start)).await {
         Some(Some((attempt, answer))) => Ok(call.answered(attempt, answer, open)),
-        Some(None) => {
-            for attempt in open {
-                call.skip(attempt.index, Skipped::Cancelled);
-            }
-            Err(call.into_error())
-        }
+        Some(None) => Err(call.into_error()),
         None => {
             let limit = shared.deadline.unwrap_or_default();
             for attempt in open {
-                call.failed(attempt, ProviderError::Timeout(limit));
+                call.timed_out(attempt, limit);
             }
             call.skip_rest(Skipped::Deadline);
             Err(call.into_error())
@@ -97,7 +93,7 @@ struct Call<'a> {
     cooling: VecDeque<usize>,
     failed: Vec<(String, ProviderError)>,
     skipped: Vec<SkippedRoute>,
-    /// Set if no other route may answer the request.
+    /// Set if no further route may be called. The open calls continue.
     is_over: bool,
 }
 
@@ -139,7 +135,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Calls routes until one answers. Returns `None` if no route is left. The open calls are in `open`.
+    /// Calls routes until one answers. Returns `None` if no route is left, or after the error of a durable engine. The
+    /// open calls are in `open`.
     async fn race<T, S>(
         &mut self,
         open: &mut Vec<Attempt<'a, T>>,
@@ -150,23 +147,32 @@ impl<'a> Call<'a> {
     {
         loop {
             if open.is_empty() {
-                open.push(self.next(true).and_then(|index| self.start(index, start))?);
+                if self.is_over {
+                    return None;
+                }
+                let Some(attempt) = self.next(true).and_then(|index| self.start(index, start))
+                else {
+                    // The delay of a route may have ended just now.
+                    self.skip_rest(Skipped::Paused(Duration::ZERO));
+                    return None;
+                };
+                open.push(attempt);
             }
-            // At most one route is called beside another.
-            let may_hedge = open.len() == 1 && !self.ready.is_empty();
-            let limit = self.shared.hedge_after.filter(|_| may_hedge);
-            match within(limit, first_ready(open)).await {
+            match within(self.hedge_after(open.len()), first_ready(open)).await {
                 None => {
                     let attempt = self.next(false).and_then(|index| self.start(index, start));
                     open.extend(attempt);
                 }
                 Some((position, outcome)) => {
                     let attempt = open.swap_remove(position);
-                    match outcome {
+                    let error = match outcome {
                         Ok(answer) => return Some((attempt, answer)),
-                        Err(error) => self.failed(attempt, error),
-                    }
-                    if self.is_over {
+                        Err(error) => error,
+                    };
+                    // The engine ends or suspends the run, so the answers of other routes are not needed.
+                    let is_of_engine = is_of_engine(&error);
+                    self.failed(attempt, error);
+                    if is_of_engine {
                         return None;
                     }
                 }
@@ -174,17 +180,28 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns the next route that may be called now. Routes that cool off are included if `with_cooling` is set.
+    /// Returns the time after which another route is called beside the open call. Returns `None` if no other route may
+    /// be called.
+    fn hedge_after(&self, open: usize) -> Option<Duration> {
+        // At most one route is called beside another.
+        let time = self.shared.hedge_after.filter(|_| open == 1 && !self.is_over)?;
+        let now = Instant::now();
+        let delay = |index: &usize| self.shared.health.delay(*index, now).unwrap_or_default();
+        Some(time.max(self.ready.iter().map(delay).min()?))
+    }
+
+    /// Takes the next route that may be called now. Routes that cool off are included if `with_cooling` is set. A route
+    /// whose vendor requested a delay stays in its list, because the delay may end during the call.
     fn next(&mut self, with_cooling: bool) -> Option<usize> {
-        loop {
-            let index = match self.ready.pop_front() {
-                None if with_cooling => self.cooling.pop_front()?,
-                index => index?,
-            };
-            match self.shared.health.delay(index, Instant::now()) {
-                Some(left) => self.skip(index, Skipped::Paused(left)),
-                None => return Some(index),
-            }
+        let (health, now) = (&self.shared.health, Instant::now());
+        let take = |routes: &mut VecDeque<usize>| {
+            let position = routes.iter().position(|index| health.delay(*index, now).is_none())?;
+            routes.remove(position)
+        };
+        let ready = take(&mut self.ready);
+        match ready {
+            None if with_cooling => take(&mut self.cooling),
+            ready => ready,
         }
     }
 
@@ -208,31 +225,55 @@ impl<'a> Call<'a> {
 
     /// Records the failure of a route, and removes the routes that cannot answer either.
     fn failed<T>(&mut self, attempt: Attempt<'a, T>, error: ProviderError) {
+        if matches!(error, ProviderError::ContextWindowExceeded(_)) {
+            self.skip_windows_up_to(self.window(attempt.index));
+        }
+        self.is_over |= !self.shared.failed(attempt.index, &error);
+        self.record(attempt, error);
+    }
+
+    /// Records that a route did not answer before the deadline of the call.
+    fn timed_out<T>(&mut self, attempt: Attempt<'a, T>, deadline: Duration) {
+        let time = attempt.started.elapsed();
+        let error = ProviderError::Timeout(time);
+        // A route that was called shortly before the deadline may work.
+        if time >= deadline / 2 {
+            self.shared.failed(attempt.index, &error);
+        }
+        self.record(attempt, error);
+    }
+
+    /// Adds the error of a route to the span of the route and to the error of the call.
+    fn record<T>(&mut self, attempt: Attempt<'a, T>, error: ProviderError) {
         let Attempt { index, span, .. } = attempt;
         let kind = error.kind();
         span.record("error.type", kind);
         span.in_scope(|| tracing::warn!(error.kind = kind, "a route failed"));
-        if matches!(error, ProviderError::ContextWindowExceeded(_)) {
-            self.skip_windows_up_to(self.window(index));
-        }
-        self.is_over |= !self.shared.failed(index, &error);
         self.failed.push((self.name(index), error));
     }
 
     /// Skips the routes whose context window is not larger than the given window. An unknown window is the smallest.
     fn skip_windows_up_to(&mut self, exceeded: Option<usize>) {
-        for index in self.take_rest() {
-            match self.window(index) > exceeded {
-                true => self.ready.push_back(index),
-                false => self.skip(index, Skipped::Window),
-            }
+        let (routes, mut skipped) = (&self.shared.routes, Vec::new());
+        let mut is_larger = |index: &usize| {
+            let window = routes.get(*index).and_then(|route| route.context_window);
+            let is_larger = window > exceeded;
+            skipped.extend((!is_larger).then_some(*index));
+            is_larger
+        };
+        self.ready.retain(&mut is_larger);
+        self.cooling.retain(&mut is_larger);
+        for index in skipped {
+            self.skip(index, Skipped::Window);
         }
     }
 
-    /// Skips all routes that were not called.
+    /// Skips all routes that were not called. The reason applies to the routes whose vendors requested no delay.
     fn skip_rest(&mut self, reason: Skipped) {
+        let now = Instant::now();
         for index in self.take_rest() {
-            self.skip(index, reason);
+            let delay = self.shared.health.delay(index, now);
+            self.skip(index, delay.map_or(reason, Skipped::Paused));
         }
     }
 
@@ -262,8 +303,9 @@ impl<'a> Call<'a> {
     ) -> Answered<T> {
         let (Attempt { index, started, span, .. }, now) = (attempt, Instant::now());
         let health = &self.shared.health;
+        let latency = now.saturating_duration_since(started);
         health.answered(index);
-        health.measured(index, self.form, now, now.saturating_duration_since(started));
+        health.measured(index, self.form, now, latency);
         if let Some((sticky, key)) = self.shared.sticky.as_ref().zip(self.key) {
             sticky.set(key, index);
         }
@@ -273,9 +315,11 @@ impl<'a> Call<'a> {
             route.failed.push(FailedRoute::new(name.clone(), ErrorRecord::from(error)));
         }
         for other in others {
-            // The latency of the cancelled call would have been longer than this.
-            let latency = now.saturating_duration_since(other.started);
-            health.measured(other.index, self.form, now, latency);
+            // The latency of the cancelled call is unknown. It counts only if the route was slower than the other.
+            let time = now.saturating_duration_since(other.started);
+            if time > latency {
+                health.measured(other.index, self.form, now, time);
+            }
             route.cancelled.push(self.name(other.index));
         }
         Answered { answer, index, route, span }

@@ -27,14 +27,23 @@ pub(crate) fn is_outage(error: &ProviderError) -> bool {
         )
 }
 
-/// A route that did not fail and did not answer, and the reason.
+/// Returns `true` for the error of a durable engine. The engine ends or suspends the run with this error, so it must
+/// reach the agent loop unchanged.
+pub(crate) fn is_of_engine(error: &ProviderError) -> bool {
+    match error {
+        ProviderError::Other(source) => source.is::<DurableError>(),
+        _ => false,
+    }
+}
+
+/// A route that was not called, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SkippedRoute {
     pub(crate) name: String,
     pub(crate) reason: Skipped,
 }
 
-/// The reason why a route neither failed nor answered.
+/// The reason why a route was not called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Skipped {
     /// The vendor requested a delay, of which this time is left.
@@ -43,8 +52,6 @@ pub(crate) enum Skipped {
     Window,
     /// The deadline of the call expired before.
     Deadline,
-    /// The route was called beside another, whose error is about the request. Its call was cancelled.
-    Cancelled,
 }
 
 /// The reasons why no route answered a call.
@@ -82,7 +89,7 @@ impl RoutesFailed {
     }
 
     /// Formats the list. An error that may quote a malformed response is shortened to its kind, unless
-    /// `with_quotes` is set.
+    /// `with_quotes` is set. The list does not end with a delay that [`ProviderError::retry_after`] parses.
     fn list(&self, with_quotes: bool) -> String {
         let failed = self.failed.iter().map(|FailedRoute { name, error, .. }| {
             let may_quote = matches!(&*error.kind, "Other" | "StreamError");
@@ -95,10 +102,13 @@ impl RoutesFailed {
             Skipped::Paused(left) => format!("`{name}` was not called: retry after {left:?}"),
             Skipped::Window => format!("`{name}` was not called: its window is not larger"),
             Skipped::Deadline => format!("`{name}` was not called: the deadline expired"),
-            Skipped::Cancelled => format!("`{name}` was cancelled"),
         });
         let list: Vec<String> = failed.chain(skipped).collect();
-        format!("no route answered: {}", list.join("; "))
+        // The delay of the last route is not the delay of the call.
+        format!(
+            "no route answered: {}",
+            list.join("; ").replace(", retry after ", ": retry after ")
+        )
     }
 }
 
@@ -116,12 +126,7 @@ pub(crate) fn error_of_call(
     mut errors: Vec<(String, ProviderError)>,
     skipped: Vec<SkippedRoute>,
 ) -> ProviderError {
-    // An engine ends or suspends the run with this error, so it must reach the agent loop unchanged.
-    let is_of_engine = |(_, error): &(String, ProviderError)| match error {
-        ProviderError::Other(source) => source.is::<DurableError>(),
-        _ => false,
-    };
-    if let Some(position) = errors.iter().position(is_of_engine) {
+    if let Some(position) = errors.iter().position(|(_, error)| is_of_engine(error)) {
         return errors.swap_remove(position).1;
     }
     let paused = skipped.iter().filter_map(|skipped| match skipped.reason {
@@ -132,20 +137,22 @@ pub(crate) fn error_of_call(
     // A retry makes sense as soon as one of these routes may be called again.
     let delays = retryable().map(|error| error.retry_after().unwrap_or_default()).chain(paused);
     let delay = delays.min();
-    let takes_no_tokens = errors.iter().all(|(_, error)| error.takes_no_tokens());
+    // Set if a call may have used tokens. Then the returned error must not claim the opposite.
+    let may_have_used = errors.iter().rfind(|(_, error)| !error.takes_no_tokens());
     let failed =
         errors.iter().map(|(name, error)| FailedRoute::new(name.clone(), ErrorRecord::from(error)));
     let routes = RoutesFailed { failed: failed.collect(), skipped };
     if let Some(delay) = delay {
-        return match takes_no_tokens {
-            true if delay.is_zero() => ProviderError::ServiceUnavailable(routes.list(false)),
-            true => ProviderError::ServiceUnavailable(routes.list(false)).with_retry_after(delay),
-            // The variants with a text claim that the call used no tokens.
-            false => ProviderError::Network(Box::new(routes)),
+        let unavailable = || ProviderError::ServiceUnavailable(routes.list(false));
+        return match may_have_used {
+            None if delay.is_zero() => unavailable(),
+            None => unavailable().with_retry_after(delay),
+            // The retryable variants with a text claim that the call used no tokens.
+            Some(_) => ProviderError::Network(Box::new(routes)),
         };
     }
     let text = || routes.list(true);
-    match errors.last().map(|(_, error)| error) {
+    match may_have_used.or(errors.last()).map(|(_, error)| error) {
         Some(ProviderError::Authentication(_)) => ProviderError::Authentication(text()),
         Some(ProviderError::InvalidRequest(_)) => ProviderError::InvalidRequest(text()),
         Some(ProviderError::ContextWindowExceeded(_)) => {
@@ -241,6 +248,19 @@ mod tests {
     }
 
     #[test]
+    fn error_does_not_claim_that_no_tokens_were_used_if_any_call_may_have_used_some() {
+        let cut = || ProviderError::StreamError("cut".into());
+        for last in all().into_iter().map(|(error, ..)| error).filter(|it| !it.is_retryable()) {
+            let error = call_error([cut(), last], []);
+            assert!(!error.takes_no_tokens() && !error.is_retryable(), "{error:?}");
+        }
+        let gone = ProviderError::ModelNotFound("gone".into());
+        assert!(matches!(call_error([cut(), gone], []), ProviderError::StreamError(_)));
+        let error = call_error([cut()], [Skipped::Paused(SECOND)]);
+        assert!(!error.takes_no_tokens() && error.is_retryable(), "{error:?}");
+    }
+
+    #[test]
     fn delay_is_the_shortest_until_a_route_may_be_called() {
         let limited = |seconds| ProviderError::RateLimit { retry_after: Some(SECOND * seconds) };
         let error = call_error([limited(9), limited(4)], [Skipped::Paused(SECOND * 7)]);
@@ -249,6 +269,24 @@ mod tests {
         assert_eq!((error.retry_after(), error.is_retryable()), (Some(SECOND * 7), true));
         let busy = ProviderError::ServiceUnavailable(text());
         assert_eq!(call_error([limited(9), busy], []).retry_after(), None);
+    }
+
+    #[test]
+    fn delay_of_the_last_route_is_not_the_delay_of_the_call() {
+        let limited = |seconds| ProviderError::RateLimit { retry_after: Some(SECOND * seconds) };
+        let busy = || ProviderError::ServiceUnavailable(text());
+        let error = call_error([busy(), limited(60)], []);
+        assert_eq!((error.retry_after(), error.is_retryable()), (None, true));
+        // The text of an error without a delay may look like a delay.
+        let refused = ProviderError::InvalidRequest("quota, retry after 60s".into());
+        assert_eq!(call_error([busy(), refused], []).retry_after(), None);
+        let error = call_error([limited(4), busy().with_retry_after(SECOND * 9)], []);
+        assert_eq!(error.retry_after(), Some(SECOND * 4));
+        assert_eq!(
+            error.to_string(),
+            "service unavailable: no route answered: `r0`: rate limited: retry after 4s; `r1`: \
+             service unavailable: x: retry after 9s, retry after 4s"
+        );
     }
 
     #[test]

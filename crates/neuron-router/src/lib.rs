@@ -53,6 +53,8 @@
 //! | `InvalidRequest`, `Other` | no | no |
 //!
 //! - A route is called at most once in a call. Retries are the task of the caller, for example of an agent.
+//! - After an error without a next route, no further route is called. If another call is open at the same time, because
+//!   of [`RouterBuilder::hedge_after`], it continues, and its answer is returned.
 //! - A stream falls back until its first content. The router returns the stream only then, so nothing is repeated to
 //!   the reader. The error of a stream that breaks later is one of its events. The route is paused, so that a retry of
 //!   the caller prefers another route.
@@ -68,7 +70,8 @@
 //!
 //! - If a retry may succeed, the error is retryable. It is a `ServiceUnavailable` with the shortest delay that the
 //!   vendors requested. If a call may have used tokens, it is a `Network` error, whose source is a [`RoutesFailed`].
-//! - Otherwise the variant is that of the last error. If a request exceeds the context window, an agent can therefore
+//! - Otherwise the variant is that of the last error that may have used tokens, such as a `StreamError`. If there is
+//!   none, the variant is that of the last error. If a request exceeds the context window, an agent can therefore
 //!   compact its history.
 //! - The error of a durable engine inside `Other` is returned unchanged.
 //!

@@ -28,8 +28,9 @@ pub enum Order {
     /// The measured latency, the lowest first.
     ///
     /// The latency is the median of the last nine calls within ten minutes. A streamed call is measured until its first
-    /// content, and a call that is not streamed until its response. A route without a measurement comes first, so that
-    /// it is measured.
+    /// content, and a call that is not streamed until its response. A call that was cancelled because another route
+    /// answered is measured until then, if it took longer than the answer. A route without a measurement comes first,
+    /// so that it is measured.
     Latency,
     /// A random order, in which a route with twice the [weight](Route::weight) is twice as likely to come first.
     ///

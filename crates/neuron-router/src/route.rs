@@ -24,6 +24,10 @@ use crate::open_stream::{OpenStream, open};
 /// they use the provider's default model. A route's own [`model`](Self::model) replaces the model of each request. Then
 /// [`change`](Self::change) may change everything else.
 ///
+/// The name of a route is never sent to the vendor. A request that names a route without a `model` therefore uses the
+/// provider's default model, also if the name is that of a model. Write
+/// `Route::new("gpt-5.4-mini", openai).model("gpt-5.4-mini")` to call this model.
+///
 /// Leave the model of requests empty, so that the router's [`Order`](crate::Order) chooses the route.
 ///
 /// # Example
@@ -52,7 +56,8 @@ pub struct Route {
 }
 
 impl Route {
-    /// Creates a route from a provider. The name appears in answers, errors and spans.
+    /// Creates a route from a provider. The name appears in answers, errors and spans. It does not select a model, see
+    /// [`model`](Self::model).
     pub fn new(name: impl Into<String>, provider: impl Provider + 'static) -> Self {
         Self {
             name: name.into(),
@@ -65,8 +70,8 @@ impl Route {
         }
     }
 
-    /// Sets the model of each call. Default: the model of a request that addresses the route, otherwise the provider's
-    /// default model.
+    /// Sets the model of each call. Default: the model of a request that addresses the route by another text than its
+    /// name, otherwise the provider's default model.
     #[must_use]
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());

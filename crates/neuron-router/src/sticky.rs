@@ -2,22 +2,19 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use neuron_types::{HistoryKey, RequestRef, WasmCompatSend, WasmCompatSync};
+use neuron_types::{ContentBlock, RequestRef, Role, SystemPrompt, WasmCompatSend, WasmCompatSync};
 
 /// The key of a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Key {
-    /// The agent loop sets this key. It changes when earlier messages change, which also invalidates a vendor's cache.
-    History(HistoryKey),
-    /// The user's function returned this key.
-    Own(u64),
-}
+pub(crate) type Key = u64;
 
 /// A bounded map from conversations to the routes that answered them last.
 pub(crate) struct Sticky {
     key: Option<Arc<dyn KeyFunction>>,
+    /// The hash function of the conversations' beginnings.
+    state: RandomState,
     generations: Mutex<Generations>,
 }
 
@@ -33,19 +30,39 @@ struct Generations {
 }
 
 impl Sticky {
-    /// Creates an empty map for this number of conversations. Without a function, the key is that of the agent loop.
+    /// Creates an empty map for this number of conversations. Without a function, the key is a hash of the beginning of
+    /// the conversation.
     pub(crate) fn new(conversations: usize, key: Option<Arc<dyn KeyFunction>>) -> Self {
         let size = conversations.div_ceil(2);
         let generations = Generations { size, young: HashMap::new(), old: HashMap::new() };
-        Self { key, generations: Mutex::new(generations) }
+        Self { key, state: RandomState::new(), generations: Mutex::new(generations) }
     }
 
     /// Returns the key of the request's conversation. Returns `None` if the conversation is unknown.
     pub(crate) fn key(&self, request: &RequestRef<'_>) -> Option<Key> {
         match &self.key {
-            Some(own) => own.key(request).map(Key::Own),
-            None => request.history_key().map(Key::History),
+            Some(own) => own.key(request),
+            None => self.beginning(request),
         }
+    }
+
+    /// Returns a hash of the system prompt and of the text of the first user message. If they change, the vendor's cache
+    /// is invalid too. [`RequestRef::history_key`] does not identify a conversation, because each run has another key.
+    fn beginning(&self, request: &RequestRef<'_>) -> Option<Key> {
+        let first = request.messages.iter().find(|message| message.role == Role::User)?;
+        let mut hasher = self.state.build_hasher();
+        match request.system {
+            Some(SystemPrompt::Text(text)) => text.hash(&mut hasher),
+            Some(SystemPrompt::Blocks(blocks)) => {
+                blocks.iter().for_each(|block| block.text.hash(&mut hasher));
+            }
+            None => {}
+        }
+        // Only texts are hashed, because an image would have to be hashed as a whole for each call.
+        for text in first.content.iter().filter_map(ContentBlock::as_text) {
+            text.hash(&mut hasher);
+        }
+        Some(hasher.finish())
     }
 
     /// Returns the route that answered the conversation last.
@@ -97,42 +114,52 @@ where
 
 #[cfg(test)]
 mod tests {
+    use neuron_types::Message;
+
     use super::*;
 
     #[test]
     fn map_is_bounded_and_keeps_the_conversations_that_were_used_last() {
         let sticky = Sticky::new(8, None);
         for key in 0..1_000 {
-            sticky.set(Key::Own(key), 1);
-            assert_eq!(sticky.get(Key::Own(7)).is_some(), key >= 7, "{key}");
+            sticky.set(key, 1);
+            assert_eq!(sticky.get(7).is_some(), key >= 7, "{key}");
         }
         let generations = sticky.generations.lock().unwrap();
         assert!(generations.young.len() + generations.old.len() <= 8);
         drop(generations);
-        assert_eq!((sticky.get(Key::Own(999)), sticky.get(Key::Own(500))), (Some(1), None));
+        assert_eq!((sticky.get(999), sticky.get(500)), (Some(1), None));
     }
 
     #[test]
     fn map_without_capacity_stores_nothing_and_a_later_route_replaces_an_earlier_route() {
         let empty = Sticky::new(0, None);
-        empty.set(Key::Own(1), 1);
-        assert_eq!(empty.get(Key::Own(1)), None);
+        empty.set(1, 1);
+        assert_eq!(empty.get(1), None);
         let sticky = Sticky::new(1, None);
-        sticky.set(Key::Own(1), 1);
-        sticky.set(Key::Own(1), 2);
-        assert_eq!(sticky.get(Key::Own(1)), Some(2));
+        sticky.set(1, 1);
+        sticky.set(1, 2);
+        assert_eq!(sticky.get(1), Some(2));
     }
 
     #[test]
-    fn key_is_the_history_key_or_from_the_function() {
-        let request = RequestRef::default();
-        let key = HistoryKey::unique();
-        let sticky = Sticky::new(8, None);
-        assert_eq!(sticky.key(&request), None);
-        assert_eq!(sticky.key(&request.with_history(key)), Some(Key::History(key)));
+    fn key_is_from_the_function_or_from_the_beginning_of_the_conversation() {
+        let (sticky, system) = (Sticky::new(8, None), SystemPrompt::from("Be brief."));
+        let mut messages = vec![Message::system("Note."), Message::user("a")];
+        let request = RequestRef { messages: &messages, ..RequestRef::default() };
+        let key = sticky.key(&request);
+        assert!(key.is_some());
+        assert_eq!(sticky.key(&RequestRef { model: "m", ..request }), key);
+        assert_ne!(sticky.key(&RequestRef { system: Some(&system), ..request }), key);
+        let other = [Message::user("b")];
+        assert_ne!(sticky.key(&RequestRef { messages: &other, ..request }), key);
+        messages.extend([Message::assistant("b"), Message::user("c")]);
+        let request = RequestRef { messages: &messages, ..RequestRef::default() };
+        assert_eq!(sticky.key(&request), key);
+        assert_eq!(sticky.key(&RequestRef::default()), None);
         let own = |request: &RequestRef<'_>| (request.model == "m").then_some(7);
         let sticky = Sticky::new(8, Some(Arc::new(own)));
-        assert_eq!(sticky.key(&request.with_history(key)), None);
-        assert_eq!(sticky.key(&RequestRef { model: "m", ..request }), Some(Key::Own(7)));
+        assert_eq!(sticky.key(&request), None);
+        assert_eq!(sticky.key(&RequestRef { model: "m", ..request }), Some(7));
     }
 }

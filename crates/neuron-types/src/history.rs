@@ -1,4 +1,4 @@
-//! Keys that identify a conversation across requests, for caches.
+//! Keys that identify the conversation of a run across requests, for caches.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +10,9 @@ use crate::{Message, RequestRef};
 /// If two requests in a process have the same key, the later request starts with all messages of the earlier request.
 /// Code that caches a digest or the serialised messages therefore needs to process only the new messages. After a
 /// change of earlier messages, the loop must use a new key from [`rewritten`](Self::rewritten).
+///
+/// The agent loop creates a key for each run, because a conversation can be cloned or changed between two runs.
+/// Therefore the key does not identify a conversation across runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistoryKey {
     /// Number that identifies the conversation. No other conversation in this process has the same number.

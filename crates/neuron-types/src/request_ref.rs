@@ -76,7 +76,8 @@ pub struct RequestRef<'a> {
     /// does not change the response. Providers with automatic caching ignore this field. The field is not serialised.
     #[serde(skip)]
     pub cache: Option<CacheControl>,
-    /// The key that identifies the conversation, for code that caches data about earlier messages across requests.
+    /// The key that identifies the conversation of a run, for code that caches data about earlier messages across
+    /// requests.
     ///
     /// The key is set by [`with_history`](Self::with_history) and returned by [`history_key`](Self::history_key). The
     /// field is not serialised.

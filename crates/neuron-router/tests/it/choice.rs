@@ -171,10 +171,13 @@ async fn check(case: &Case) {
         let model = model.map(|index| index.to_string()).unwrap_or_default();
         let End { seen, outcome, is_broken } = call(&router, *is_streamed, &model).await;
         let called: Vec<usize> = providers.iter().map(ScriptedProvider::calls).collect();
+        // The acts of the called routes.
+        let mut acts = Vec::new();
         let called: Vec<String> = (0..providers.len())
             .filter(|&index| {
                 let calls = called[index] - before[index];
                 assert!(calls <= 1, "route {index} was called {calls} times");
+                acts.extend((calls == 1).then(|| &case.routes[index][before[index]]));
                 calls == 1
             })
             .map(|index| index.to_string())
@@ -195,14 +198,18 @@ async fn check(case: &Case) {
                 assert!(answer(first.to_digit(10).unwrap() as usize).starts_with(&seen));
                 assert!(matches!(error, ProviderError::StreamError(_)));
             }
-            Err(error) => {
+            Err(failed) => {
                 assert_eq!(seen, "");
-                let text = error.to_string();
+                let text = failed.to_string();
                 for name in &called {
                     assert!(text.contains(&format!("`{name}`")), "{name} is missing: {text}");
                 }
                 let is_paused = text.contains("was not called: retry after");
                 assert!(!called.is_empty() || is_paused, "{text}");
+                let fails = |act: &&Act| act.error.is_some() || act.breaks_after.is_some();
+                assert!(case.deadline.is_some() || acts.iter().all(fails), "an answer was lost");
+                let refuses = |act: &&Act| act.error.is_some_and(|at| error(at).takes_no_tokens());
+                assert!(!failed.takes_no_tokens() || acts.iter().all(refuses), "{failed:?}");
             }
         }
     }

@@ -20,7 +20,7 @@ async fn deadline_ends_the_whole_chain_and_the_error_lists_all_routes() {
     assert_eq!(
         error.to_string(),
         "network error: no route answered: `a`: service unavailable: 529 busy; `b`: timeout after \
-         10s; `c` was not called: the deadline expired"
+         4s; `c` was not called: the deadline expired"
     );
     // The second route may have used tokens.
     assert!(error.is_retryable() && !error.takes_no_tokens());
@@ -43,4 +43,19 @@ async fn route_that_hangs_until_the_deadline_cools_off() {
     let router = routes(&providers).deadline(seconds(5)).build().unwrap();
     assert!(ask(&router).await.is_err());
     assert_eq!(ask(&router).await.unwrap().message.text(), "b");
+}
+
+#[tokio::test(start_paused = true)]
+async fn route_that_was_called_shortly_before_the_deadline_does_not_cool_off() {
+    for (delay, is_paused) in [(5, true), (6, false)] {
+        let providers = [
+            script([Reply::error(busy()).delay(seconds(delay)), Reply::text("a")]),
+            script([Reply::hang(), Reply::text("b")]),
+        ];
+        let router = routes(&providers).deadline(seconds(10)).build().unwrap();
+        assert!(ask(&router).await.is_err());
+        // If both routes cool off, the route that recovers first is called.
+        let expected = if is_paused { "a" } else { "b" };
+        assert_eq!(ask(&router).await.unwrap().message.text(), expected);
+    }
 }

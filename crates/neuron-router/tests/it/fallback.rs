@@ -107,6 +107,20 @@ async fn error_lists_every_route_and_is_retryable_if_any_is() {
 }
 
 #[tokio::test]
+async fn broken_stream_is_the_kind_of_the_error_because_it_may_have_used_tokens() {
+    let refusals: [fn() -> ProviderError; 2] = [
+        || ProviderError::ModelNotFound("gone".into()),
+        || ProviderError::InvalidRequest("no".into()),
+    ];
+    for refusal in refusals {
+        let providers = [failing(|| ProviderError::StreamError("cut".into())), failing(refusal)];
+        let error = ask_streamed(&router(&providers)).await.unwrap_err();
+        assert!(matches!(error, ProviderError::StreamError(_)), "{error:?}");
+        assert!(!error.takes_no_tokens() && !error.is_retryable());
+    }
+}
+
+#[tokio::test]
 async fn answer_lists_the_failed_routes() {
     let providers = [failing(busy), failing(too_long), answering("c")];
     let router = Router::builder()

@@ -61,7 +61,9 @@ async fn run(router: Router, number: u64) -> usize {
         .config(|config| config.retries = 100)
         .build();
     let mut conversation = Conversation::new();
-    let run = agent.run(&mut conversation, "Make the steps.").budget(budget.clone());
+    // The router recognises each conversation by its first message.
+    let message = format!("Make the steps of run {number}.");
+    let run = agent.run(&mut conversation, message).budget(budget.clone());
     let result = match number % 2 {
         0 => run.await.unwrap(),
         _ => streamed(run).await,

@@ -88,6 +88,36 @@ async fn call_fails_at_once_with_the_shortest_delay_while_all_routes_are_paused(
 }
 
 #[tokio::test(start_paused = true)]
+async fn call_may_be_repeated_at_once_if_only_the_last_route_requested_a_delay() {
+    let providers = [script([Reply::error(busy())]), script([Reply::error(limited(60))])];
+    let error = ask(&router(&providers)).await.unwrap_err();
+    assert_eq!((error.retry_after(), error.is_retryable()), (None, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn route_whose_delay_ends_during_the_call_is_called() {
+    let providers = [
+        script([Reply::error(limited(10)), Reply::text("a")]),
+        script([Reply::text("b"), Reply::error(busy()).delay(seconds(20))]),
+    ];
+    let router = router(&providers);
+    assert_eq!(text(&router).await.unwrap(), "b");
+    assert_eq!(text(&router).await.unwrap(), "a");
+    assert_eq!(calls(&providers), [2, 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn delay_of_another_route_does_not_hide_an_error_of_the_request() {
+    let refused = || ProviderError::InvalidRequest("no".into());
+    let providers =
+        [script([Reply::error(limited(60))]), script([Reply::text("b"), Reply::error(refused())])];
+    let router = router(&providers);
+    assert_eq!(text(&router).await.unwrap(), "b");
+    let error = ask(&router).await.unwrap_err();
+    assert!(matches!(error, ProviderError::InvalidRequest(_)), "{error:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn clones_of_a_router_share_the_pauses() {
     let providers = [script([Reply::error(limited(60))]), answering("b")];
     let router = router(&providers);

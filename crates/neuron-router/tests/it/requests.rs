@@ -104,6 +104,15 @@ async fn route_that_the_model_names_is_called_first_with_the_extra_fields() {
 }
 
 #[tokio::test]
+async fn name_of_a_route_is_not_sent_as_a_model() {
+    let expected = [("first", ""), ("second", "own-model"), ("third", "")];
+    for (index, (name, own)) in expected.into_iter().enumerate() {
+        let called = asked(name, index).await;
+        assert_eq!((called.len(), &*called[0].1), (1, own), "{name}");
+    }
+}
+
+#[tokio::test]
 async fn conversation_is_not_copied_and_keeps_its_key() {
     struct Checks(usize);
     impl Provider for Checks {

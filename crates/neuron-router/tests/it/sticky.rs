@@ -1,33 +1,53 @@
 //! Tests of conversations that stay with the route that answered them last, and of the orders by latency and weight.
 
+use neuron_loop::{Agent, Conversation};
 use neuron_router::{Order, Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{CompletionRequest, HistoryKey, Provider};
-use tokio::time::advance;
+use neuron_types::{CompletionRequest, Message, Provider, RequestRef};
+use tokio::time::{Instant, advance};
 
 use crate::support::{
     answering, ask_streamed, busy, calls, request, route_of, routes, script, seconds,
 };
 
-/// Calls a router with the key of a conversation, and returns the name of the route that answered.
-async fn ask_in(router: &Router, key: HistoryKey) -> String {
-    let request = request();
-    let response = router.complete_ref(request.view().with_history(key)).await.unwrap();
+tokio::task_local! {
+    static SESSION: u64;
+}
+
+/// Calls a router with the first message of a conversation, and returns the name of the route that answered.
+async fn ask_in(router: &Router, first: &str) -> String {
+    let request = CompletionRequest { messages: vec![Message::user(first)], ..request() };
+    let response = router.complete_ref(request.view()).await.unwrap();
     route_of(&response).name
 }
 
 #[tokio::test(start_paused = true)]
-async fn conversation_stays_with_its_route_after_the_other_has_recovered() {
+async fn conversation_of_an_agent_stays_with_its_route_in_later_runs() {
     let replies = [Reply::error(busy()), Reply::text("a"), Reply::text("a")];
     let providers = [script(replies), answering("b")];
     let router = routes(&providers).sticky(10).build().unwrap();
-    let (first, second) = (HistoryKey::unique(), HistoryKey::unique());
-    assert_eq!(ask_in(&router, first).await, "b");
+    let agent = Agent::builder(router).system_prompt("Be brief.").build();
+    let mut first = Conversation::new();
+    assert_eq!(agent.run(&mut first, "Hello").await.unwrap().response, "b");
     advance(seconds(60)).await;
-    assert_eq!(ask_in(&router, first).await, "b");
-    assert_eq!(ask_in(&router, second).await, "a");
-    // After a compaction there is nothing in the vendor's cache.
-    assert_eq!(ask_in(&router, first.rewritten(1)).await, "a");
+    assert_eq!(agent.run(&mut first, "And now?").await.unwrap().response, "b");
+    // The route is the same after the conversation was stored and loaded.
+    let stored = serde_json::to_string(&first).unwrap();
+    let mut loaded: Conversation = serde_json::from_str(&stored).unwrap();
+    assert_eq!(agent.run(&mut loaded, "And later?").await.unwrap().response, "b");
+    let mut second = Conversation::new();
+    assert_eq!(agent.run(&mut second, "Good morning").await.unwrap().response, "a");
+    assert_eq!(calls(&providers), [2, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn conversation_stays_with_its_route_after_the_other_has_recovered() {
+    let providers = [script([Reply::error(busy()), Reply::text("a")]), answering("b")];
+    let router = routes(&providers).sticky(10).build().unwrap();
+    assert_eq!(ask_in(&router, "first").await, "b");
+    advance(seconds(60)).await;
+    assert_eq!(ask_in(&router, "first").await, "b");
+    assert_eq!(ask_in(&router, "second").await, "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,9 +55,8 @@ async fn conversation_moves_if_its_route_fails() {
     let providers =
         [script([Reply::text("a"), Reply::error(busy()), Reply::text("a")]), answering("b")];
     let router = routes(&providers).sticky(10).build().unwrap();
-    let key = HistoryKey::unique();
     for expected in ["a", "b", "b"] {
-        assert_eq!(ask_in(&router, key).await, expected);
+        assert_eq!(ask_in(&router, "first").await, expected);
     }
 }
 
@@ -47,11 +66,11 @@ async fn random_order_is_sticky_within_a_conversation_and_repeatable_by_seed() {
         let providers = [answering("a"), answering("b"), answering("c")];
         let router = routes(&providers).order(Order::Weighted).seed(7).sticky(100).build().unwrap();
         let mut names = Vec::new();
-        for _ in 0..30 {
-            let key = HistoryKey::unique();
-            let name = ask_in(&router, key).await;
+        for number in 0..30 {
+            let first = format!("conversation {number}");
+            let name = ask_in(&router, &first).await;
             for _ in 0..3 {
-                assert_eq!(ask_in(&router, key).await, name);
+                assert_eq!(ask_in(&router, &first).await, name);
             }
             names.push(name);
         }
@@ -67,19 +86,14 @@ async fn random_order_is_sticky_within_a_conversation_and_repeatable_by_seed() {
 #[tokio::test(start_paused = true)]
 async fn key_of_the_user_selects_the_conversation() {
     let providers = [script([Reply::error(busy()), Reply::text("a")]), answering("b")];
-    let router = routes(&providers)
-        .sticky_by(10, |request| request.max_tokens.map(|it| it as u64))
-        .build()
-        .unwrap();
-    let ask = |session: Option<usize>| {
-        let request = CompletionRequest { max_tokens: session, ..request() };
-        let router = router.clone();
-        async move { route_of(&router.complete_ref(request.view()).await.unwrap()).name }
-    };
-    assert_eq!(ask(Some(1)).await, "b");
+    let session = |_: &RequestRef<'_>| SESSION.try_with(|number| *number).ok();
+    let router = routes(&providers).sticky_by(10, session).build().unwrap();
+    let agent = Agent::builder(router).build();
+    let ask = async || agent.run(&mut Conversation::new(), "Hello").await.unwrap().response;
+    assert_eq!(SESSION.scope(1, ask()).await, "b");
     advance(seconds(60)).await;
-    assert_eq!(ask(Some(1)).await, "b");
-    assert_eq!(ask(None).await, "a");
+    assert_eq!(SESSION.scope(1, ask()).await, "b");
+    assert_eq!(ask().await, "a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -106,6 +120,21 @@ async fn route_that_lost_to_a_second_call_is_measured_as_slow() {
         ask_streamed(&router).await.unwrap();
     }
     assert_eq!(calls(&providers), [1, 3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn route_that_was_cancelled_soon_after_its_start_does_not_count_as_fast() {
+    let reply = |delay| (0..9).map(move |_| Reply::text("x").delay(seconds(delay)));
+    let providers = [ScriptedProvider::new(reply(4)), ScriptedProvider::new(reply(9))];
+    let router = routes(&providers).order(Order::Latency).hedge_after(seconds(3)).build().unwrap();
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let start = Instant::now();
+        ask_streamed(&router).await.unwrap();
+        times.push(start.elapsed().as_secs());
+    }
+    // The second call begins with the slow route, because it is not measured yet. Then the fast route is preferred.
+    assert_eq!(times, [4, 7, 4, 4, 4]);
 }
 
 #[tokio::test]
