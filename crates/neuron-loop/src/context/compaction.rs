@@ -1,6 +1,8 @@
 //! Compaction by the context strategy.
 
-use neuron_types::{HookEvent, LoopError, OperationKind, Outcome};
+use neuron_types::{
+    HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage, UnknownPrice,
+};
 
 use crate::ledger::{KnownSize, Ledger};
 use crate::parts::{Env, or_cancelled};
@@ -92,16 +94,16 @@ async fn compact(
         Err(LoopError::Context(error)) => error.usage(),
         Err(_) => None,
     };
+    let mut charged = Ok(());
     if let Some(usage) = usage {
         env.ctx.usage.add(usage);
         ledger.tally.add_usage(usage);
-        if let Some(budget) = &env.run.budget {
-            // The strategy does not report its model.
-            let (vendor, model) = env.model_name(request);
-            budget.charge_call(vendor, model, usage);
-        }
+        charged = charge(env, request, usage);
     }
-    let checked = compacted.and_then(|(messages, _)| Ok(ledger.checked(messages)?));
+    let checked = compacted.and_then(|(messages, _)| {
+        charged?;
+        Ok(ledger.checked(messages)?)
+    });
     let messages = match checked {
         Ok(messages) => messages,
         Err(error) => {
@@ -129,6 +131,19 @@ async fn compact(
     ledger.compacted(messages, size, is_enough);
     hooks.dispatch(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
     Ok(Some((old_tokens, new_tokens)))
+}
+
+/// Counts the usage of a compaction in the budget. The strategy does not report its model, so the price is that of the
+/// run's model.
+fn charge(env: &Env<'_>, request: RequestRef<'_>, usage: &TokenUsage) -> Result<(), UnknownPrice> {
+    let Some(budget) = env.run.budget.as_ref().filter(|_| *usage != TokenUsage::default()) else {
+        return Ok(());
+    };
+    let info = env.parts.model.info_dyn();
+    // The request's model may be the name of a route, which has no price.
+    let is_default = info.chooses_model || request.model.is_empty();
+    let model = if is_default { info.default_model } else { request.model };
+    budget.charge_call(info.name, model, usage)
 }
 
 /// Returns `tokens * new / old`, which scales a size in tokens by two estimates. Returns `new` if `old` is 0.
