@@ -111,6 +111,8 @@ impl<'a, 'l> Link<'a, 'l> {
                 Ok(response) => reservation.settle_response(response, &used)?,
                 // If the tokens are unknown, at least the reserved estimate is charged.
                 Err(error) if !error.takes_no_tokens() => reservation.settle_at_least(&used),
+                // A refused call costs nothing, even if the price has a fee for each call.
+                Err(_) if used == TokenUsage::default() => reservation.release(),
                 Err(_) => reservation.settle(&used),
             }
         }
