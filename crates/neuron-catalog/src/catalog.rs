@@ -21,6 +21,15 @@ use crate::{CallUsage, Model, Price, names};
 /// Some prices start on a date. A catalogue has the prices of the day on which it is created, or of the day of
 /// [`on`](Self::on). A program that runs for weeks should create it again from time to time.
 ///
+/// # Durable runs
+///
+/// A replay of a durable run must use the same prices as the first execution. Otherwise a [budget](neuron_types::Budget)
+/// may refuse a call that the first execution made, and the replay ends differently. Create the catalogue of a durable
+/// run with [`on`](Self::on) and the day on which the run started.
+///
+/// A new version of this crate may have other prices for the same day. Let the open runs end before such an update, or
+/// set the prices of their models with [`with_price`](Self::with_price).
+///
 /// Cloning copies only the models and prices that were added.
 ///
 /// # Example
@@ -52,7 +61,7 @@ impl Catalog {
         Self { has_bundle: true, ..Self::empty() }
     }
 
-    /// Creates a catalogue without models, for prices of your own alone. Models of Ollama are free.
+    /// Creates a catalogue without models, for prices of your own alone. [Local models](Self::price) of Ollama are free.
     #[must_use]
     pub fn empty() -> Self {
         let day = Utc::now().date_naive();
@@ -60,6 +69,8 @@ impl Catalog {
     }
 
     /// Sets the day of the prices. Prices that ended before the date of the bundled data are not known.
+    ///
+    /// For a [durable run](Self#durable-runs), this is the day on which the run started.
     #[must_use]
     pub fn on(self, day: NaiveDate) -> Self {
         Self { day, ..self }
@@ -143,8 +154,12 @@ impl Catalog {
         own.map(|(_, model)| model).chain(bundled)
     }
 
-    /// Returns the price of a model on the catalogue's day. The price of a model of Ollama is zero, unless the model
-    /// runs in Ollama's cloud.
+    /// Returns the price of a model on the catalogue's day.
+    ///
+    /// The price of a model of the vendor `ollama` is zero, because it runs on your own machines. Models in Ollama's cloud
+    /// have no price, so that they are not free by accident. These are the models whose name ends with `cloud`, and the
+    /// models of the vendor `ollama-cloud`, which is the name of a client of `https://ollama.com`. If a client reaches the
+    /// cloud through a proxy of your own, set the prices with [`with_price`](Self::with_price).
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@
 //! ```
 //!
 //! A model without a known price is an [`UnknownPrice`] error, never a price of zero. Only
-//! the models of Ollama are free, because they run on your own machine.
+//! the [local models](Catalog::price) of Ollama are free, because they run on your own machine.
 //!
 //! # Limits in money
 //!

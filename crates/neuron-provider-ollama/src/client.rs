@@ -20,6 +20,9 @@ use crate::{embed, error, host, response};
 /// The model is small enough for most machines and supports tools. Pull it before the first request.
 pub const DEFAULT_MODEL: &str = LLAMA_3_2;
 
+/// Name of Ollama's cloud in [`ProviderInfo`].
+const CLOUD: &str = "ollama-cloud";
+
 const DEFAULT_BASE_URL: &str = "http://localhost:11434";
 
 /// Default timeout between two chunks of a stream. The server sends nothing until a tool call is complete, and a tool
@@ -186,6 +189,15 @@ impl Ollama {
         self
     }
 
+    /// Returns the name of the vendor, which differs for Ollama's cloud, so that a price list can distinguish its models.
+    fn vendor(&self) -> &'static str {
+        let mut labels = self.endpoint.base_url().host().rsplit('.');
+        let is_cloud = ["com", "ollama"]
+            .iter()
+            .all(|name| labels.next().is_some_and(|label| label.eq_ignore_ascii_case(name)));
+        if is_cloud { CLOUD } else { PROVIDER }
+    }
+
     fn settings(&self) -> Settings<'_> {
         Settings {
             model: &self.model,
@@ -271,8 +283,9 @@ impl Provider for Ollama {
         self.streamed(request).await.map_err(|error| self.shown(error))
     }
 
+    /// The name is `ollama`, and `ollama-cloud` if the server is `ollama.com`, whose models are not free.
     fn info(&self) -> ProviderInfo<'_> {
-        let info = self.endpoint.info(PROVIDER, &self.model);
+        let info = self.endpoint.info(self.vendor(), &self.model);
         info.with_forced_calls(ForcedCalls::Refused)
     }
 }
@@ -288,7 +301,7 @@ impl EmbeddingProvider for Ollama {
     }
 
     fn embedding_info(&self) -> ProviderInfo<'_> {
-        self.endpoint.info(PROVIDER, embed::DEFAULT_EMBEDDING_MODEL)
+        self.endpoint.info(self.vendor(), embed::DEFAULT_EMBEDDING_MODEL)
     }
 }
 
@@ -366,6 +379,12 @@ mod tests {
         let client = Ollama::from_variables("gpu-box", "").unwrap();
         let server = (client.info().server_address, client.info().server_port);
         assert_eq!(server, ("gpu-box", Some(11434)));
+        for url in ["https://ollama.com", "https://Ollama.com/api/", "https://api.ollama.com"] {
+            let cloud = Ollama::new().api_key("k").base_url(url);
+            let names = (cloud.info().name, cloud.embedding_info().name);
+            assert_eq!(names, ("ollama-cloud", "ollama-cloud"), "{url}");
+        }
+        assert_eq!(Ollama::new().base_url("https://not-ollama.com").info().name, "ollama");
         let unknown = client.base_url("gpu-box:11434");
         let unnamed = ProviderInfo::new("ollama", "llama3.2");
         assert_eq!(unknown.info(), unnamed.with_forced_calls(ForcedCalls::Refused));

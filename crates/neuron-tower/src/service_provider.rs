@@ -77,6 +77,7 @@ struct StoredInfo {
     server_address: String,
     server_port: Option<u16>,
     forced_calls: ForcedCalls,
+    chooses_model: bool,
 }
 
 impl StoredInfo {
@@ -88,6 +89,7 @@ impl StoredInfo {
             server_address: info.server_address.to_owned(),
             server_port: info.server_port,
             forced_calls: info.forced_calls,
+            chooses_model: info.chooses_model,
         }
     }
 }
@@ -132,10 +134,11 @@ impl<S> ServiceProvider<S> {
 
     /// Returns the stored metadata. Both provider traits use it.
     pub(crate) fn own_info(&self) -> ProviderInfo<'_> {
-        let StoredInfo { name, default_model, server_address, server_port, forced_calls } =
-            &self.info;
-        let info = ProviderInfo::new(name, default_model).at_server(server_address, *server_port);
-        info.with_forced_calls(*forced_calls)
+        let info = &self.info;
+        ProviderInfo::new(&info.name, &info.default_model)
+            .at_server(&info.server_address, info.server_port)
+            .with_forced_calls(info.forced_calls)
+            .with_chooses_model(info.chooses_model)
     }
 }
 

@@ -1,9 +1,15 @@
 //! A budget of tokens, calls and money that several agents share, and reservations in it.
 
-use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+mod account;
 
-use crate::{LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
+use std::fmt;
+use std::sync::Arc;
+
+use account::{Account, Amount, Balance, ModelName, MoneyTerms};
+
+use crate::{
+    CompletionResponse, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits,
+};
 
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
@@ -29,8 +35,12 @@ use crate::{LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
 /// - A call that the provider refused counts as a request without tokens.
 /// - The usage of a cancelled, dropped or broken call is unknown. It counts with its estimate, or with the usage that
 ///   the provider reported for it, whichever is larger.
+/// - A provider that makes several calls itself, such as a router, reports only the usage of the call that answered.
+///   The calls that failed, broke off or were cancelled inside the provider do not count.
 /// - A tool call counts when it starts. All calls of a response are reserved together before any of them starts.
-/// - The usage of a compaction counts when the compaction is complete.
+/// - The usage of a compaction counts when the compaction is complete. A cancelled or dropped compaction does not count,
+///   because its usage is unknown. Nothing is reserved for a compaction, because the context strategy may call no model.
+///   The history is compacted only if a call with one token fits into the budget, and its price is known.
 ///
 /// # Money
 ///
@@ -38,6 +48,11 @@ use crate::{LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
 /// replaced in the same way as its tokens. A model without a known price is not called, and the run ends with
 /// [`LoopError::UnknownPrice`]. The cost of a compaction is computed with the price of the run's model, because the
 /// model of a context strategy is not known.
+///
+/// A [router](crate::ProviderInfo::chooses_model) chooses the model of each call itself. Its calls are reserved with the
+/// price of the provider's name and the request's model or else the default model. If this price is unknown, no money is
+/// reserved, and only the calls in progress can exceed the limit. Each call is settled with the price of the vendor and
+/// the model that answered. If this price is unknown, the run ends with [`LoopError::UnknownPrice`] after the call.
 ///
 /// [`part`](Self::part) and [`together_with`](Self::together_with) combine limits in money with other limits. A
 /// part of a budget with prices counts its own cost. A part for a single run thus reports the cost of this run.
@@ -47,7 +62,8 @@ use crate::{LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
 /// A budget exists only in its process. A durable engine does not transfer it to tools that run in another process.
 ///
 /// If concurrent agents share a budget, the timing decides which call is refused. A replay by a durable engine may then
-/// differ from the first execution. Therefore give each run of a durable engine its own budget.
+/// differ from the first execution. Therefore give each run of a durable engine its own budget. The
+/// [prices](crate::PriceList) of a budget in money must not change between the first execution and a replay.
 ///
 /// # Example
 ///
@@ -72,45 +88,13 @@ pub struct Budget {
     accounts: Arc<[Arc<Account>]>,
 }
 
-/// The limits and the counters of one budget.
-struct Account {
-    limits: UsageLimits,
-    /// Set if the account counts money.
-    money: Option<MoneyTerms>,
-    balance: Mutex<Balance>,
-}
-
-/// The prices of an [`Account`], and its limit.
-#[derive(Clone)]
-struct MoneyTerms {
-    prices: Arc<dyn PriceList>,
-    limit: Option<Money>,
-}
-
-/// The names of a vendor and of a model.
-#[derive(Debug, Clone, Copy)]
-struct ModelName<'a> {
-    vendor: &'a str,
-    model: &'a str,
-}
-
-/// The counters of an [`Account`].
-#[derive(Debug, Clone, Copy, Default)]
-struct Balance {
-    /// The usage of completed calls.
-    used: Amount,
-    /// The estimated usage of calls in progress.
-    reserved: Amount,
-}
-
-/// A quantity of each limited resource.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Amount {
-    input_tokens: usize,
-    output_tokens: usize,
-    requests: usize,
-    tool_calls: usize,
-    money: Money,
+/// The model of a [`Reservation`].
+#[derive(Debug)]
+struct ReservedModel {
+    vendor: String,
+    model: String,
+    /// Set if the provider may choose another model.
+    is_routed: bool,
 }
 
 impl Budget {
@@ -219,7 +203,27 @@ impl Budget {
         output_tokens: usize,
     ) -> Result<Reservation, LoopError> {
         let amount = Amount { input_tokens, output_tokens, requests: 1, ..Amount::default() };
-        self.take(amount, Some(ModelName { vendor, model }))
+        self.take(amount, Some(ModelName { vendor, model }), false)
+    }
+
+    /// Reserves one call of a provider that [chooses the model](crate::ProviderInfo::chooses_model) itself.
+    ///
+    /// `vendor` and `model` name the model that the provider prefers. If the budget has no price for this model, no money
+    /// is reserved. [`Reservation::settle_response`] counts the cost of the model that answered.
+    ///
+    /// # Errors
+    ///
+    /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a budget of which it is a
+    /// [part](Self::part). Nothing is reserved in this case.
+    pub fn reserve_routed_call(
+        &self,
+        vendor: &str,
+        model: &str,
+        input_tokens: usize,
+        output_tokens: usize,
+    ) -> Result<Reservation, LoopError> {
+        let amount = Amount { input_tokens, output_tokens, requests: 1, ..Amount::default() };
+        self.take(amount, Some(ModelName { vendor, model }), true)
     }
 
     /// Reserves one model call with an estimate of its tokens. For a budget with a limit in money, use
@@ -235,7 +239,8 @@ impl Budget {
         output_tokens: usize,
     ) -> Result<Reservation, LoopError> {
         let requests = 1;
-        self.take(Amount { input_tokens, output_tokens, requests, ..Amount::default() }, None)
+        let amount = Amount { input_tokens, output_tokens, requests, ..Amount::default() };
+        self.take(amount, None, false)
     }
 
     /// Reserves this number of tool calls.
@@ -245,45 +250,76 @@ impl Budget {
     /// [`LoopError::UsageLimitExceeded`] if the calls do not fit into the budget or into a budget of which it is a
     /// [part](Self::part). Nothing is reserved in this case.
     pub fn reserve_tool_calls(&self, tool_calls: usize) -> Result<Reservation, LoopError> {
-        self.take(Amount { tool_calls, ..Amount::default() }, None)
+        self.take(Amount { tool_calls, ..Amount::default() }, None, false)
     }
 
     /// Adds tokens that were used without a reservation. This may exceed the limits. For a budget with prices, use
     /// [`charge_call`](Self::charge_call). This method cannot compute a cost, and logs a warning instead.
     pub fn charge(&self, usage: &TokenUsage) {
-        self.add(None, usage);
+        if let Err(error) = self.add(None, usage) {
+            tracing::warn!(%error, "the cost of used tokens is unknown and does not count");
+        }
     }
 
     /// Adds the tokens of a named model, and their cost, that were used without a reservation, for example by a
     /// compaction. This may exceed the limits.
     ///
-    /// If the price is unknown, only the tokens count, and a warning is logged.
-    pub fn charge_call(&self, vendor: &str, model: &str, usage: &TokenUsage) {
-        self.add(Some(ModelName { vendor, model }), usage);
+    /// # Errors
+    ///
+    /// [`UnknownPrice`] if the budget has no price for the model. The tokens count in this case too.
+    pub fn charge_call(
+        &self,
+        vendor: &str,
+        model: &str,
+        usage: &TokenUsage,
+    ) -> Result<(), UnknownPrice> {
+        self.add(Some(ModelName { vendor, model }), usage)
     }
 
-    fn add(&self, name: Option<ModelName<'_>>, usage: &TokenUsage) {
+    fn add(&self, name: Option<ModelName<'_>>, usage: &TokenUsage) -> Result<(), UnknownPrice> {
+        let mut result = Ok(());
         for account in self.accounts.iter() {
-            let money = account.cost_or(name, usage, Money::ZERO);
+            let money = account.cost(name, usage).unwrap_or_else(|error| {
+                result = Err(error);
+                Money::ZERO
+            });
             account.exchange(Amount::default(), Amount { money, ..Amount::of(usage) });
         }
+        result
     }
 
-    /// Reserves an amount in this budget and in its parents. On an error, nothing is reserved.
-    fn take(&self, amount: Amount, name: Option<ModelName<'_>>) -> Result<Reservation, LoopError> {
-        // The names are needed only for the cost.
-        let priced = name.filter(|_| self.with_prices().is_some());
+    /// Reserves an amount in this budget and in its parents. On an error, nothing is reserved. With `is_routed`, an
+    /// unknown price is not an error.
+    fn take(
+        &self,
+        amount: Amount,
+        name: Option<ModelName<'_>>,
+        is_routed: bool,
+    ) -> Result<Reservation, LoopError> {
         let mut reservation = Reservation {
             budget: self.clone(),
-            reserved: Vec::with_capacity(self.accounts.len()),
-            model: priced.map(|name| (name.vendor.to_owned(), name.model.to_owned())),
+            accounts: 0,
+            amount,
+            money: Vec::new(),
+            model: None,
             is_started: false,
         };
+        // A reservation without prices allocates nothing.
+        if amount.requests > 0 && self.with_prices().is_some() {
+            for account in self.accounts.iter() {
+                let cost = account.highest_cost(name, amount);
+                reservation.money.push(if is_routed { cost.unwrap_or_default() } else { cost? });
+            }
+            reservation.model = name.map(|ModelName { vendor, model }| ReservedModel {
+                vendor: vendor.to_owned(),
+                model: model.to_owned(),
+                is_routed,
+            });
+        }
         // On an error, dropping `reservation` releases the accounts in which the amount was already reserved.
         for account in self.accounts.iter() {
-            let amount = Amount { money: account.highest_cost(name, amount)?, ..amount };
-            account.reserve(amount)?;
-            reservation.reserved.push(amount);
+            account.reserve(reservation.amount_at(reservation.accounts))?;
+            reservation.accounts += 1;
         }
         Ok(reservation)
     }
@@ -299,89 +335,6 @@ impl Budget {
     }
 }
 
-impl Account {
-    fn new(limits: UsageLimits, money: Option<MoneyTerms>) -> Arc<Self> {
-        Arc::new(Self { limits, money, balance: Mutex::default() })
-    }
-
-    /// Returns the highest cost of a reserved amount. Zero if the account does not count money.
-    fn highest_cost(
-        &self,
-        name: Option<ModelName<'_>>,
-        amount: Amount,
-    ) -> Result<Money, UnknownPrice> {
-        match (&self.money, name) {
-            (Some(terms), Some(ModelName { vendor, model })) => {
-                terms.prices.reserve(vendor, model, amount.input_tokens, amount.output_tokens)
-            }
-            (Some(_), None) if amount.requests > 0 => Err(UnknownPrice::new("", "")),
-            _ => Ok(Money::ZERO),
-        }
-    }
-
-    /// Returns the cost of a call. If the cost is unknown, logs a warning and returns `reserved`. Zero if the account
-    /// does not count money.
-    fn cost_or(&self, name: Option<ModelName<'_>>, usage: &TokenUsage, reserved: Money) -> Money {
-        let Some(terms) = &self.money else {
-            return Money::ZERO;
-        };
-        let cost = match name {
-            Some(ModelName { vendor, model }) => terms.prices.cost(vendor, model, usage),
-            None => Err(UnknownPrice::new("", "")),
-        };
-        cost.unwrap_or_else(|error| {
-            tracing::warn!(%error, %reserved, "the cost of a call is unknown; the reserved amount counts");
-            reserved
-        })
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Balance> {
-        // Ignore poisoning, because no code panics while it holds the lock.
-        self.balance.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Checks the limits and reserves the amount. One lock covers both steps, so concurrent reservations cannot exceed
-    /// a limit together.
-    fn reserve(&self, amount: Amount) -> Result<(), LoopError> {
-        let mut balance = self.lock();
-        let taken = balance.used.plus(balance.reserved).plus(amount);
-        // A reservation of tool calls has no tokens, so the reserved tokens of model calls must not block it.
-        let tokens = if amount.requests == 0 { balance.used } else { taken };
-        let limits = &self.limits;
-        let checked = limits
-            .check_requests(taken.requests)
-            .and_then(|()| limits.check_tokens(&tokens.as_usage()))
-            .and_then(|()| self.check_money(tokens.money))
-            .and_then(|()| limits.check_tool_calls(taken.tool_calls));
-        // The prefix distinguishes a shared budget from the run's own limits in the error text.
-        checked.map_err(|error| match error {
-            LoopError::UsageLimitExceeded(what) => {
-                LoopError::UsageLimitExceeded(format!("budget: {what}"))
-            }
-            other => other,
-        })?;
-        balance.reserved = balance.reserved.plus(amount);
-        Ok(())
-    }
-
-    fn check_money(&self, money: Money) -> Result<(), LoopError> {
-        match self.money.as_ref().and_then(|terms| terms.limit) {
-            Some(limit) if money > limit => {
-                let text = format!("money limit exceeded: {money} > {limit}");
-                Err(LoopError::UsageLimitExceeded(text))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Subtracts `reserved` from the reservations and adds `spent` to the usage.
-    fn exchange(&self, reserved: Amount, spent: Amount) {
-        let mut balance = self.lock();
-        balance.reserved = balance.reserved.minus(reserved);
-        balance.used = balance.used.plus(spent);
-    }
-}
-
 /// A reservation in a [`Budget`] for a model call or for tool calls.
 ///
 /// A reservation that is dropped before [`start`](Self::start) is released. If it is dropped after `start`, the whole
@@ -390,10 +343,14 @@ impl Account {
 #[must_use = "what is reserved is given back when this is dropped"]
 pub struct Reservation {
     budget: Budget,
-    /// The reserved amounts that were not yet used, one for each of the first accounts of the budget.
-    reserved: Vec<Amount>,
-    /// Names of the vendor and the model, if an account needs them for the cost.
-    model: Option<(String, String)>,
+    /// Number of elements of the budget's `accounts` in which the amount is reserved, counted from the first element.
+    accounts: usize,
+    /// The reserved amount that was not yet used, without its money.
+    amount: Amount,
+    /// The reserved money of each account. Empty if no account counts money.
+    money: Vec<Money>,
+    /// The model, if an account needs it for the cost.
+    model: Option<ReservedModel>,
     /// Set if the call was [started](Self::start), so that dropping the reservation counts its amount as used.
     is_started: bool,
 }
@@ -414,6 +371,45 @@ impl Reservation {
             money: account.cost_or(name, usage, reserved.money),
             ..Amount::of(usage)
         });
+    }
+
+    /// Replaces the reserved estimate with the actual usage of a response. `usage` is usually the response's own.
+    ///
+    /// The cost is computed with the price of the reserved model. If the provider
+    /// [chooses the model](crate::ProviderInfo::chooses_model), or if the response has a
+    /// [route](crate::AnswerMetadata::route), the cost is computed with the price of the route's provider and the
+    /// response's model instead.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownPrice`] if the budget has no price for the model. The tokens and the reserved money count in this case.
+    pub fn settle_response(
+        mut self,
+        response: &CompletionResponse,
+        usage: &TokenUsage,
+    ) -> Result<(), UnknownPrice> {
+        let model = self.model.take();
+        let route = match model {
+            Some(_) => response.message.metadata().and_then(|metadata| metadata.route),
+            None => None,
+        };
+        let name = model.as_ref().map(|reserved| {
+            let vendor = route.as_ref().map_or(&*reserved.vendor, |route| &*route.provider);
+            let is_reserved = match response.model.is_empty() {
+                true => vendor == reserved.vendor,
+                false => route.is_none() && !reserved.is_routed,
+            };
+            ModelName { vendor, model: if is_reserved { &reserved.model } else { &response.model } }
+        });
+        let mut result = Ok(());
+        self.close(|account, _, reserved| {
+            let money = account.cost(name, usage).unwrap_or_else(|error| {
+                result = Err(error);
+                reserved.money
+            });
+            Amount { requests: reserved.requests, money, ..Amount::of(usage) }
+        });
+        result
     }
 
     /// Ends the reservation of a model call that broke off. Each counter of the budget grows by the estimate or by
@@ -438,22 +434,27 @@ impl Reservation {
     /// Counts one of the reserved tool calls as used. Does nothing if no reserved call is left.
     pub fn spend_tool_call(&mut self) {
         let one = Amount { tool_calls: 1, ..Amount::default() };
-        for (account, reserved) in self.budget.accounts.iter().zip(&mut self.reserved) {
-            if reserved.tool_calls > 0 {
-                *reserved = reserved.minus(one);
-                account.exchange(one, one);
-            }
+        if self.amount.tool_calls > 0 {
+            self.amount = self.amount.minus(one);
+            let accounts = self.budget.accounts.iter().take(self.accounts);
+            accounts.for_each(|account| account.exchange(one, one));
         }
+    }
+
+    /// Returns the amount that is reserved in an account, by its index.
+    fn amount_at(&self, account: usize) -> Amount {
+        Amount { money: self.money.get(account).copied().unwrap_or_default(), ..self.amount }
     }
 
     /// Releases the reservation and counts the result of `spent` as used, which may exceed the reservation. `spent`
     /// receives each account with its reserved amount.
-    fn close(&mut self, spent: impl Fn(&Account, Option<ModelName<'_>>, Amount) -> Amount) {
-        // Take the amounts, so that `drop` does not release the reservation again.
-        let reserved = std::mem::take(&mut self.reserved);
+    fn close(&mut self, mut spent: impl FnMut(&Account, Option<ModelName<'_>>, Amount) -> Amount) {
+        // Take the number, so that `drop` does not release the reservation again.
+        let accounts = std::mem::take(&mut self.accounts);
         let model = self.model.as_ref();
-        let name = model.map(|(vendor, model)| ModelName { vendor, model });
-        for (account, reserved) in self.budget.accounts.iter().zip(reserved) {
+        let name = model.map(|it| ModelName { vendor: &it.vendor, model: &it.model });
+        for (index, account) in self.budget.accounts.iter().take(accounts).enumerate() {
+            let reserved = self.amount_at(index);
             account.exchange(reserved, spent(account, name, reserved));
         }
     }
@@ -463,43 +464,6 @@ impl Drop for Reservation {
     fn drop(&mut self) {
         let is_started = self.is_started;
         self.close(|_, _, reserved| if is_started { reserved } else { Amount::default() });
-    }
-}
-
-impl Amount {
-    fn of(usage: &TokenUsage) -> Self {
-        let (input_tokens, output_tokens) = (usage.input_tokens, usage.output_tokens);
-        Self { input_tokens, output_tokens, ..Self::default() }
-    }
-
-    fn as_usage(self) -> TokenUsage {
-        let Self { input_tokens, output_tokens, .. } = self;
-        TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        self.with(other, usize::saturating_add, Money::saturating_add)
-    }
-
-    fn minus(self, other: Self) -> Self {
-        self.with(other, usize::saturating_sub, Money::saturating_sub)
-    }
-
-    /// Combines each counter of `self` with the counter of the same resource in `other`. `count` and `money` compute
-    /// the new counters.
-    fn with(
-        self,
-        other: Self,
-        count: fn(usize, usize) -> usize,
-        money: fn(Money, Money) -> Money,
-    ) -> Self {
-        Self {
-            input_tokens: count(self.input_tokens, other.input_tokens),
-            output_tokens: count(self.output_tokens, other.output_tokens),
-            requests: count(self.requests, other.requests),
-            tool_calls: count(self.tool_calls, other.tool_calls),
-            money: money(self.money, other.money),
-        }
     }
 }
 

@@ -9,7 +9,11 @@ use crate::{Money, TokenUsage, WasmCompatSend, WasmCompatSync};
 /// The crate `neuron-catalog` implements the trait with the public prices of the vendors. Implement it for prices of
 /// your own contract.
 ///
-/// `vendor` is a [`ProviderInfo::name`](crate::ProviderInfo::name), and `model` the name of the model in a request.
+/// `vendor` is a [`ProviderInfo::name`](crate::ProviderInfo::name), and `model` the name of the model in a request. For
+/// the response of a [router](crate::ProviderInfo::chooses_model), `model` is the name in the response.
+///
+/// The prices of a list should not change while a durable run is open. Otherwise a replay may refuse a call that the
+/// first execution made.
 ///
 /// # Example
 ///

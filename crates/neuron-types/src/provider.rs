@@ -157,6 +157,12 @@ pub struct ProviderInfo<'a> {
     pub server_port: Option<u16>,
     /// Support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
     pub forced_calls: ForcedCalls,
+    /// Set if the provider chooses the vendor and the model of each call itself, as a router does. `name` and
+    /// `default_model` are then those of the preferred model.
+    ///
+    /// A [`Budget`](crate::Budget) in money counts the calls of such a provider with the price of the model that
+    /// answered.
+    pub chooses_model: bool,
 }
 
 /// A provider's support for [`ToolChoice::Specific`](crate::ToolChoice::Specific).
@@ -212,6 +218,12 @@ impl<'a> ProviderInfo<'a> {
     #[must_use]
     pub fn with_forced_calls(self, forced_calls: ForcedCalls) -> Self {
         Self { forced_calls, ..self }
+    }
+
+    /// Sets [`chooses_model`](Self::chooses_model).
+    #[must_use]
+    pub fn with_chooses_model(self, chooses_model: bool) -> Self {
+        Self { chooses_model, ..self }
     }
 }
 

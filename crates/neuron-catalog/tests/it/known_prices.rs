@@ -142,6 +142,7 @@ fn pass_of_another_model_has_the_price_of_that_model() {
 fn models_of_ollama_are_free_on_your_own_machine() {
     costs("ollama", "llama3.2", &usage(1_000_000, 1_000_000), "0");
     assert!(catalog().cost("ollama", "gpt-oss:120b-cloud", &usage(1, 1)).is_err());
+    assert!(catalog().cost("ollama-cloud", "gpt-oss:120b", &usage(1, 1)).is_err());
 }
 
 /// <https://platform.claude.com/docs/en/models/sonnet-4-6/overview>: 1M tokens of context, text, images and documents.

@@ -5,4 +5,5 @@ mod known_prices;
 mod list;
 mod own_prices;
 mod properties;
+mod routed_budget;
 mod support;

@@ -1,6 +1,8 @@
 //! Compaction by the context strategy.
 
-use neuron_types::{HookEvent, LoopError, OperationKind, Outcome};
+use neuron_types::{
+    HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage, UnknownPrice,
+};
 
 use crate::ledger::{KnownSize, Ledger};
 use crate::parts::{Env, or_cancelled};
@@ -8,7 +10,8 @@ use crate::parts::{Env, or_cancelled};
 /// Number of tokens of a conversation before and after its compaction.
 type Sizes = (usize, usize);
 
-/// Compacts the history if the strategy requires it. Returns `None` if the history did not become shorter.
+/// Compacts the history if the strategy requires it and the [budget allows it](fits_budget). Returns `None` if the
+/// history did not become shorter.
 pub(crate) async fn compact_if_needed(
     env: &Env<'_>,
     ledger: &mut Ledger,
@@ -23,6 +26,7 @@ pub(crate) async fn compact_if_needed(
     let request = env.frame.request(&ledger.messages);
     if ledger.compaction.puts_off(old_tokens)
         || !env.parts.strategy.should_compact_request_dyn(request, old_tokens)
+        || !fits_budget(env, request)
     {
         return Ok(None);
     }
@@ -34,15 +38,19 @@ pub(crate) async fn compact_if_needed(
 }
 
 /// Compacts the history after a model call did not fit into the context window. Returns `None` if the call should not
-/// be repeated. This happens in two cases:
+/// be repeated. This happens in three cases:
 ///
 /// - The previous call did not fit either.
 /// - The strategy failed, or did not shorten the history.
+/// - The [budget does not allow](fits_budget) a compaction.
 pub(crate) async fn make_room(
     env: &Env<'_>,
     ledger: &mut Ledger,
 ) -> Result<Option<Sizes>, LoopError> {
     if std::mem::replace(&mut ledger.tally.run.overflowed, true) {
+        return Ok(None);
+    }
+    if !fits_budget(env, env.frame.request(&ledger.messages)) {
         return Ok(None);
     }
     let old_tokens = env.current_tokens(ledger);
@@ -92,16 +100,16 @@ async fn compact(
         Err(LoopError::Context(error)) => error.usage(),
         Err(_) => None,
     };
+    let mut charged = Ok(());
     if let Some(usage) = usage {
         env.ctx.usage.add(usage);
         ledger.tally.add_usage(usage);
-        if let Some(budget) = &env.run.budget {
-            // The strategy does not report its model.
-            let (vendor, model) = env.model_name(request);
-            budget.charge_call(vendor, model, usage);
-        }
+        charged = charge(env, request, usage);
     }
-    let checked = compacted.and_then(|(messages, _)| Ok(ledger.checked(messages)?));
+    let checked = compacted.and_then(|(messages, _)| {
+        charged?;
+        Ok(ledger.checked(messages)?)
+    });
     let messages = match checked {
         Ok(messages) => messages,
         Err(error) => {
@@ -129,6 +137,26 @@ async fn compact(
     ledger.compacted(messages, size, is_enough);
     hooks.dispatch(HookEvent::ContextCompaction { old_tokens, new_tokens }).await?;
     Ok(Some((old_tokens, new_tokens)))
+}
+
+/// Returns `true` if a model call with one token fits into the budget. Otherwise a strategy must not call its model. The
+/// next call of the run does not fit either, and ends the run with the error of the budget.
+fn fits_budget(env: &Env<'_>, request: RequestRef<'_>) -> bool {
+    let budget = env.run.budget.as_ref();
+    budget.is_none_or(|budget| env.reserve_call(budget, request, 1, 1).is_ok())
+}
+
+/// Counts the usage of a compaction in the budget. The strategy does not report its model, so the price is that of the
+/// run's model.
+fn charge(env: &Env<'_>, request: RequestRef<'_>, usage: &TokenUsage) -> Result<(), UnknownPrice> {
+    let Some(budget) = env.run.budget.as_ref().filter(|_| *usage != TokenUsage::default()) else {
+        return Ok(());
+    };
+    let info = env.parts.model.info_dyn();
+    // The request's model may be the name of a route, which has no price.
+    let is_default = info.chooses_model || request.model.is_empty();
+    let model = if is_default { info.default_model } else { request.model };
+    budget.charge_call(info.name, model, usage)
 }
 
 /// Returns `tokens * new / old`, which scales a size in tokens by two estimates. Returns `new` if `old` is 0.

@@ -107,10 +107,13 @@ impl<'a, 'l> Link<'a, 'l> {
         let answered = self.ask_in_scope(call.request, sink, &mut told, prefetch).await;
         let used = self.count(call, &answered, told);
         if let Some(reservation) = reservation {
-            // If the tokens are unknown, at least the reserved estimate is charged.
-            match answered.as_ref().err().is_none_or(LoopError::takes_no_tokens) {
-                true => reservation.settle(&used),
-                false => reservation.settle_at_least(&used),
+            match &answered {
+                Ok(response) => reservation.settle_response(response, &used)?,
+                // If the tokens are unknown, at least the reserved estimate is charged.
+                Err(error) if !error.takes_no_tokens() => reservation.settle_at_least(&used),
+                // A refused call costs nothing, even if the price has a fee for each call.
+                Err(_) if used == TokenUsage::default() => reservation.release(),
+                Err(_) => reservation.settle(&used),
             }
         }
         if let Ok(response) = &answered {
@@ -143,8 +146,7 @@ impl<'a, 'l> Link<'a, 'l> {
         };
         let most = call.request.max_tokens.unwrap_or(usize::MAX);
         let answer = own.checked_div(turns).unwrap_or(FIRST_ANSWER).min(most);
-        let (vendor, model) = self.hooks.env.model_name(call.request);
-        budget.reserve_call(vendor, model, prompt, answer).map(Some)
+        self.hooks.env.reserve_call(budget, call.request, prompt, answer).map(Some)
     }
 
     /// Adds the tokens of a finished attempt to the run, and returns them. If the attempt failed, its tokens are

@@ -8,8 +8,8 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, ResumedApproval,
-    SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn, UsageMeter,
+    Budget, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, Reservation,
+    ResumedApproval, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -106,11 +106,21 @@ impl<'a> Env<'a> {
         known.unwrap_or_else(|| strategy.estimate_request_dyn(request))
     }
 
-    /// Returns the name of the provider, and the name of the request's model or else of the provider's default model.
-    pub(crate) fn model_name<'r>(&'r self, request: RequestRef<'r>) -> (&'r str, &'r str) {
-        let provider = self.parts.model.info_dyn();
-        let is_named = !request.model.is_empty();
-        (provider.name, if is_named { request.model } else { provider.default_model })
+    /// Reserves a model call with an estimate of its tokens. The model is that of the request, or else the provider's
+    /// default model.
+    pub(crate) fn reserve_call(
+        &self,
+        budget: &Budget,
+        request: RequestRef<'_>,
+        input_tokens: usize,
+        output_tokens: usize,
+    ) -> Result<Reservation, LoopError> {
+        let info = self.parts.model.info_dyn();
+        let model = if request.model.is_empty() { info.default_model } else { request.model };
+        match info.chooses_model {
+            true => budget.reserve_routed_call(info.name, model, input_tokens, output_tokens),
+            false => budget.reserve_call(info.name, model, input_tokens, output_tokens),
+        }
     }
 
     /// Returns the estimated tokens of the system prompt and the tools. Returns `None` if the strategy does not count

@@ -23,6 +23,7 @@ mod hooks;
 mod journal;
 mod lifecycle;
 mod limits;
+mod money;
 mod overflow;
 mod pauses;
 mod prepare_turn;

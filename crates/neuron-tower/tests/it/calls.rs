@@ -169,7 +169,7 @@ async fn info_of_provider_is_kept_behind_layers() {
 
     let served = ServiceProvider::layered(ServiceBuilder::new().timeout(millis(1)), Served);
     let expected = ProviderInfo::new("served", "m").at_server("api.example", Some(8443));
-    assert_eq!(served.clone().info(), expected);
+    assert_eq!(served.clone().info(), expected.with_chooses_model(true));
     assert_eq!(
         format!("{provider:?}"),
         r#"ServiceProvider { name: "scripted", default_model: "scripted-model", .. }"#
@@ -189,6 +189,7 @@ impl Provider for Served {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new("served", "m").at_server("api.example", Some(8443))
+        let info = ProviderInfo::new("served", "m").at_server("api.example", Some(8443));
+        info.with_chooses_model(true)
     }
 }

@@ -1,10 +1,12 @@
 //! Reservations in budgets with a limit in money.
 
 use neuron_types::{
-    Budget, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageIteration, UsageLimits,
+    AnswerMetadata, AnswerRoute, Budget, CompletionResponse, LoopError, Message, Money, PriceList,
+    StopReason, TokenUsage, UnknownPrice, UsageIteration, UsageLimits,
 };
 
-/// A token of output costs a cent, and a token of input a tenth of a cent, for every model but `unknown`.
+/// A token of output costs a cent, and a token of input a tenth of a cent, for every model but `unknown`. The vendor
+/// `dear` charges ten times as much.
 struct Cents;
 
 impl PriceList for Cents {
@@ -14,7 +16,8 @@ impl PriceList for Cents {
             return Err(UnknownPrice::new(vendor, model));
         }
         let mills = usage.input_tokens + 10 * usage.output_tokens;
-        Ok(Money::from_picodollars(mills as u128 * 1_000_000_000))
+        let factor = if vendor == "dear" { 10 } else { 1 };
+        Ok(Money::from_picodollars(mills as u128 * factor * 1_000_000_000))
     }
 
     fn reserve(
@@ -114,7 +117,8 @@ fn cost_that_becomes_unknown_counts_with_its_reservation() {
     let used = TokenUsage { iterations: Some(vec![pass]), ..usage(1, 1) };
     budget.reserve_call("acme", "m", 100, 10).unwrap().settle(&used);
     assert_eq!(state(&budget), (usd("0.2"), Money::ZERO));
-    budget.charge_call("acme", "unknown", &usage(1, 1));
+    let error = budget.charge_call("acme", "unknown", &usage(1, 1)).unwrap_err();
+    assert_eq!(error, UnknownPrice::new("acme", "unknown"));
     assert_eq!(budget.spent(), usd("0.2"), "there is no reservation");
     assert_eq!(budget.usage(), usage(2, 2));
 }
@@ -122,7 +126,7 @@ fn cost_that_becomes_unknown_counts_with_its_reservation() {
 #[test]
 fn charge_of_a_named_model_counts_its_cost() {
     let budget = budget("1");
-    budget.charge_call("acme", "m", &usage(0, 7));
+    budget.charge_call("acme", "m", &usage(0, 7)).unwrap();
     assert_eq!(budget.spent(), usd("0.07"));
 }
 
@@ -160,4 +164,71 @@ fn reservation_without_a_model_needs_a_budget_without_prices() {
     assert!(matches!(budget.reserve(1, 1), Err(LoopError::UnknownPrice(_))));
     budget.charge(&usage(1, 1));
     assert_eq!((budget.spent(), budget.usage()), (Money::ZERO, usage(1, 1)));
+}
+
+/// Returns a response of a model, with the provider of the route that answered.
+fn response(model: &str, provider: Option<&str>) -> CompletionResponse {
+    let mut metadata = AnswerMetadata::default();
+    metadata.route = provider.map(|provider| AnswerRoute::new("route", provider));
+    CompletionResponse {
+        id: "1".into(),
+        model: model.into(),
+        message: Message::assistant("hi").with_metadata(&metadata),
+        usage: usage(100, 10),
+        stop_reason: StopReason::EndTurn,
+    }
+}
+
+#[test]
+fn response_is_settled_with_the_vendor_and_the_model_that_answered() {
+    let settle = |is_routed: bool, model: &str, provider: Option<&str>| {
+        let budget = budget("100");
+        let reserved = match is_routed {
+            true => budget.reserve_routed_call("acme", "m", 1, 0),
+            false => budget.reserve_call("acme", "m", 1, 0),
+        };
+        let result = reserved.unwrap().settle_response(&response(model, provider), &usage(100, 10));
+        assert_eq!((budget.usage(), budget.requests()), (usage(100, 10), 1));
+        assert_eq!(budget.reserved_money(), Money::ZERO);
+        result.map(|()| budget.spent().to_string()).map_err(|error| (error.vendor, error.model))
+    };
+    let unknown = |vendor: &str| Err((vendor.to_owned(), "unknown".to_owned()));
+    let cheap = || Ok("$0.20".to_owned());
+    let dear = || Ok("$2.00".to_owned());
+    // A provider with one model may answer with another name of it.
+    assert_eq!(settle(false, "unknown", None), cheap());
+    assert_eq!(settle(true, "other", None), cheap());
+    assert_eq!(settle(true, "unknown", None), unknown("acme"));
+    assert_eq!(settle(true, "m", Some("dear")), dear());
+    assert_eq!(settle(true, "unknown", Some("dear")), unknown("dear"));
+    assert_eq!(settle(true, "", Some("acme")), cheap(), "the requested model");
+    // A wrapper may report the name of the router, but not that it chooses the model.
+    assert_eq!(settle(false, "m", Some("dear")), dear());
+    assert_eq!(settle(false, "unknown", Some("dear")), unknown("dear"));
+}
+
+#[test]
+fn routed_call_with_an_unknown_price_reserves_no_money() {
+    let budget = budget("1");
+    let held = budget.reserve_routed_call("acme", "unknown", 100, 10).unwrap();
+    assert_eq!((budget.reserved_tokens(), state(&budget)), (110, (Money::ZERO, Money::ZERO)));
+    held.settle_response(&response("m", Some("dear")), &usage(100, 10)).unwrap();
+    assert_eq!(state(&budget), (usd("2"), Money::ZERO));
+    assert!(budget.reserve_routed_call("acme", "unknown", 1, 1).is_err(), "the money is spent");
+}
+
+#[test]
+fn unknown_price_of_a_response_counts_with_its_reservation() {
+    let budget = budget("1");
+    let held = budget.reserve_routed_call("acme", "m", 100, 10).unwrap();
+    held.settle_response(&response("unknown", Some("dear")), &usage(1, 1)).unwrap_err();
+    assert_eq!((budget.usage(), state(&budget)), (usage(1, 1), (usd("0.2"), Money::ZERO)));
+}
+
+#[test]
+fn response_is_settled_in_a_budget_without_prices() {
+    let budget = Budget::new(UsageLimits::default());
+    let held = budget.reserve_routed_call("acme", "unknown", 1, 1).unwrap();
+    held.settle_response(&response("unknown", Some("dear")), &usage(100, 10)).unwrap();
+    assert_eq!((budget.usage(), budget.spent()), (usage(100, 10), Money::ZERO));
 }

@@ -69,7 +69,8 @@ impl Provider for Direct {
     }
 
     fn info(&self) -> ProviderInfo<'_> {
-        ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080))
+        let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
+        info.with_chooses_model(true)
     }
 }
 
@@ -89,7 +90,7 @@ async fn check<P: Provider>(wrapper: P, direct: &Direct) {
     let answer = stream.into_response().await.unwrap();
     assert_eq!(answer.message.text(), "complete_stream_ref");
     let info = ProviderInfo::new("direct", "model-1").at_server("::1", Some(8080));
-    assert_eq!(wrapper.info(), info);
+    assert_eq!(wrapper.info(), info.with_chooses_model(true));
 
     let calls = std::mem::take(&mut *direct.0.lock().unwrap());
     let names: Vec<_> = calls.iter().map(|(name, _)| *name).collect();

@@ -1,0 +1,174 @@
+//! The limits and the counters of one budget.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
+
+/// The limits and the counters of one budget.
+pub(super) struct Account {
+    pub(super) limits: UsageLimits,
+    /// Set if the account counts money.
+    pub(super) money: Option<MoneyTerms>,
+    balance: Mutex<Balance>,
+}
+
+/// The prices of an [`Account`], and its limit.
+#[derive(Clone)]
+pub(super) struct MoneyTerms {
+    pub(super) prices: Arc<dyn PriceList>,
+    pub(super) limit: Option<Money>,
+}
+
+/// The names of a vendor and of a model.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ModelName<'a> {
+    pub(super) vendor: &'a str,
+    pub(super) model: &'a str,
+}
+
+/// The counters of an [`Account`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Balance {
+    /// The usage of completed calls.
+    pub(super) used: Amount,
+    /// The estimated usage of calls in progress.
+    pub(super) reserved: Amount,
+}
+
+/// A quantity of each limited resource.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Amount {
+    pub(super) input_tokens: usize,
+    pub(super) output_tokens: usize,
+    pub(super) requests: usize,
+    pub(super) tool_calls: usize,
+    pub(super) money: Money,
+}
+
+impl Account {
+    pub(super) fn new(limits: UsageLimits, money: Option<MoneyTerms>) -> Arc<Self> {
+        Arc::new(Self { limits, money, balance: Mutex::default() })
+    }
+
+    /// Returns the highest cost of a reserved model call. Zero if the account does not count money.
+    pub(super) fn highest_cost(
+        &self,
+        name: Option<ModelName<'_>>,
+        amount: Amount,
+    ) -> Result<Money, UnknownPrice> {
+        let Some(terms) = &self.money else {
+            return Ok(Money::ZERO);
+        };
+        let ModelName { vendor, model } = name.ok_or_else(|| UnknownPrice::new("", ""))?;
+        terms.prices.reserve(vendor, model, amount.input_tokens, amount.output_tokens)
+    }
+
+    /// Returns the cost of a call. Zero if the account does not count money.
+    pub(super) fn cost(
+        &self,
+        name: Option<ModelName<'_>>,
+        usage: &TokenUsage,
+    ) -> Result<Money, UnknownPrice> {
+        let Some(terms) = &self.money else {
+            return Ok(Money::ZERO);
+        };
+        let ModelName { vendor, model } = name.ok_or_else(|| UnknownPrice::new("", ""))?;
+        terms.prices.cost(vendor, model, usage)
+    }
+
+    /// Returns the cost of a call. If the cost is unknown, logs a warning and returns `reserved`.
+    pub(super) fn cost_or(
+        &self,
+        name: Option<ModelName<'_>>,
+        usage: &TokenUsage,
+        reserved: Money,
+    ) -> Money {
+        self.cost(name, usage).unwrap_or_else(|error| {
+            tracing::warn!(%error, %reserved, "the cost of a call is unknown; the reserved amount counts");
+            reserved
+        })
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, Balance> {
+        // Ignore poisoning, because no code panics while it holds the lock.
+        self.balance.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Checks the limits and reserves the amount. One lock covers both steps, so concurrent reservations cannot exceed
+    /// a limit together.
+    pub(super) fn reserve(&self, amount: Amount) -> Result<(), LoopError> {
+        let mut balance = self.lock();
+        let taken = balance.used.plus(balance.reserved).plus(amount);
+        // A reservation of tool calls has no tokens, so the reserved tokens of model calls must not block it.
+        let tokens = if amount.requests == 0 { balance.used } else { taken };
+        let limits = &self.limits;
+        let checked = limits
+            .check_requests(taken.requests)
+            .and_then(|()| limits.check_tokens(&tokens.as_usage()))
+            .and_then(|()| self.check_money(tokens.money))
+            .and_then(|()| limits.check_tool_calls(taken.tool_calls));
+        // The prefix distinguishes a shared budget from the run's own limits in the error text.
+        checked.map_err(|error| match error {
+            LoopError::UsageLimitExceeded(what) => {
+                LoopError::UsageLimitExceeded(format!("budget: {what}"))
+            }
+            other => other,
+        })?;
+        balance.reserved = balance.reserved.plus(amount);
+        Ok(())
+    }
+
+    fn check_money(&self, money: Money) -> Result<(), LoopError> {
+        match self.money.as_ref().and_then(|terms| terms.limit) {
+            Some(limit) if money > limit => {
+                let text = format!("money limit exceeded: {money} > {limit}");
+                Err(LoopError::UsageLimitExceeded(text))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Subtracts `reserved` from the reservations and adds `spent` to the usage.
+    pub(super) fn exchange(&self, reserved: Amount, spent: Amount) {
+        let mut balance = self.lock();
+        balance.reserved = balance.reserved.minus(reserved);
+        balance.used = balance.used.plus(spent);
+    }
+}
+
+impl Amount {
+    pub(super) fn of(usage: &TokenUsage) -> Self {
+        let (input_tokens, output_tokens) = (usage.input_tokens, usage.output_tokens);
+        Self { input_tokens, output_tokens, ..Self::default() }
+    }
+
+    pub(super) fn as_usage(self) -> TokenUsage {
+        let Self { input_tokens, output_tokens, .. } = self;
+        TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() }
+    }
+
+    pub(super) fn plus(self, other: Self) -> Self {
+        self.with(other, usize::saturating_add, Money::saturating_add)
+    }
+
+    pub(super) fn minus(self, other: Self) -> Self {
+        self.with(other, usize::saturating_sub, Money::saturating_sub)
+    }
+
+    /// Combines each counter of `self` with the counter of the same resource in `other`. `count` and `money` compute
+    /// the new counters.
+    pub(super) fn with(
+        self,
+        other: Self,
+        count: fn(usize, usize) -> usize,
+        money: fn(Money, Money) -> Money,
+    ) -> Self {
+        Self {
+            input_tokens: count(self.input_tokens, other.input_tokens),
+            output_tokens: count(self.output_tokens, other.output_tokens),
+            requests: count(self.requests, other.requests),
+            tool_calls: count(self.tool_calls, other.tool_calls),
+            money: money(self.money, other.money),
+        }
+    }
+}
