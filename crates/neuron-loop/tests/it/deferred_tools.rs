@@ -479,13 +479,72 @@ async fn typed_output_works_beside_deferred_tools() {
     struct Sum {
         sum: u32,
     }
-    for output in [
-        Reply::tool_call("c", "final_output", json!({ "sum": 3 })),
-        call("c", "final_output", json!({ "sum": 3 })),
-    ] {
-        let log = Log::default();
-        let replies = [find("a", "mail"), call("b", "send_mail", json!({})), output];
-        let (provider, builder) = chat(replies, tools(&log));
+}
+
+#[tokio::test]
+async fn layer_that_removes_call_tool_prevents_all_deferred_tools() {
+    let log = Log::default();
+    let both = Reply::tool_calls([
+        ("b", "send_mail", json!({})),
+        ("c", CALL_TOOL, through("send_mail", json!({}))),
+        ("d", "read_file", json!({})),
+    ]);
+    let (_, builder) = chat([find("a", "mail"), both, Reply::text("done")], tools(&log));
+    let mut agent = builder.layer(RemovesTools(&[CALL_TOOL])).build();
+    run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
+    let results = last_results(agent.messages());
+    assert!(results[0].starts_with("b: !tool not found: send_mail;"), "{results:?}");
+    assert!(results[1].starts_with("c: !tool not found: call_tool;"), "{results:?}");
+    assert_eq!(results[2], "d: ran read_file");
+}
+
+#[tokio::test]
+async fn stored_calls_remember_only_the_refused_tools_that_were_called() {
+    let log = Log::default();
+    let both = Reply::tool_calls([
+        ("b", "send_mail", json!({ "ask": "?" })),
+        ("c", "read_file", json!({ "ask": "?" })),
+    ]);
+    let (_, builder) = chat([find("a", "mail"), both], tools(&log));
+    let builder = builder.pause_for_approval(true).permission_policy(ByArguments);
+    let mut agent =
+        builder.prepare_turn(|turn| turn.retain_tools(|tool| NAMES[0] == tool.name)).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    let stored = serde_json::to_string(&agent.conversation).unwrap();
+    assert!(stored.contains(r#""hidden":["send_mail""#), "{stored}");
+    assert!(!stored.contains("list_issues"), "{stored}");
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Sum {
+    sum: u32,
+}
+
+#[tokio::test]
+async fn typed_output_works_beside_deferred_tools() {
+    let log = Log::default();
+    let output = Reply::tool_call("c", "final_output", json!({ "sum": 3 }));
+    let replies = [find("a", "mail"), call("b", "send_mail", json!({})), output];
+    let (provider, builder) = chat(replies, tools(&log));
+    let mut agent = builder.build();
+    let ctx = ToolContext::default();
+    let result = agent.run_typed::<Sum>(Message::user("go"), &ctx).await.unwrap();
+    assert_eq!((result.value, log.lines().len()), (Sum { sum: 3 }, 1));
+    let names: Vec<String> =
+        provider.requests()[2].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names, ["read_file", SEARCH_TOOLS, CALL_TOOL, "final_output"]);
+}
+
+#[tokio::test]
+async fn typed_output_through_call_tool_is_not_accepted() {
+    let through_call = || call("a", "final_output", json!({ "sum": 1 }));
+    let direct = || Reply::tool_call("b", "final_output", json!({ "sum": 3 }));
+    let both = Reply::tool_calls([
+        ("a", CALL_TOOL, through("final_output", json!({ "sum": 1 }))),
+        ("b", "final_output", json!({ "sum": 3 })),
+    ]);
+    for replies in [vec![through_call(), direct()], vec![both]] {
+        let (_, builder) = chat(replies, tools(&Log::default()));
         let mut agent = builder.build();
         let ctx = ToolContext::default();
         let result = agent.run_typed::<Sum>(Message::user("go"), &ctx).await.unwrap();
