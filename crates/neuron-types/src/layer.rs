@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CompletionResponse, DeltaSink, LoopError, Message, RequestRef, Role, TokenUsage, ToolUseRef,
+    CompletionResponse, DeltaSink, LoopError, Message, RequestRef, Role, RunTools, TokenUsage,
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
@@ -24,10 +24,12 @@ pub struct RunView<'a> {
     pub usage: &'a TokenUsage,
     /// The conversation, including messages from before this run.
     pub messages: &'a [Message],
+    /// The tools of the agent. They stay the same for the whole run.
+    pub tools: RunTools<'a>,
 }
 
 impl<'a> RunView<'a> {
-    /// Creates a view from its parts.
+    /// Creates a view from its parts. The agent has no tools.
     #[must_use]
     pub fn new(
         turns: usize,
@@ -35,16 +37,21 @@ impl<'a> RunView<'a> {
         usage: &'a TokenUsage,
         messages: &'a [Message],
     ) -> Self {
-        Self { turns, tool_calls, usage, messages }
+        Self { turns, tool_calls, usage, messages, tools: RunTools::default() }
     }
 
-    /// Returns `true` if the last response of the model called this tool, directly or through
-    /// [`CALL_TOOL`](crate::CALL_TOOL).
+    /// Returns the same view with the tools of the agent.
+    #[must_use]
+    pub fn with_tools(self, tools: RunTools<'a>) -> Self {
+        Self { tools, ..self }
+    }
+
+    /// Returns `true` if the last response of the model called this tool. If the agent defers tools, calls through
+    /// [`CALL_TOOL`](crate::CALL_TOOL) are calls of the tools that they name.
     #[must_use]
     pub fn called(&self, tool: &str) -> bool {
         let last = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        let calls = |call: ToolUseRef<'_>| call.name == tool || call.target().name == tool;
-        last.is_some_and(|answer| answer.tool_uses().any(calls))
+        last.is_some_and(|answer| self.tools.calls_in(answer).any(|call| call.name == tool))
     }
 }
 

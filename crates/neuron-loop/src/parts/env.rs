@@ -8,8 +8,9 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, ResumedApproval,
-    SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn, UsageMeter,
+    Budget, CALL_TOOL, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, ResumedApproval,
+    RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolError,
+    ToolUseRef, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -139,6 +140,12 @@ impl<'a> Env<'a> {
     pub(crate) fn metered<M: Borrow<UsageMeter>>(&self, call: M) -> impl Drop + use<'a, M> {
         let run = &self.run.tool_meter;
         scopeguard::guard(call, |call| call.borrow().move_to(run))
+    }
+
+    /// Returns the tools of the agent, for layers and other callbacks.
+    pub(crate) fn run_tools(&self) -> RunTools<'_> {
+        let deferred = self.parts.definition.derived().deferred.as_deref();
+        RunTools::new(self.frame.tools, deferred)
     }
 
     /// Returns the tools that a response can call. `hidden` has the names that its request did not offer.

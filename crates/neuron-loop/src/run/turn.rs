@@ -185,6 +185,7 @@ pub(super) async fn run_tools<'a>(
 /// because its complete calls must run first. The next model call then does not fit and is handled.
 fn overflows(answer: &Result<CompletionResponse, LoopError>) -> bool {
     answer.as_ref().map_or_else(
+    let view = view.with_tools(env.run_tools());
         |error| matches!(error, LoopError::Provider(ProviderError::ContextWindowExceeded(_))),
         |response| {
             response.stop_reason == StopReason::ContextWindowExceeded
