@@ -73,6 +73,9 @@ pub struct ModelCall<'a> {
     /// Name of the tool with which the model returns the [typed output](crate::OutputMode::Tool) of the run. `None` if
     /// there is no such tool.
     pub output_tool: Option<&'a str>,
+    /// Names of deferred tools that the model must not call in response to this request. The request does not have
+    /// their definitions, so a layer cannot remove them from it. Calls of these tools fail like calls of unknown tools.
+    pub refused: &'a [&'a str],
     /// Set if a limit ends the run after this call. A layer must then not repeat the call.
     pub is_last: bool,
     /// Set if a durable engine makes the call. The engine retries failed calls itself.
@@ -96,6 +99,7 @@ impl<'a> ModelCall<'a> {
             new_messages: &[],
             said_before: "",
             output_tool: None,
+            refused: &[],
             is_last: false,
             is_durable: false,
             cancellation,
@@ -130,6 +134,15 @@ impl<'a> ModelCall<'a> {
     {
         ModelCall { request, ..self }
     }
+
+    /// Returns the same call with other [refused](Self::refused) tools.
+    #[must_use]
+    pub fn with_refused<'b>(self, refused: &'b [&'b str]) -> ModelCall<'b>
+    where
+        'a: 'b,
+    {
+        ModelCall { refused, ..self }
+    }
 }
 
 /// A layer around an agent's model calls, for example a guardrail, a retry or a change of the request.
@@ -152,6 +165,8 @@ impl<'a> ModelCall<'a> {
 /// - Each run of `next` counts as one request for limits, budgets and hooks.
 /// - Layers run again when a durable engine replays a run. They must not read the clock or random numbers.
 /// - An error ends the run. The response is then not added to the conversation.
+/// - A layer that removes tools from the request must also add deferred tools to [`ModelCall::refused`]. If it removes
+///   [`CALL_TOOL`](crate::CALL_TOOL), the model can call no deferred tool.
 ///
 /// # Example
 ///
