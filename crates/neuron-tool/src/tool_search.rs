@@ -119,6 +119,14 @@ pub(crate) fn names_in(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// Returns `true` if a result of the search tool has the definition of a tool.
+pub(crate) fn has_definition(text: &str, name: &str) -> bool {
+    // Lines without the name are not parsed.
+    let quoted = Value::from(name).to_string();
+    let lines = text.lines().filter(|line| line.contains(&quoted));
+    lines.flat_map(names_in).any(|found| found == name)
+}
+
 /// The tool that searches the deferred tools.
 struct SearchTools {
     tools: Vec<Arc<ToolDefinition>>,
