@@ -186,6 +186,13 @@ impl<'a> Offered<'a> {
         self.tools.is_deferred(name)
     }
 
+    /// Returns the error of a call of [`CALL_TOOL`] that remains after the loop has read the tool that it names. Such a
+    /// call is incomplete, or names [`CALL_TOOL`] itself. Returns `None` for any other call.
+    pub(crate) fn refuses(&self, call: ToolUseRef<'_>) -> Option<ToolError> {
+        let is_left = self.tools.defers_tools() && call.name == CALL_TOOL;
+        if is_left { self.get(CALL_TOOL)?.check_input(call.input).err() } else { None }
+    }
+
     /// Returns `true` if the model can search for tools that are not in the request.
     pub(crate) fn has_search(&self) -> bool {
         self.tools.defers_tools() && !self.hides(SEARCH_TOOLS)

@@ -261,7 +261,7 @@ async fn incomplete_calls_get_an_error_that_names_the_arguments() {
             Reply::text("sorry"),
         ];
         let (_, builder) = chat(replies, tools(&log));
-        let mut agent = builder.build();
+        let mut agent = builder.permission_policy(Denies(&["send_mail"])).build();
         run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
         let results = last_results(agent.messages());
         assert!(results[0].starts_with("b: !invalid input: "), "{input} {results:?}");

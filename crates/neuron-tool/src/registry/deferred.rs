@@ -24,7 +24,8 @@ impl ToolRegistry {
     /// and a replayed run therefore know the found tools. After a compaction that removes a result, the model searches
     /// again.
     ///
-    /// A permission policy must allow [`SEARCH_TOOLS`]. It never decides on a complete call of [`CALL_TOOL`].
+    /// A permission policy must allow [`SEARCH_TOOLS`]. It never decides on a call of [`CALL_TOOL`]. A call of
+    /// [`CALL_TOOL`] that is incomplete or names [`CALL_TOOL`] is refused before the policy.
     ///
     /// A loop of your own sends [`visible_definitions`](Self::visible_definitions), and runs [`ToolUseRef::target`] of
     /// each call. It refuses the calls in [`calls_not_found`](Self::calls_not_found).
@@ -144,7 +145,6 @@ impl ToolRegistry {
         found
     }
 
-    /// Updates the search after a change of the registered tools.
     /// Returns the names of the tools that a response calls, although neither a request nor the conversation `before`
     /// the response has their definitions. Such a call must fail, because the model has not read the definition. Returns
     /// nothing without [`defer_tools`](Self::defer_tools).
@@ -178,6 +178,7 @@ impl ToolRegistry {
         missing
     }
 
+    /// Updates the search after a change of the registered tools.
     pub(super) fn refresh_search(&mut self) {
         let Some(search) = &self.search else {
             return;
@@ -202,13 +203,13 @@ impl ToolRegistry {
     }
 }
 
-/// Returns the texts of the successful results in a message that belong to the calls with these ids.
 /// Returns the ids of the searches in a response. Ids of calls are unique only within a message.
 fn searches_in(response: &Message) -> Vec<&str> {
     let calls = response.tool_uses().map(ToolUseRef::target);
     calls.filter(|call| call.name == SEARCH_TOOLS).map(|call| call.id).collect()
 }
 
+/// Returns the texts of the successful results in a message that belong to the calls with these ids.
 fn results<'m>(message: &'m Message, ids: &[&str]) -> impl Iterator<Item = &'m str> {
     message
         .content
