@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use neuron_types::{
     BoxedLayer, CompletionResponse, HookAction, HookError, HookEvent, InjectionPoint, Injector,
-    LoopError, ModelCall, ModelLayer, ModelNext, ObservabilityHook, ToolDefinition,
+    LoopError, ModelCall, ModelLayer, ModelNext, ObservabilityHook, RunTools, RunView,
 };
 
 use found::{Found, Pattern};
@@ -38,6 +38,8 @@ use step::Steps;
 ///   [`read_only_hint`](neuron_types::ToolAnnotations::read_only_hint) is `true`, or if it was passed to
 ///   [`read_only`](Self::read_only).
 /// - Calls of [exempt](Self::exempt) tools are ignored. Exempt the tools that the model polls.
+/// - If the agent [defers tools](neuron_types::CALL_TOOL), a call of `call_tool` counts as a call of the tool that it
+///   names.
 /// - Only calls of the present run count, since the last message of the user. Calls that a context strategy removed do
 ///   not count.
 ///
@@ -64,8 +66,10 @@ use step::Steps;
 /// detector with the other hooks, and each run counts its own calls. If the run of a sub-agent ends, the calling run ends
 /// with the same error.
 ///
-/// A check compares the last response with the three before it. Only if they are the same does it read further back, to
-/// the first response that differs.
+/// A check compares the last response with the three before it, without the responses that make no calls or only calls of
+/// exempt tools. Only if they are the same does it read further back, to the first response that differs. A last response
+/// that makes only calls of exempt tools is not checked, so polling for a long time is cheap. If a run repeats its calls
+/// without an end, because [`LoopThresholds::end`] is `None`, each check reads all repetitions.
 ///
 /// [Sub-agents]: neuron_types::AgentTool
 ///
@@ -211,7 +215,7 @@ impl LoopDetector {
     }
 
     /// Returns the warning for the model before its next call. Returns `None` if there is no loop.
-    fn warning(&self, steps: &mut Steps<'_>, tools: &[ToolDefinition]) -> Option<String> {
+    fn warning(&self, steps: &mut Steps<'_>, tools: RunTools<'_>) -> Option<String> {
         // After a response without calls that count, the model has already been warned.
         if !steps.is_current() {
             return None;
@@ -236,7 +240,11 @@ impl LoopDetector {
     }
 
     /// Returns the reason why the run ends before its next model call. Returns `None` if the run may continue.
-    fn progress_error(&self, steps: &mut Steps<'_>, tools: &[ToolDefinition]) -> Option<String> {
+    fn progress_error(&self, steps: &mut Steps<'_>, tools: RunTools<'_>) -> Option<String> {
+        // Calls of exempt tools change nothing, so the earlier calls have already been checked.
+        if !steps.is_current() {
+            return None;
+        }
         let found = self.stale(steps, tools).filter(|found| self.no_progress.ends_at(*found))?;
         Some(text::error(found, steps))
     }
@@ -251,10 +259,9 @@ impl LoopDetector {
         is_on.then(|| found::repetition(steps, Pattern::AnyResults))?
     }
 
-    fn stale(&self, steps: &mut Steps<'_>, tools: &[ToolDefinition]) -> Option<Found> {
+    fn stale(&self, steps: &mut Steps<'_>, tools: RunTools<'_>) -> Option<Found> {
         let only_reads = |name: &str| {
-            let tool = tools.iter().find(|tool| tool.name == name);
-            let hint = tool.and_then(|tool| tool.annotations?.read_only_hint);
+            let hint = tools.get(name).and_then(|tool| tool.annotations?.read_only_hint);
             hint == Some(true) || self.read_only.contains(name)
         };
         let is_on = self.no_progress != LoopThresholds::NEVER;
@@ -285,7 +292,7 @@ impl ObservabilityHook for LoopDetector {
 
 impl Injector for LoopDetector {
     fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
-        let mut steps = Steps::new(point.messages, point.run_turns, &self.exempt);
+        let mut steps = Steps::new(point.messages, point.run_turns, point.tools, &self.exempt);
         let warning = self.warning(&mut steps, point.tools);
         if let Some(warning) = &warning {
             // The event has no parent span, because span exporters export all events within a span.
@@ -304,8 +311,10 @@ impl ModelLayer for LoopDetector {
         if call.is_last {
             return next.run(call).await;
         }
-        let steps = || Steps::new(call.run.messages, call.run.turns, &self.exempt);
-        if let Some(reason) = self.progress_error(&mut steps(), call.request.tools) {
+        // A callback may have removed tools from the request, so the texts and hints use the tools of the agent.
+        let RunView { messages, turns, tools, .. } = call.run;
+        let steps = || Steps::new(messages, turns, tools, &self.exempt);
+        if let Some(reason) = self.progress_error(&mut steps(), tools) {
             return Err(call.rejected(reason, false));
         }
         let response = next.run(call).await?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use neuron_types::{
     CALL_TOOL, SEARCH_TOOLS, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
-    ToolOutput, WasmBoxedFuture,
+    ToolOutput, ToolUseRef, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -119,6 +119,14 @@ pub(crate) fn names_in(text: &str) -> impl Iterator<Item = String> {
     })
 }
 
+/// Returns `true` if a result of the search tool has the definition of a tool.
+pub(crate) fn has_definition(text: &str, name: &str) -> bool {
+    // Lines without the name are not parsed.
+    let quoted = Value::from(name).to_string();
+    let lines = text.lines().filter(|line| line.contains(&quoted));
+    lines.flat_map(names_in).any(|found| found == name)
+}
+
 /// The tool that searches the deferred tools.
 struct SearchTools {
     tools: Vec<Arc<ToolDefinition>>,
@@ -207,7 +215,7 @@ fn query_of(input: &Value) -> Result<&str, ToolError> {
 }
 
 /// The tool in whose arguments the model names another tool. An agent runs the named tool in its place, so this tool
-/// receives only incomplete calls.
+/// receives only incomplete calls, calls that name this tool, and calls outside of an agent.
 struct CallTool;
 
 impl ToolDyn for CallTool {
@@ -237,9 +245,18 @@ impl ToolDyn for CallTool {
         Box::pin(async move { self.check_input(&input).map(|()| ToolOutput::default()) })
     }
 
-    fn check_input(&self, _input: &Value) -> Result<(), ToolError> {
-        let text = "`call_tool` needs the string `name`, which names another tool, and the object `arguments`, which \
-                    has the arguments of that tool";
+    fn check_input(&self, input: &Value) -> Result<(), ToolError> {
+        let call = ToolUseRef { id: "", name: CALL_TOOL, input };
+        let text = match call.target() == call {
+            true => {
+                "`call_tool` needs the string `name`, which names another tool, and the object `arguments`, which has \
+                 the arguments of that tool"
+            }
+            false => {
+                "`call_tool` does not run a tool by itself. An agent runs the tool that `name` names, which must be \
+                 another tool than `call_tool`. Other callers run `ToolUseRef::target` of the call"
+            }
+        };
         Err(ToolError::InvalidInput(text.into()))
     }
 }

@@ -149,7 +149,8 @@ impl PendingApproval {
     ///
     /// - [`ApprovalError::UnsupportedVersion`] if the state was written by a newer release.
     /// - [`ApprovalError::Malformed`] if no call is pending, if the conversation is invalid, or if a pending call is
-    ///   not in the last response.
+    ///   not in the last response. A pending call is also in the response if the response calls its tool through
+    ///   [`CALL_TOOL`](crate::CALL_TOOL). The state does not tell whether the agent defers tools.
     pub fn check_whole(&self) -> Result<(), ApprovalError> {
         self.check_version()?;
         let malformed = |reason: String| ApprovalError::Malformed { reason };

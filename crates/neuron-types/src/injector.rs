@@ -1,6 +1,6 @@
 //! The trait of injectors, which add system messages to a running conversation.
 
-use crate::{Message, SessionState, ToolDefinition, WasmCompatSend, WasmCompatSync};
+use crate::{Message, RunTools, SessionState, WasmCompatSend, WasmCompatSync};
 
 /// The state of a run before a model call.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct InjectionPoint<'a> {
     /// [`messages`](Self::messages) belong to this run.
     pub run_turns: usize,
     /// The tools of the agent.
-    pub tools: &'a [ToolDefinition],
+    pub tools: RunTools<'a>,
 }
 
 impl<'a> InjectionPoint<'a> {
@@ -30,12 +30,12 @@ impl<'a> InjectionPoint<'a> {
         state: &'a SessionState,
         messages: &'a [Message],
     ) -> Self {
-        Self { turn, token_count, state, messages, run_turns: 0, tools: &[] }
+        Self { turn, token_count, state, messages, run_turns: 0, tools: RunTools::default() }
     }
 
     /// Returns the same state with the number of responses in this run, and the tools of the agent.
     #[must_use]
-    pub fn in_run(self, run_turns: usize, tools: &'a [ToolDefinition]) -> Self {
+    pub fn in_run(self, run_turns: usize, tools: RunTools<'a>) -> Self {
         Self { run_turns, tools, ..self }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    CompletionResponse, DeltaSink, LoopError, Message, RequestRef, Role, TokenUsage, ToolUseRef,
+    CompletionResponse, DeltaSink, LoopError, Message, RequestRef, Role, RunTools, TokenUsage,
     WasmBoxedFuture, WasmCompatSend, WasmCompatSync,
 };
 
@@ -24,10 +24,12 @@ pub struct RunView<'a> {
     pub usage: &'a TokenUsage,
     /// The conversation, including messages from before this run.
     pub messages: &'a [Message],
+    /// The tools of the agent. They stay the same for the whole run.
+    pub tools: RunTools<'a>,
 }
 
 impl<'a> RunView<'a> {
-    /// Creates a view from its parts.
+    /// Creates a view from its parts. The agent has no tools.
     #[must_use]
     pub fn new(
         turns: usize,
@@ -35,16 +37,21 @@ impl<'a> RunView<'a> {
         usage: &'a TokenUsage,
         messages: &'a [Message],
     ) -> Self {
-        Self { turns, tool_calls, usage, messages }
+        Self { turns, tool_calls, usage, messages, tools: RunTools::default() }
     }
 
-    /// Returns `true` if the last response of the model called this tool, directly or through
-    /// [`CALL_TOOL`](crate::CALL_TOOL).
+    /// Returns the same view with the tools of the agent.
+    #[must_use]
+    pub fn with_tools(self, tools: RunTools<'a>) -> Self {
+        Self { tools, ..self }
+    }
+
+    /// Returns `true` if the last response of the model called this tool. If the agent defers tools, calls through
+    /// [`CALL_TOOL`](crate::CALL_TOOL) are calls of the tools that they name.
     #[must_use]
     pub fn called(&self, tool: &str) -> bool {
         let last = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        let calls = |call: ToolUseRef<'_>| call.name == tool || call.target().name == tool;
-        last.is_some_and(|answer| answer.tool_uses().any(calls))
+        last.is_some_and(|answer| self.tools.calls_in(answer).any(|call| call.name == tool))
     }
 }
 
@@ -66,6 +73,9 @@ pub struct ModelCall<'a> {
     /// Name of the tool with which the model returns the [typed output](crate::OutputMode::Tool) of the run. `None` if
     /// there is no such tool.
     pub output_tool: Option<&'a str>,
+    /// Names of deferred tools that the model must not call in response to this request. The request does not have
+    /// their definitions, so a layer cannot remove them from it. Calls of these tools fail like calls of unknown tools.
+    pub refused: &'a [&'a str],
     /// Set if a limit ends the run after this call. A layer must then not repeat the call.
     pub is_last: bool,
     /// Set if a durable engine makes the call. The engine retries failed calls itself.
@@ -89,6 +99,7 @@ impl<'a> ModelCall<'a> {
             new_messages: &[],
             said_before: "",
             output_tool: None,
+            refused: &[],
             is_last: false,
             is_durable: false,
             cancellation,
@@ -123,6 +134,15 @@ impl<'a> ModelCall<'a> {
     {
         ModelCall { request, ..self }
     }
+
+    /// Returns the same call with other [refused](Self::refused) tools.
+    #[must_use]
+    pub fn with_refused<'b>(self, refused: &'b [&'b str]) -> ModelCall<'b>
+    where
+        'a: 'b,
+    {
+        ModelCall { refused, ..self }
+    }
 }
 
 /// A layer around an agent's model calls, for example a guardrail, a retry or a change of the request.
@@ -145,6 +165,8 @@ impl<'a> ModelCall<'a> {
 /// - Each run of `next` counts as one request for limits, budgets and hooks.
 /// - Layers run again when a durable engine replays a run. They must not read the clock or random numbers.
 /// - An error ends the run. The response is then not added to the conversation.
+/// - A layer that removes tools from the request must also add deferred tools to [`ModelCall::refused`]. If it removes
+///   [`CALL_TOOL`](crate::CALL_TOOL), the model can call no deferred tool.
 ///
 /// # Example
 ///

@@ -1,5 +1,6 @@
 //! A callback that may change the request of each turn.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use crate::{
@@ -23,6 +24,10 @@ pub struct TurnSetup<'a> {
     output_tool: Option<&'a str>,
     /// A flag for each element of `tools`, set if the model is offered the tool.
     offered: Vec<bool>,
+    /// The definitions of the deferred tools.
+    deferred: &'a [ToolDefinition],
+    /// Names of the deferred tools that the model must not call.
+    refused: HashSet<&'a str>,
 }
 
 impl<'a> TurnSetup<'a> {
@@ -40,10 +45,12 @@ impl<'a> TurnSetup<'a> {
             tools,
             output_tool: call.output_tool,
             offered,
+            deferred: call.run.tools.deferred.unwrap_or_default(),
+            refused: call.refused.iter().copied().collect(),
         }
     }
 
-    /// Returns the tools that the model is offered, in registration order.
+    /// Returns the tools that the model is offered, in registration order. Deferred tools are not included.
     pub fn tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         let tools = self.tools.iter().zip(&self.offered);
         let shown = tools.filter(|(tool, offered)| **offered && !self.is_output(tool));
@@ -53,11 +60,19 @@ impl<'a> TurnSetup<'a> {
     /// Removes the tools for which `is_offered` returns `false` from this request.
     ///
     /// If the model calls a removed tool nevertheless, the call fails like a call of an unknown tool.
+    ///
+    /// If the agent defers tools, `is_offered` is called for each deferred tool too. The model then cannot call a
+    /// deferred tool for which it returns `false`, even if the model has found the tool.
     pub fn retain_tools(&mut self, mut is_offered: impl FnMut(&ToolDefinition) -> bool) {
         let output_tool = self.output_tool;
         for (tool, offered) in self.tools.iter().zip(&mut self.offered) {
             let is_output = output_tool == Some(&*tool.name);
             *offered = *offered && (is_output || is_offered(tool));
+        }
+        for tool in self.deferred {
+            if !self.refused.contains(&*tool.name) && !is_offered(tool) {
+                self.refused.insert(&tool.name);
+            }
         }
     }
 
@@ -70,6 +85,12 @@ impl<'a> TurnSetup<'a> {
         let tools = self.tools.iter().zip(&self.offered);
         let kept = tools.filter(|(_, offered)| **offered).map(|(tool, _)| tool.clone());
         self.offered.contains(&false).then(|| kept.collect())
+    }
+
+    /// Returns the names of the deferred tools that the model must not call, in registration order.
+    fn refused_tools(&self) -> Vec<&'a str> {
+        let names = self.deferred.iter().map(|tool| &*tool.name);
+        names.filter(|name| self.refused.contains(name)).collect()
     }
 }
 
@@ -114,7 +135,7 @@ where
     ) -> Result<CompletionResponse, LoopError> {
         let mut turn = TurnSetup::new(&call);
         (self.0)(&mut turn);
-        let fewer_tools = turn.fewer_tools();
+        let (fewer_tools, refused) = (turn.fewer_tools(), turn.refused_tools());
         let TurnSetup { mut settings, system_prompt, .. } = turn;
         if call.is_last {
             // The loop sets the tool choice of a run's last call.
@@ -125,6 +146,7 @@ where
             tools: fewer_tools.as_deref().unwrap_or(call.request.tools),
             ..call.request
         };
-        next.run(call.with_request(request.with_settings(&settings))).await
+        let call = call.with_request(request.with_settings(&settings));
+        next.run(call.with_refused(&refused)).await
     }
 }

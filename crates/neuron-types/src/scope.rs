@@ -54,7 +54,7 @@ pub enum OperationKind<'a> {
     ToolCall {
         /// The tool call.
         call: &'a ToolCall,
-        /// The tools that were offered to the model.
+        /// The tools of the agent that are in its requests. For a call of a deferred tool, only this tool.
         offered: &'a [ToolDefinition],
     },
     /// A compaction of the history.

@@ -8,6 +8,7 @@ mod conformance;
 mod crash;
 mod damage;
 mod damaged_files;
+mod deferred_tools;
 mod faults;
 #[cfg(unix)]
 mod full;

@@ -21,7 +21,7 @@ pub(crate) fn remind(env: &Env<'_>, ledger: &mut Ledger) {
     });
     let tokens = env.current_tokens(ledger);
     let point = InjectionPoint::new(ledger.tally.turns, tokens, &state, &ledger.messages);
-    let point = point.in_run(ledger.tally.run.turns, env.frame.tools);
+    let point = point.in_run(ledger.tally.run.turns, env.run_tools());
     let texts: Vec<String> =
         injectors.iter().flat_map(|injector| injector.injections(&point)).collect();
     for text in texts.into_iter().filter(|text| !text.is_empty()) {

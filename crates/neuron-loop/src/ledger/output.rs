@@ -134,8 +134,16 @@ impl Ledger {
         let name = rules.tool_name()?;
         let (mut given, mut fault) = (None, None);
         let (mut calls, tally) = self.open()?;
-        let made = calls.batch.calls_in(calls.answer).enumerate();
-        for (index, call) in made.filter(|(_, call)| call.name == name) {
+        let (answer, has_targets) = (calls.answer, calls.batch.has_targets);
+        for (index, call) in answer.tool_uses().enumerate() {
+            if call.name != name {
+                // Guardrails read the output from direct calls only.
+                if has_targets && call.target().name == name {
+                    let text = format!("call `{name}` directly, without `{}`", call.name);
+                    calls.answer(index, ToolOutput::error(text));
+                }
+                continue;
+            }
             let output = match given {
                 Some(_) if rules.end != EndStrategy::Exhaustive => not_used(),
                 _ => match rules.read_call(call.input) {

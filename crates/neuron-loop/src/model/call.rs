@@ -50,7 +50,7 @@ pub(crate) async fn call_model<'a>(
         Some(_) => RequestRef { tool_choice: choice.as_ref(), ..request },
         None => request,
     };
-    let run = RunView::new(turns, tool_calls, &usage, messages);
+    let run = RunView::new(turns, tool_calls, &usage, messages).with_tools(env.run_tools());
     let mut call = ModelCall::new(request, run, env.token);
     call.new_messages = messages.get(new_messages..).unwrap_or_default();
     call.said_before = &said_before;

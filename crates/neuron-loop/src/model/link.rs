@@ -99,6 +99,7 @@ impl<'a, 'l> Link<'a, 'l> {
         mut reservation: Option<Reservation>,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
+        lock(&self.state).hidden = hidden_tools(self.hooks.env.frame.tools, call);
         self.hooks.dispatch(HookEvent::PreLlmCall { request: &call.request }).await?;
         check(self.hooks.env.token)?;
         lock(self.tally).count_request(self.messages);
@@ -186,7 +187,6 @@ impl<'a, 'l> Link<'a, 'l> {
         told: &mut TokenUsage,
         prefetch: &mut Prefetch<'a>,
     ) -> Result<CompletionResponse, LoopError> {
-        lock(&self.state).hidden = hidden_tools(self.hooks.env.frame.tools, request);
         let kind = OperationKind::ModelCall { request: &request, streaming: sink.is_some() };
         let mut scopes = self.hooks.open(kind);
         let answered = scopes.run(self.ask(request, sink, told, prefetch)).await;
@@ -275,13 +275,16 @@ impl<'a, 'l> Link<'a, 'l> {
     }
 }
 
-/// Returns the names of the agent's tools that a layer removed from the request.
-fn hidden_tools(tools: &[ToolDefinition], request: RequestRef<'_>) -> Arc<[String]> {
+/// Returns the names of the agent's tools that a layer removed from the request, and of the deferred tools that a layer
+/// refused.
+fn hidden_tools(tools: &[ToolDefinition], call: &ModelCall<'_>) -> Arc<[String]> {
+    let offered = call.request.tools;
     // Usually no layer has changed the tools. Then there is nothing to compare.
-    if std::ptr::eq(tools, request.tools) {
+    if std::ptr::eq(tools, offered) && call.refused.is_empty() {
         return Arc::default();
     }
-    let is_offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
-    let hidden = tools.iter().filter(|tool| !is_offered(&tool.name));
-    hidden.map(|tool| tool.name.clone()).collect()
+    let is_offered = |name: &str| offered.iter().any(|tool| tool.name == name);
+    let removed = tools.iter().filter(|tool| !is_offered(&tool.name));
+    let removed = removed.map(|tool| tool.name.clone());
+    removed.chain(call.refused.iter().map(|name| (*name).to_owned())).collect()
 }

@@ -8,8 +8,9 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, Reservation,
-    ResumedApproval, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn, UsageMeter,
+    Budget, CALL_TOOL, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, Reservation,
+    ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
+    ToolError, ToolUseRef, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -151,6 +152,12 @@ impl<'a> Env<'a> {
         scopeguard::guard(call, |call| call.borrow().move_to(run))
     }
 
+    /// Returns the tools of the agent, for layers and other callbacks.
+    pub(crate) fn run_tools(&self) -> RunTools<'_> {
+        let deferred = self.parts.definition.derived().deferred.as_deref();
+        RunTools::new(self.frame.tools, deferred)
+    }
+
     /// Returns the tools that a response can call. `hidden` has the names that its request did not offer.
     pub(crate) fn offered(&self, hidden: Arc<[String]>) -> Offered<'a> {
         Offered { tools: &self.parts.definition.tools, hidden }
@@ -187,6 +194,13 @@ impl<'a> Offered<'a> {
     /// Returns `true` if the request did not have the tool's definition, because the model has to search for it.
     pub(crate) fn is_deferred(&self, name: &str) -> bool {
         self.tools.is_deferred(name)
+    }
+
+    /// Returns the error of a call of [`CALL_TOOL`] that remains after the loop has read the tool that it names. Such a
+    /// call is incomplete, or names [`CALL_TOOL`] itself. Returns `None` for any other call.
+    pub(crate) fn refuses(&self, call: ToolUseRef<'_>) -> Option<ToolError> {
+        let is_left = self.tools.defers_tools() && call.name == CALL_TOOL;
+        if is_left { self.get(CALL_TOOL)?.check_input(call.input).err() } else { None }
     }
 
     /// Returns `true` if the model can search for tools that are not in the request.

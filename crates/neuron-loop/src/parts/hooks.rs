@@ -97,8 +97,11 @@ impl<'a> Hooks<'a> {
         if self.is_empty() {
             return Scopes::default();
         }
-        // The tools of the agent. A layer may have offered fewer to the model.
-        let offered = self.env.frame.tools;
+        // The tools of the agent. A layer may have offered fewer to the model. A deferred tool is not among them.
+        let tools = self.env.run_tools();
+        let deferred =
+            tools.deferred.and_then(|all| all.iter().find(|tool| tool.name == call.name));
+        let offered = deferred.map_or(tools.visible, std::slice::from_ref);
         let call = &call.to_call();
         self.in_call(&call.id).open(OperationKind::ToolCall { call, offered })
     }

@@ -16,7 +16,7 @@ use crate::context::{compact_if_needed, make_room, remind};
 use crate::conversation::snapshot;
 use crate::ledger::{AnswerView, Ledger, Phase, is_invalid_json, may_be_cut_off};
 use crate::model::call_model;
-use crate::parts::{Env, Reader, check};
+use crate::parts::{Env, Offered, Reader, check};
 use crate::tools::{Prefetch, run_batch};
 
 /// The finished step, for a reader that receives steps. `None` if nothing is to be reported.
@@ -122,26 +122,36 @@ fn take_answer(
     let is_cut_off =
         may_be_cut_off(&response.stop_reason) && response.message.tool_uses().any(is_invalid);
     let (output, frame) = (env.output, env.frame_size());
-    let unknown = not_found(env, &ledger.messages, &response.message);
-    let hidden = match unknown.is_empty() {
-        true => Cow::Borrowed(&*tools.hidden),
-        false => Cow::Owned([&*tools.hidden, &unknown].concat()),
-    };
+    let hidden = hidden_from(env, &tools, &ledger.messages, &response.message);
     let view = AnswerView { is_cut_off, hidden: &hidden, has_targets, output, frame };
     ledger.take_answer(response, view)
 }
 
-/// Returns the names of the deferred tools that a response calls, although the conversation before it does not have
-/// their definitions.
-fn not_found(env: &Env<'_>, before: &[Message], answer: &Message) -> Vec<String> {
-    let tools = &env.parts.definition.tools;
-    let called = answer.tool_uses().map(|call| call.target().name);
-    let mut called: Vec<&str> = called.filter(|name| tools.is_deferred(name)).collect();
-    if !called.is_empty() {
-        let found = tools.found_tools(before);
-        called.retain(|name| !found.iter().any(|found| found == name));
+/// Returns the names of the tools that a response cannot call. If tools are deferred, these are also the called tools
+/// that the model has not found in the conversation `before` the response.
+fn hidden_from<'t>(
+    env: &Env<'_>,
+    tools: &'t Offered<'_>,
+    before: &[Message],
+    answer: &Message,
+) -> Cow<'t, [String]> {
+    let registry = &env.parts.definition.tools;
+    if !registry.defers_tools() {
+        return Cow::Borrowed(&tools.hidden);
     }
-    called.into_iter().map(str::to_owned).collect()
+    // Without `call_tool`, the request offers no deferred tool.
+    let before = if tools.hides(CALL_TOOL) { &[] } else { before };
+    let mut hidden = registry.calls_not_found(before, answer);
+    // The registry does not know the output tool, whose definition is in the request.
+    hidden.retain(|name| env.output.is_none_or(|output| output.tool_name() != Some(name)));
+    // A layer may refuse hundreds of deferred tools, so only the called ones are stored.
+    let is_called = |name: &String| answer.tool_uses().any(|call| call.target().name == name);
+    for name in &*tools.hidden {
+        if !hidden.contains(name) && (!tools.is_deferred(name) || is_called(name)) {
+            hidden.push(name.clone());
+        }
+    }
+    Cow::Owned(hidden)
 }
 
 /// Runs the tools that the last response calls. Returns the finished step if the reader receives steps.
@@ -175,6 +185,7 @@ pub(super) async fn run_tools<'a>(
     let stop_reason = ledger.end_batch().unwrap_or(StopReason::ToolUse);
     let run = &ledger.tally.run;
     let view = RunView::new(run.turns, run.tool_calls, &run.usage.total, &ledger.messages);
+    let view = view.with_tools(env.run_tools());
     if env.parts.definition.stop_conditions.iter().any(|is_met| is_met(&view)) {
         ledger.stop(stop_reason);
     }

@@ -61,6 +61,9 @@ fn verdict(env: &Env<'_>, tools: &Offered<'_>, call: ToolUseRef<'_>) -> Verdict 
     if tools.hides(call.name) {
         return Verdict::Refuse(ToolError::NotFound(call.name.to_owned()));
     }
+    if let Some(error) = tools.refuses(call) {
+        return Verdict::Refuse(error);
+    }
     let refusal = || tools.get(call.name).and_then(|tool| tool.check_input(call.input).err());
     match ask_policy(env, tools, call) {
         PermissionDecision::Allow => Verdict::Run,

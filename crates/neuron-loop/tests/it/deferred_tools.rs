@@ -8,9 +8,11 @@ use neuron_runtime::{ApprovalKey, LocalDurableContext};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, ToolSearch, tool_middleware_fn};
 use neuron_types::{
-    ApprovalDecisions, CALL_TOOL, ContentBlock, LoopError, Message, PendingApproval,
-    PermissionDecision, PermissionPolicy, SEARCH_TOOLS, Session, ToolContext, ToolDefinition,
-    ToolDyn, ToolEffect, ToolError, ToolOutput, WasmBoxedFuture,
+    ApprovalDecisions, CALL_TOOL, CompletionResponse, ContentBlock, HookAction, HookError,
+    HookEvent, LoopError, Message, ModelCall, ModelLayer, ModelNext, ObservabilityHook, Operation,
+    OperationKind, OperationScope, PendingApproval, PermissionDecision, PermissionPolicy,
+    RequestRef, SEARCH_TOOLS, Session, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -259,7 +261,7 @@ async fn incomplete_calls_get_an_error_that_names_the_arguments() {
             Reply::text("sorry"),
         ];
         let (_, builder) = chat(replies, tools(&log));
-        let mut agent = builder.build();
+        let mut agent = builder.permission_policy(Denies(&["send_mail"])).build();
         run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
         let results = last_results(agent.messages());
         assert!(results[0].starts_with("b: !invalid input: "), "{input} {results:?}");
@@ -473,27 +475,173 @@ async fn removed_call_tool_cannot_be_called() {
     assert_eq!(log.lines(), [""; 0]);
 }
 
+/// Removes tools from the request, but does not refuse deferred tools.
+struct RemovesTools(&'static [&'static str]);
+
+impl ModelLayer for RemovesTools {
+    async fn call(
+        &self,
+        call: ModelCall<'_>,
+        next: ModelNext<'_>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let mut tools = call.request.tools.to_vec();
+        tools.retain(|tool| !self.0.contains(&&*tool.name));
+        next.run(call.with_request(RequestRef { tools: &tools, ..call.request })).await
+    }
+}
+
+#[tokio::test]
+async fn restriction_of_a_turn_applies_to_found_tools() {
+    type Keeps = fn(&str) -> bool;
+    let keeps: [(Keeps, bool); 4] = [
+        (|name| name == "read_file", false),
+        (|name| name != "send_mail", false),
+        (|name| [SEARCH_TOOLS, CALL_TOOL].contains(&name), false),
+        (|name| name != "create_issue", true),
+    ];
+    for way in WAYS {
+        for (keeps, runs) in keeps {
+            for is_direct in [false, true] {
+                let (log, seen) = (Log::default(), Log::default());
+                let calls = match is_direct {
+                    true => Reply::tool_call("b", "send_mail", json!({})),
+                    false => call("b", "send_mail", json!({})),
+                };
+                let replies = [find("a", "mail"), calls, Reply::text("done")];
+                let (provider, builder) = chat(replies, tools(&log));
+                let asked = seen.clone();
+                let builder = builder
+                    .prepare_turn(move |turn| {
+                        turn.retain_tools(|tool| {
+                            asked.push(tool.name.clone());
+                            // The first turn searches.
+                            tool.name == SEARCH_TOOLS || keeps(&tool.name)
+                        });
+                        assert!(turn.tools().all(|tool| tool.name != "send_mail"));
+                    })
+                    // A later callback does not allow the tool again.
+                    .prepare_turn(|turn| turn.retain_tools(|_| true));
+                let mut agent = builder.build();
+                run(way, &mut agent, &ToolContext::default()).await.unwrap();
+                assert_eq!(log.lines().len(), usize::from(runs), "{way:?} {is_direct}");
+                let result = &last_results(agent.messages())[0];
+                assert_eq!(result.starts_with("b: !tool not found: "), !runs, "{result}");
+                for name in ["read_file", SEARCH_TOOLS, CALL_TOOL, "create_issue", "send_mail"] {
+                    assert_eq!(seen.count(name), 3, "the callback decides on each tool");
+                }
+                let sent = provider.requests();
+                assert!(
+                    sent.iter().all(|sent| sent.tools.iter().all(|tool| tool.name != "send_mail"))
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn layer_that_removes_call_tool_prevents_all_deferred_tools() {
+    let log = Log::default();
+    let both = Reply::tool_calls([
+        ("b", "send_mail", json!({})),
+        ("c", CALL_TOOL, through("send_mail", json!({}))),
+        ("d", "read_file", json!({})),
+    ]);
+    let (_, builder) = chat([find("a", "mail"), both, Reply::text("done")], tools(&log));
+    let mut agent = builder.layer(RemovesTools(&[CALL_TOOL])).build();
+    run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
+    let results = last_results(agent.messages());
+    assert!(results[0].starts_with("b: !tool not found: send_mail;"), "{results:?}");
+    assert!(results[1].starts_with("c: !tool not found: call_tool;"), "{results:?}");
+    assert_eq!(results[2], "d: ran read_file");
+}
+
+#[tokio::test]
+async fn stored_calls_remember_only_the_refused_tools_that_were_called() {
+    let log = Log::default();
+    let both = Reply::tool_calls([
+        ("b", "send_mail", json!({ "ask": "?" })),
+        ("c", "read_file", json!({ "ask": "?" })),
+    ]);
+    let (_, builder) = chat([find("a", "mail"), both], tools(&log));
+    let builder = builder.pause_for_approval(true).permission_policy(ByArguments);
+    let mut agent =
+        builder.prepare_turn(|turn| turn.retain_tools(|tool| NAMES[0] == tool.name)).build();
+    agent.run_text("go", &ToolContext::default()).await.unwrap_err();
+    let stored = serde_json::to_string(&agent.conversation).unwrap();
+    assert!(stored.contains(r#""hidden":["send_mail""#), "{stored}");
+    assert!(!stored.contains("list_issues"), "{stored}");
+}
+
+#[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
+struct Sum {
+    sum: u32,
+}
+
 #[tokio::test]
 async fn typed_output_works_beside_deferred_tools() {
-    #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]
-    struct Sum {
-        sum: u32,
-    }
-    for output in [
-        Reply::tool_call("c", "final_output", json!({ "sum": 3 })),
-        call("c", "final_output", json!({ "sum": 3 })),
-    ] {
-        let log = Log::default();
-        let replies = [find("a", "mail"), call("b", "send_mail", json!({})), output];
-        let (provider, builder) = chat(replies, tools(&log));
+    let log = Log::default();
+    let output = Reply::tool_call("c", "final_output", json!({ "sum": 3 }));
+    let replies = [find("a", "mail"), call("b", "send_mail", json!({})), output];
+    let (provider, builder) = chat(replies, tools(&log));
+    let mut agent = builder.build();
+    let ctx = ToolContext::default();
+    let result = agent.run_typed::<Sum>(Message::user("go"), &ctx).await.unwrap();
+    assert_eq!((result.value, log.lines().len()), (Sum { sum: 3 }, 1));
+    let names: Vec<String> =
+        provider.requests()[2].tools.iter().map(|tool| tool.name.clone()).collect();
+    assert_eq!(names, ["read_file", SEARCH_TOOLS, CALL_TOOL, "final_output"]);
+}
+
+#[tokio::test]
+async fn typed_output_through_call_tool_is_not_accepted() {
+    let through_call = || call("a", "final_output", json!({ "sum": 1 }));
+    let direct = || Reply::tool_call("b", "final_output", json!({ "sum": 3 }));
+    let both = Reply::tool_calls([
+        ("a", CALL_TOOL, through("final_output", json!({ "sum": 1 }))),
+        ("b", "final_output", json!({ "sum": 3 })),
+    ]);
+    for replies in [vec![through_call(), direct()], vec![both]] {
+        let (_, builder) = chat(replies, tools(&Log::default()));
         let mut agent = builder.build();
         let ctx = ToolContext::default();
         let result = agent.run_typed::<Sum>(Message::user("go"), &ctx).await.unwrap();
-        assert_eq!((result.value, log.lines().len()), (Sum { sum: 3 }, 1));
-        let names: Vec<String> =
-            provider.requests()[2].tools.iter().map(|tool| tool.name.clone()).collect();
-        assert_eq!(names, ["read_file", SEARCH_TOOLS, CALL_TOOL, "final_output"]);
+        assert_eq!(result.value, Sum { sum: 3 });
+        let results = last_results(&agent.messages()[..3]);
+        assert_eq!(results[0], "a: !call `final_output` directly, without `call_tool`");
+        check_valid(agent.messages());
     }
+    let (_, builder) = chat([through_call(), Reply::text("1")], tools(&Log::default()));
+    let mut agent = builder.max_turns(1).build();
+    let ctx = ToolContext::default();
+    agent.run_typed::<Sum>(Message::user("go"), &ctx).await.unwrap_err();
+}
+
+/// Logs the tools that the scope of each tool call receives.
+#[derive(Clone)]
+struct Scopes(Log);
+
+impl ObservabilityHook for Scopes {
+    async fn on_event(&self, _: HookEvent<'_>) -> Result<HookAction, HookError> {
+        Ok(HookAction::Continue)
+    }
+
+    fn scope(&self, operation: &Operation<'_>) -> Option<Box<dyn OperationScope>> {
+        if let OperationKind::ToolCall { call, offered } = operation.kind {
+            let is_known = offered.iter().any(|tool| tool.name == call.name);
+            self.0.push(format!("{} {is_known}", call.name));
+        }
+        None
+    }
+}
+
+#[tokio::test]
+async fn scope_of_a_call_receives_the_definition_of_the_deferred_tool() {
+    let (log, scopes) = (Log::default(), Log::default());
+    let replies = [find("a", "mail"), call("b", "send_mail", json!({})), Reply::text("done")];
+    let (_, builder) = chat(replies, tools(&log));
+    let mut agent = builder.hook(Scopes(scopes.clone())).build();
+    run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(scopes.lines(), ["search_tools true", "send_mail true"]);
 }
 
 #[tokio::test]
@@ -505,7 +653,10 @@ async fn tool_named_call_tool_is_an_ordinary_tool_without_a_search() {
         registry.register_dyn(Arc::new(Logged { name, effect: ToolEffect::Pure, log }));
     }
     let (_, builder) = chat([call("a", "send_mail", json!({})), Reply::text("done")], registry);
-    run(Way::Run, &mut builder.build(), &ToolContext::default()).await.unwrap();
+    // The model did not call the tool that the arguments name.
+    let mut agent = builder.stop_when(|run| run.called("send_mail")).build();
+    let result = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap();
+    assert_eq!(result.response, "done");
     assert_eq!(log.count(r#"call_tool {"name":"send_mail""#), 1);
 }
 

@@ -153,7 +153,7 @@ async fn injector_of_a_hook_receives_the_responses_of_the_run_and_the_tools() {
     }
     impl Injector for Describes {
         fn injections(&self, point: &InjectionPoint<'_>) -> Vec<String> {
-            let tools = point.tools.iter().filter(|tool| tool.name == "act").count();
+            let tools = point.tools.visible.iter().filter(|tool| tool.name == "act").count();
             vec![format!("{} of {}, {tools} tool", point.run_turns, point.turn)]
         }
     }

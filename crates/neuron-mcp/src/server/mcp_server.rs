@@ -69,6 +69,9 @@ pub struct McpServer {
 
 impl McpServer {
     /// Creates a server that offers the tools of a registry.
+    ///
+    /// If the registry [defers tools](ToolRegistry::defer_tools), the server offers all of them, without the tools
+    /// `search_tools` and `call_tool`. The client decides which definitions its model receives.
     #[must_use]
     pub fn new(tools: ToolRegistry) -> Self {
         Self {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use neuron_tool::ToolRegistry;
+use neuron_types::SEARCH_TOOLS;
 use tokio::sync::Notify;
 
 /// Maximum number of resources and lists whose changes a client is notified of. Checked when a client of a protocol
@@ -31,10 +32,10 @@ impl McpNotifier {
     }
 
     /// Replaces the server's tools, and notifies clients that the list of tools has changed. Running calls continue
-    /// with the old tools.
+    /// with the old tools. Deferred tools are offered as in [`McpServer::new`](crate::McpServer::new).
     pub fn replace_tools(&self, tools: ToolRegistry) {
         if let Some(hub) = self.0.upgrade() {
-            *hub.tools.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tools);
+            *hub.tools.write().unwrap_or_else(PoisonError::into_inner) = offered(tools);
             hub.tell(&Change::Tools);
         }
     }
@@ -91,7 +92,7 @@ pub(crate) struct Hub {
 impl Hub {
     /// Creates the shared state of a server with these tools and without listeners.
     pub(crate) fn new(tools: ToolRegistry) -> Arc<Self> {
-        let tools = RwLock::new(Arc::new(tools));
+        let tools = RwLock::new(offered(tools));
         Arc::new(Self { tools, listeners: Mutex::default() })
     }
 
@@ -116,6 +117,15 @@ impl Hub {
             listener.tell(change);
         }
     }
+}
+
+/// Returns the tools that a server offers. These are all tools of a registry, without the search for deferred tools.
+fn offered(mut tools: ToolRegistry) -> Arc<ToolRegistry> {
+    if tools.defers_tools() {
+        // Also removes `call_tool`, which only an agent can run.
+        tools.remove(SEARCH_TOOLS);
+    }
+    Arc::new(tools)
 }
 
 /// Collects the changes that a client must be notified of.

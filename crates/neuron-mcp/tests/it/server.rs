@@ -3,6 +3,7 @@
 mod calls;
 mod changes;
 mod connection;
+mod deferred;
 mod ending;
 mod identity;
 mod lists;

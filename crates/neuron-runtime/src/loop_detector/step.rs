@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use neuron_types::{ContentBlock, ContentItem, Message, Role};
+use neuron_types::{ContentBlock, ContentItem, Message, Role, RunTools};
 use serde_json::Value;
 
 /// A tool call and its result.
@@ -31,8 +31,13 @@ pub(super) struct Step<'a>(pub(super) Vec<Call<'a>>);
 
 impl<'a> Step<'a> {
     /// Reads a response and the messages after it, which contain the results of its calls.
-    fn new(response: &'a Message, after: &'a [Message], exempt: &BTreeSet<String>) -> Self {
-        let calls = response.tool_uses().filter(|call| !exempt.contains(call.name));
+    fn new(
+        response: &'a Message,
+        after: &'a [Message],
+        tools: RunTools<'_>,
+        exempt: &BTreeSet<String>,
+    ) -> Self {
+        let calls = tools.calls_in(response).filter(|call| !exempt.contains(call.name));
         let calls = calls.map(|call| {
             let mut blocks = after.iter().flat_map(|message| &message.content);
             let result = blocks.find_map(|block| match block.portable()? {
@@ -88,21 +93,27 @@ pub(super) struct Steps<'a> {
     rest: &'a [Message],
     /// Maximum number of responses in `rest` that belong to the run.
     turns: usize,
+    tools: RunTools<'a>,
     exempt: &'a BTreeSet<String>,
-    /// Set if a newer response than the first in `read` was left out.
+    /// Set if a newer response than the first in `read` was left out, because it makes no calls that count.
     is_behind: bool,
 }
 
 impl<'a> Steps<'a> {
     /// Creates the responses of a run from its conversation. `turns` is the number of the run's responses.
-    pub(super) fn new(messages: &'a [Message], turns: usize, exempt: &'a BTreeSet<String>) -> Self {
-        Self { read: Vec::new(), rest: messages, turns, exempt, is_behind: false }
+    pub(super) fn new(
+        messages: &'a [Message],
+        turns: usize,
+        tools: RunTools<'a>,
+        exempt: &'a BTreeSet<String>,
+    ) -> Self {
+        Self { read: Vec::new(), rest: messages, turns, tools, exempt, is_behind: false }
     }
 
     /// Adds the newest response, whose calls have not run yet. Returns `None` if it makes no calls, or only calls of
     /// exempt tools.
     pub(super) fn with_response(mut self, response: &'a Message) -> Option<Self> {
-        let step = Step::new(response, &[], self.exempt);
+        let step = Step::new(response, &[], self.tools, self.exempt);
         if step.0.is_empty() {
             return None;
         }
@@ -120,9 +131,15 @@ impl<'a> Steps<'a> {
         self.read.get(index)
     }
 
-    /// Returns `true` if the newest response of the run makes calls that are not exempt.
+    /// Returns `true` if the newest response of the run makes calls that are not exempt. Reads only this response.
     pub(super) fn is_current(&mut self) -> bool {
-        self.get(0).is_some() && !self.is_behind
+        if self.read.is_empty() && !self.is_behind {
+            match self.read_response() {
+                Some(step) if !step.0.is_empty() => self.read.push(step),
+                _ => self.is_behind = true,
+            }
+        }
+        !self.is_behind
     }
 
     /// Returns the number of consecutive responses, from the newest, that are the same as the response `distance`
@@ -143,25 +160,38 @@ impl<'a> Steps<'a> {
         newer
     }
 
+    /// Returns the number of messages that were not read.
+    #[cfg(test)]
+    pub(super) fn unread(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Reads the next older response with calls. Returns `None` at the beginning of the run.
     fn read_next(&mut self) -> Option<Step<'a>> {
-        while self.turns > 0 {
-            let is_end = |message: &Message| message.role == Role::Assistant || is_input(message);
-            let index = self.rest.iter().rposition(is_end)?;
-            let (before, found) = self.rest.split_at_checked(index)?;
-            let (response, after) = found.split_first()?;
-            if is_input(response) {
-                self.turns = 0;
-                return None;
-            }
-            (self.rest, self.turns) = (before, self.turns.saturating_sub(1));
-            let step = Step::new(response, after, self.exempt);
+        loop {
+            let step = self.read_response()?;
             if !step.0.is_empty() {
                 return Some(step);
             }
             self.is_behind |= self.read.is_empty();
         }
-        None
+    }
+
+    /// Reads the next older response. Returns `None` at the beginning of the run.
+    fn read_response(&mut self) -> Option<Step<'a>> {
+        if self.turns == 0 {
+            return None;
+        }
+        let is_end = |message: &Message| message.role == Role::Assistant || is_input(message);
+        let index = self.rest.iter().rposition(is_end)?;
+        let (before, found) = self.rest.split_at_checked(index)?;
+        let (response, after) = found.split_first()?;
+        if is_input(response) {
+            self.turns = 0;
+            return None;
+        }
+        (self.rest, self.turns) = (before, self.turns.saturating_sub(1));
+        Some(Step::new(response, after, self.tools, self.exempt))
     }
 }
 

@@ -1,6 +1,8 @@
 //! Tests of the decisions on conversations, without an agent.
 
-use neuron_types::{ContentBlock, ContentItem, Message, Role, ToolAnnotations, ToolDefinition};
+use neuron_types::{
+    CALL_TOOL, ContentBlock, ContentItem, Message, Role, RunTools, ToolAnnotations, ToolDefinition,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -64,22 +66,39 @@ fn tools() -> Vec<ToolDefinition> {
 
 /// Returns the warning before the next model call of a run.
 fn warning(detector: &LoopDetector, messages: &[Message], turns: usize) -> Option<String> {
-    detector.warning(&mut Steps::new(messages, turns, &detector.exempt), &tools())
+    warning_with(detector, messages, turns, RunTools::new(&tools(), None))
+}
+
+fn warning_with(
+    detector: &LoopDetector,
+    messages: &[Message],
+    turns: usize,
+    tools: RunTools<'_>,
+) -> Option<String> {
+    detector.warning(&mut Steps::new(messages, turns, tools, &detector.exempt), tools)
 }
 
 /// Returns the reason why a run ends when the model makes the last of these steps.
 fn error(detector: &LoopDetector, steps: &[Vec<Made>]) -> Option<String> {
     let (last, before) = steps.split_last()?;
     let (messages, last) = (conversation(before), response(last));
-    let read = Steps::new(&messages, before.len(), &detector.exempt);
+    let read = Steps::new(&messages, before.len(), RunTools::default(), &detector.exempt);
     detector.repetition_error(&mut read.with_response(&last)?)
 }
 
 /// Returns the reason why a run without progress ends after these steps.
 fn progress_error(detector: &LoopDetector, steps: &[Vec<Made>]) -> Option<String> {
+    progress_error_with(detector, steps, RunTools::new(&tools(), None))
+}
+
+fn progress_error_with(
+    detector: &LoopDetector,
+    steps: &[Vec<Made>],
+    tools: RunTools<'_>,
+) -> Option<String> {
     let messages = conversation(steps);
-    let mut read = Steps::new(&messages, steps.len(), &detector.exempt);
-    detector.progress_error(&mut read, &tools())
+    let mut read = Steps::new(&messages, steps.len(), tools, &detector.exempt);
+    detector.progress_error(&mut read, tools)
 }
 
 /// Checks the warning after each step, and the error at each step. The keys are numbers of steps.
@@ -266,16 +285,77 @@ fn long_arguments_and_many_calls_are_shortened_in_the_error() {
 fn check_reads_only_the_end_of_a_long_run() {
     let detector = LoopDetector::new();
     let paths: Vec<_> = (0..1_000).map(|n| vec![look(&n.to_string())]).collect();
+    let all = tools();
+    let tools = RunTools::new(&all, None);
     let read = |steps: &[Vec<Made>]| {
         let messages = conversation(steps);
-        let mut read = Steps::new(&messages, steps.len(), &detector.exempt);
-        detector.warning(&mut read, &tools());
-        detector.progress_error(&mut read, &tools());
+        let mut read = Steps::new(&messages, steps.len(), tools, &detector.exempt);
+        detector.warning(&mut read, tools);
+        detector.progress_error(&mut read, tools);
         read.read.len()
     };
     assert_eq!(read(&paths), 4);
     let looped = [paths, looks("abababab")].concat();
     assert!(read(&looped) <= 8 + 3);
+}
+
+#[test]
+fn check_after_exempt_calls_reads_only_the_last_response() {
+    let detector = LoopDetector::new().exempt("wait");
+    let all = tools();
+    let tools = RunTools::new(&all, None);
+    let wait = vec![made("wait", json!({}), "still running".into())];
+    let messages = conversation(&[looks("aaa"), vec![wait; 1_000]].concat());
+    for turns in [1_003, 1_000, 0] {
+        let mut read = Steps::new(&messages, turns, tools, &detector.exempt);
+        assert_eq!(detector.warning(&mut read, tools), None);
+        assert_eq!(detector.progress_error(&mut read, tools), None);
+        assert!(messages.len() - read.unread() <= 2, "{}", read.unread());
+    }
+}
+
+/// Returns steps in which each call is made through `call_tool`.
+fn through(steps: &[Vec<Made>]) -> Vec<Vec<Made>> {
+    let call = |made: &Made| {
+        let input = json!({ "name": made.tool, "arguments": made.input });
+        Made { tool: CALL_TOOL, input, ..made.clone() }
+    };
+    steps.iter().map(|calls| calls.iter().map(call).collect()).collect()
+}
+
+#[test]
+fn deferred_tools_count_as_the_tools_that_run() {
+    let all = tools();
+    let tools = RunTools::new(&[], Some(&all));
+    let detector = LoopDetector::new().exempt("wait");
+    let warned = |steps: &[Vec<Made>]| {
+        let steps = through(steps);
+        warning_with(&detector, &conversation(&steps), steps.len(), tools)
+    };
+    let text = warned(&looks("aaa")).unwrap();
+    assert!(text.starts_with("You called `look` 3 times in a row"), "{text}");
+    let wait = vec![made("wait", json!({}), "still running".into())];
+    assert_eq!(warned(&vec![wait; 30]), None, "the tool is exempt");
+
+    // The hint of a deferred tool counts.
+    let nothing = |n: usize| vec![made("look", json!({ "n": n }), "nothing".into())];
+    let steps = through(&(0..10).map(nothing).collect::<Vec<_>>());
+    assert_eq!(
+        progress_error_with(&detector, &steps, tools).unwrap(),
+        "loop detector: the last 10 responses of the model got the same result from `look`; the last call: \
+         `look({\"n\":9})`"
+    );
+    // Different tools that fail with the same text are no repetition.
+    let names = ["look", "write", "a", "b", "c", "d", "e", "f", "g", "h"];
+    let failing = names.map(|name| vec![failed(name, json!({}), "denied".into())]);
+    assert_eq!(progress_error_with(&detector, &through(&failing), tools), None);
+    assert_eq!(warned(&failing), None);
+    // A direct call is the same call.
+    let mixed = [looks("a"), through(&looks("aa"))].concat();
+    assert!(warning_with(&detector, &conversation(&mixed), 3, tools).is_some());
+    // Without deferred tools, `call_tool` is an ordinary tool.
+    let polls = through(&vec![vec![made("wait", json!({}), String::new())]; 3]);
+    assert!(warning(&detector, &conversation(&polls), 3).is_some());
 }
 
 /// Returns how often the last sequence of letters is made at the end of `letters`, and whether it is complete.

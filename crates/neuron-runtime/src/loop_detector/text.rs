@@ -1,6 +1,6 @@
 //! The texts of warnings and errors.
 
-use neuron_types::ToolDefinition;
+use neuron_types::RunTools;
 
 use super::found::{Found, Pattern};
 use super::step::{Call, Steps};
@@ -19,10 +19,9 @@ pub(super) fn warning(
     found: Found,
     end: Option<usize>,
     steps: &mut Steps<'_>,
-    tools: &[ToolDefinition],
+    tools: RunTools<'_>,
 ) -> String {
-    let is_known = |name: &str| tools.iter().any(|tool| tool.name == name);
-    let name = |call: &Call<'_>| match is_known(call.name) {
+    let name = |call: &Call<'_>| match tools.get(call.name).is_some() {
         true => format!("`{}`", call.name),
         false => "an unknown tool".to_owned(),
     };

@@ -12,8 +12,9 @@ use neuron_runtime::{
     OutputGuardrail, run_input_guardrails, run_output_guardrails,
 };
 use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolSearch;
 use neuron_types::{
-    ApprovalDecisions, ContentBlock, ContentItem, DocumentSource, ImageSource, Message,
+    ApprovalDecisions, CALL_TOOL, ContentBlock, ContentItem, DocumentSource, ImageSource, Message,
     PermissionDecision, PermissionPolicy, Role, StopReason, StreamEvent, ToolContext, ToolOutput,
     transcript,
 };
@@ -543,6 +544,25 @@ async fn typed_output_is_checked_as_text() {
         let checked: Vec<String> =
             log.lines().into_iter().filter(|line| line.starts_with("out")).collect();
         assert_eq!(checked, [r#"out: {"name":"a \"bad\" one"}"#, r#"out: {"name":"Ann"}"#]);
+    }
+}
+
+#[tokio::test]
+async fn typed_output_through_call_tool_does_not_pass_the_guardrails() {
+    let mut tools = registry([Act::new("act", &Log::default())]);
+    tools.defer_tools(ToolSearch::new()).unwrap();
+    let through = json!({ "name": "final_output", "arguments": { "name": "a bad one" } });
+    for last in ["a bad one", "Ann"] {
+        let replies = [
+            Reply::tool_call("1", CALL_TOOL, through.clone()),
+            Reply::tool_call("2", "final_output", json!({ "name": last })),
+        ];
+        let Setup { log, builder, .. } = setup(replies);
+        let mut agent = Chat::new(builder.tools(tools.clone()).hook(both(&log)));
+        let ended = agent.run("who?", &ToolContext::default()).typed::<Person>().await;
+        assert_eq!(ended.is_ok(), last == "Ann", "only the checked output is accepted");
+        let checked = format!(r#"out: {{"name":"{last}"}}"#);
+        assert_eq!(log.lines().last(), Some(&checked));
     }
 }
 

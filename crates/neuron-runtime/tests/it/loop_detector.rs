@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use neuron_loop::{Agent, Conversation, LoopError, OnLimit, RunEvent, Start, Step};
 use neuron_runtime::LoopDetector;
 use neuron_testing::{Reply, ScriptedProvider};
+use neuron_tool::ToolSearch;
 use neuron_types::{
-    Message, PermissionDecision, PermissionPolicy, Role, ToolAnnotations, ToolEffect, transcript,
+    CALL_TOOL, Message, PermissionDecision, PermissionPolicy, Role, SEARCH_TOOLS, ToolAnnotations,
+    ToolEffect, transcript,
 };
 use serde_json::{Value, json};
 use tracing::Level;
@@ -190,6 +192,53 @@ async fn exempt_tool_may_be_polled() {
     assert_eq!(exempt.warnings(), [0; 31]);
     let checked = setup(polls(), LoopDetector::new());
     reason(checked.agent.run(&mut Conversation::new(), "go").await);
+}
+
+/// Returns an agent that defers the tools `act`, `look` and `wait`. Its model finds them in the first response.
+fn deferring(replies: impl IntoIterator<Item = Reply>, detector: LoopDetector) -> Setup {
+    let find = Reply::tool_call("f", SEARCH_TOOLS, json!({ "query": "act look wait" }));
+    let Setup { model, log, agent } = setup([find].into_iter().chain(replies), detector);
+    let reads = ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() };
+    let look = Act { annotations: Some(reads), ..Act::new("look", &log) };
+    let mut tools = registry([Act::new("act", &log), Act::new("wait", &log), look]);
+    tools.defer_tools(ToolSearch::new()).unwrap();
+    Setup { model, log, agent: agent.to_builder().tools(tools).build() }
+}
+
+fn through(id: usize, tool: &str, arguments: Value) -> Reply {
+    call(id, CALL_TOOL, json!({ "name": tool, "arguments": arguments }))
+}
+
+#[tokio::test]
+async fn deferred_tool_is_compared_and_named_as_the_tool_that_runs() {
+    let same = || (0..5).map(|id| through(id, "act", json!({ "text": "a" })));
+    let setup = deferring(same(), LoopDetector::new());
+    let mut conversation = Conversation::new();
+    let ended = reason(setup.agent.run(&mut conversation, "go").await);
+    let expected =
+        "loop detector: the model made the call `act({\"text\":\"a\"})` 5 times in a row";
+    assert!(ended.starts_with(expected), "{ended}");
+    assert_eq!(setup.warnings(), [0, 0, 0, 0, 1, 2]);
+    let text = &warnings(conversation.messages())[0];
+    assert!(text.starts_with("You called `act` 3 times in a row"), "{text}");
+
+    let polls = (0..30).map(|id| through(id, "wait", json!({}))).chain([done()]);
+    let setup = deferring(polls, LoopDetector::new().exempt("wait"));
+    let ended = setup.agent.run(&mut Conversation::new(), "go").await.unwrap();
+    assert_eq!((ended.response.as_str(), setup.calls_of_tools()), ("done", 30));
+}
+
+#[tokio::test]
+async fn removed_tools_of_a_turn_do_not_change_the_decision() {
+    let replies = (0..10).map(|id| call(id, "look", json!({ "path": id })));
+    let setup = setup(replies, LoopDetector::new());
+    // The last request does not offer the tool, whose hint decides.
+    let agent = setup.agent.to_builder().prepare_turn(|turn| {
+        let is_last = turn.run.turns == 10;
+        turn.retain_tools(|tool| !is_last || tool.name != "look");
+    });
+    let ended = reason(agent.build().run(&mut Conversation::new(), "go").await);
+    assert!(ended.contains("got the same result from `look`"), "{ended}");
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! [`OutputFormatter`], which truncates long outputs.
 
-use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_types::{
+    ContentItem, SEARCH_TOOLS, ToolContext, ToolError, ToolOutput, WasmBoxedFuture,
+};
 
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
 use crate::text;
@@ -11,6 +13,9 @@ use crate::text;
 /// states how many characters are shown, and does not count towards the maximum. Images, audio and other binary content
 /// do not change. [`structured_content`](ToolOutput::structured_content) does not change either, because it is not sent
 /// to the model.
+///
+/// The results of `search_tools` are not truncated, because a model can only call a deferred tool after it has read the
+/// whole definition. [`ToolSearch::max_results`](crate::ToolSearch::max_results) limits these results.
 ///
 /// # Example
 ///
@@ -104,6 +109,10 @@ impl ToolMiddleware for OutputFormatter {
         ctx: &'a ToolContext,
         next: Next<'a>,
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
-        Box::pin(async move { next.run(call, ctx).await.map(|output| self.format(output)) })
+        Box::pin(async move {
+            let is_search = next.definition().name == SEARCH_TOOLS;
+            let output = next.run(call, ctx).await?;
+            Ok(if is_search { output } else { self.format(output) })
+        })
     }
 }

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use neuron_types::{ContentItem, ToolContext, ToolError, ToolOutput, WasmBoxedFuture};
+use neuron_types::{
+    ContentItem, SEARCH_TOOLS, ToolContext, ToolError, ToolOutput, WasmBoxedFuture,
+};
 
 use super::OutputReader;
 use crate::middleware::{Next, ToolCall, ToolMiddleware};
@@ -23,6 +25,9 @@ use crate::text;
 /// All texts of an output are stored as one text, separated by line breaks. They include text resources and links.
 /// Images, audio and other binary content stay in the output, and the structured content does not change. If the store
 /// fails, the output is truncated, and a notice states this.
+///
+/// The results of `search_tools` are not stored, because a model can only call a deferred tool after it has read the
+/// whole definition. [`ToolSearch::max_results`](crate::ToolSearch::max_results) limits these results.
 ///
 /// # Example
 ///
@@ -101,10 +106,10 @@ impl ToolMiddleware for OutputSpiller {
     ) -> WasmBoxedFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
             // A piece of a stored output, with its notice, may exceed the maximum. Such an output of the reader must
-            // not be stored again.
-            let is_reader = next.definition().name == OutputReader::NAME;
+            // not be stored again. A found tool can only be called if its definition is complete.
+            let stays = [OutputReader::NAME, SEARCH_TOOLS].contains(&&*next.definition().name);
             let output = next.run(call, ctx).await?;
-            Ok(if is_reader { output } else { self.spill(output, ctx).await })
+            Ok(if stays { output } else { self.spill(output, ctx).await })
         })
     }
 }

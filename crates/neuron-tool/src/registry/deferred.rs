@@ -24,10 +24,11 @@ impl ToolRegistry {
     /// and a replayed run therefore know the found tools. After a compaction that removes a result, the model searches
     /// again.
     ///
-    /// A permission policy must allow [`SEARCH_TOOLS`]. It never decides on a complete call of [`CALL_TOOL`].
+    /// A permission policy must allow [`SEARCH_TOOLS`]. It never decides on a call of [`CALL_TOOL`]. A call of
+    /// [`CALL_TOOL`] that is incomplete or names [`CALL_TOOL`] is refused before the policy.
     ///
     /// A loop of your own sends [`visible_definitions`](Self::visible_definitions), and runs [`ToolUseRef::target`] of
-    /// each call.
+    /// each call. It refuses the calls in [`calls_not_found`](Self::calls_not_found).
     ///
     /// Tools that are registered or removed later are deferred or no longer found. A second call replaces the settings.
     /// Removing [`SEARCH_TOOLS`] or [`CALL_TOOL`] removes both, and makes all tools visible.
@@ -132,10 +133,7 @@ impl ToolRegistry {
         let mut searches: Vec<&str> = Vec::new();
         for message in messages {
             if message.role == Role::Assistant {
-                let is_search = |call: &ToolUseRef<'_>| call.name == SEARCH_TOOLS;
-                let calls = message.tool_uses().map(ToolUseRef::target).filter(is_search);
-                // Ids of calls are unique only within a message.
-                searches = calls.map(|call| call.id).collect();
+                searches = searches_in(message);
                 continue;
             }
             for name in results(message, &searches).flat_map(tool_search::names_in) {
@@ -145,6 +143,39 @@ impl ToolRegistry {
             }
         }
         found
+    }
+
+    /// Returns the names of the tools that a response calls, although neither a request nor the conversation `before`
+    /// the response has their definitions. Such a call must fail, because the model has not read the definition. Returns
+    /// nothing without [`defer_tools`](Self::defer_tools).
+    ///
+    /// The result does not depend on the registered tools, and includes unknown names. A replayed run therefore refuses
+    /// the same calls after a tool was added or removed.
+    #[must_use]
+    pub fn calls_not_found(&self, before: &[Message], response: &Message) -> Vec<String> {
+        let mut missing: Vec<String> = Vec::new();
+        let Some(search) = &self.search else {
+            return missing;
+        };
+        for call in response.tool_uses().map(ToolUseRef::target) {
+            if search.defers(call.name) && !missing.iter().any(|name| name == call.name) {
+                missing.push(call.name.to_owned());
+            }
+        }
+        // A tool was usually found shortly before its call, so the newest results are read first.
+        let mut rest = before;
+        while !missing.is_empty()
+            && let Some(index) = rest.iter().rposition(|message| message.role == Role::Assistant)
+            && let Some((earlier, last)) = rest.split_at_checked(index)
+            && let Some((calls, answers)) = last.split_first()
+        {
+            let searches = searches_in(calls);
+            for text in answers.iter().flat_map(|message| results(message, &searches)) {
+                missing.retain(|name| !tool_search::has_definition(text, name));
+            }
+            rest = earlier;
+        }
+        missing
     }
 
     /// Updates the search after a change of the registered tools.
@@ -170,6 +201,12 @@ impl ToolRegistry {
         self.tools.shift_remove(SEARCH_TOOLS);
         self.tools.shift_remove(CALL_TOOL);
     }
+}
+
+/// Returns the ids of the searches in a response. Ids of calls are unique only within a message.
+fn searches_in(response: &Message) -> Vec<&str> {
+    let calls = response.tool_uses().map(ToolUseRef::target);
+    calls.filter(|call| call.name == SEARCH_TOOLS).map(|call| call.id).collect()
 }
 
 /// Returns the texts of the successful results in a message that belong to the calls with these ids.

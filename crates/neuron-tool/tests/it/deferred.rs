@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use neuron_tool::{ToolRegistry, ToolSearch};
+use neuron_tool::builtin::{OutputFormatter, OutputSpiller};
+use neuron_tool::{MemoryOutputStore, ToolRegistry, ToolSearch};
 use neuron_types::{
     CALL_TOOL, ContentBlock, ContentItem, Message, RegistryError, Role, SEARCH_TOOLS, ToolContext,
     ToolDefinition, ToolEffect, ToolError, ToolOutput,
@@ -241,12 +242,81 @@ async fn found_tools_follow_from_successful_results() {
 }
 
 #[tokio::test]
-async fn call_tool_by_itself_is_an_error() {
+async fn output_limits_keep_whole_definitions() {
+    let description = "Sends. ".repeat(1_000);
+    let list = [("send_mail", description.as_str()), ("read_file", "Reads")];
+    let limits: [fn(&mut ToolRegistry); 2] = [
+        |registry| {
+            registry.add_middleware(OutputFormatter::new(50));
+        },
+        |registry| {
+            let spiller = OutputSpiller::new(MemoryOutputStore::new(), 50);
+            registry.add_middleware(spiller);
+        },
+    ];
+    for limit in limits {
+        let mut registry = deferred(&list, ToolSearch::new());
+        limit(&mut registry);
+        let text = search(&registry, "mail").await;
+        assert_eq!(registry.found_tools(&searched(&text)), ["send_mail"]);
+        let [call, _] = exchange("send_mail", json!({}), "", false);
+        assert_eq!(registry.calls_not_found(&searched(&text), &call), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn calls_not_found_do_not_depend_on_the_registered_tools() {
+    let registry = deferred(&LIST, ToolSearch::new().visible(["read_file", "later"]));
+    let text = search(&registry, "issue").await;
+    let through =
+        |name: &str| exchange(CALL_TOOL, json!({ "name": name, "arguments": {} }), "", false);
+    let mut other = deferred(&[], ToolSearch::new().visible(["read_file", "later"]));
+    register(&mut other, definition("send_mail"));
+    let mail = [searched(&text), searched(r#"{"name":"send_mail"}"#)].concat();
+    let cut = searched(&text[..text.len() - 3]);
+    for (before, name, is_found) in [
+        (&searched(&text)[..], "create_issue", true),
+        (&searched(&text)[..], "send_mail", false),
+        (&searched(&text)[..], "unknown", false),
+        (&mail[..], "create_issue", true),
+        (&mail[..], "send_mail", true),
+        (&cut[..], "create_issue", true),
+        (&cut[..], "list_issues", false),
+        (&searched(r#"{"name":"x","description":"\"send_mail\""}"#)[..], "send_mail", false),
+        (&[], "create_issue", false),
+        (&[], "read_file", true),
+        (&[], "later", true),
+        (&[], SEARCH_TOOLS, true),
+        (&[], CALL_TOOL, true),
+    ] {
+        for [response, _] in [exchange(name, json!({}), "", false), through(name)] {
+            let expected: &[&str] = if is_found { &[] } else { &[name] };
+            assert_eq!(registry.calls_not_found(before, &response), expected, "{name}");
+            assert_eq!(other.calls_not_found(before, &response), expected, "{name}");
+            assert_eq!(tools(&LIST).calls_not_found(before, &response), [""; 0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn call_tool_by_itself_is_an_error_that_names_the_cause() {
     let registry = deferred(&LIST, ToolSearch::new());
-    for input in [json!({}), json!({ "name": "send_mail", "arguments": {} })] {
+    for (input, expected) in [
+        (json!({}), "`call_tool` needs the string `name`"),
+        (json!({ "name": "send_mail", "arguments": "{}" }), "`call_tool` needs the string `name`"),
+        (
+            json!({ "name": "send_mail", "arguments": {} }),
+            "`call_tool` does not run a tool by itself",
+        ),
+        (
+            json!({ "name": CALL_TOOL, "arguments": {} }),
+            "`call_tool` does not run a tool by itself",
+        ),
+    ] {
         let ctx = ToolContext::default();
         let error = registry.execute(CALL_TOOL, input.clone(), &ctx).await.unwrap_err();
-        assert!(matches!(error, ToolError::InvalidInput(_)), "{error}");
+        let ToolError::InvalidInput(text) = error else { panic!("{error}") };
+        assert!(text.starts_with(expected), "{input}: {text}");
         assert!(registry.get(CALL_TOOL).unwrap().check_input(&input).is_err());
     }
 }
@@ -297,6 +367,11 @@ proptest! {
                 expected.extend(found.iter().map(|(name, _)| (*name).to_owned()));
             }
             let now = registry.found_tools(&messages);
+            for (name, _) in LIST {
+                let [response, _] = exchange(name, json!({}), "", false);
+                let missing = registry.calls_not_found(&messages, &response);
+                prop_assert_eq!(missing.is_empty(), now.iter().any(|found| found == name));
+            }
             prop_assert!(now.starts_with(&before), "a longer conversation only adds tools");
             prop_assert_eq!(&now, &other.found_tools(&messages), "another process agrees");
             prop_assert_eq!(now.iter().cloned().collect::<BTreeSet<_>>(), expected.clone());
