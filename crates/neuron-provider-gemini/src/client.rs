@@ -12,6 +12,7 @@ use neuron_types::{
 
 use crate::model::Platform;
 use crate::models::GEMINI_3_8_FLASH;
+use crate::parts::Origin;
 use crate::request::{self, MAX_WHOLE_OUTPUT_TOKENS, model_of};
 use crate::stream::ChunkDecoder;
 use crate::{embed, error, response};
@@ -218,6 +219,11 @@ impl Gemini {
         self.post(model, method, body).await
     }
 
+    /// Returns the server that will respond to a request.
+    fn origin(&self, request: RequestRef<'_>) -> Origin {
+        Origin::new(self.platform.name(), model_of(request, &self.model))
+    }
+
     /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
         // Models with long decode generate more tokens only in a stream.
@@ -225,8 +231,8 @@ impl Gemini {
             return self.streamed(request).await?.into_response().await;
         }
         let reply = self.generate(request, "generateContent").await?;
-        let vendor = self.platform.name();
-        reply.answer(|body| response::read(body, self.endpoint.secret(), vendor)).await
+        let origin = self.origin(request);
+        reply.answer(|body| response::read(body, self.endpoint.secret(), origin)).await
     }
 
     /// Sends a request and returns the stream of its response.
@@ -236,7 +242,7 @@ impl Gemini {
         let explain = |body: &[u8]| error::find_in(body, "the answer");
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
-        Ok(AnswerStream::new(body, ChunkDecoder::new(self.platform.name()), secret).into())
+        Ok(AnswerStream::new(body, ChunkDecoder::new(self.origin(request)), secret).into())
     }
 
     async fn vectors(

@@ -29,13 +29,17 @@
 //! - A part with a [thought signature](https://ai.google.dev/gemini-api/docs/thought-signatures) or with unknown fields,
 //!   and a call with an id of the server, become [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Such a part is
 //!   sent back unchanged, and to the same platform only. Google AI has the provider name `gcp.gemini`, and Vertex AI has
-//!   `gcp.vertex_ai`, because each of them rejects the signatures of the other.
+//!   `gcp.vertex_ai`, because each of them rejects the signatures of the other. Models before Gemini 3 reject the ids of
+//!   calls, and get none.
 //! - Thought summaries become [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and
 //!   are sent back. Signed thinking comes from another vendor and is not sent. The API sends summaries only if
 //!   [`thinking`](neuron_types::CompletionRequest::thinking) is enabled or adaptive.
-//! - Models since Gemini 3 reject a first call without a signature. A first call that another model made is therefore
-//!   sent with the value that Google documents for this case. The API also rejects signatures of another model or
-//!   project. Do not continue a conversation that waits for the results of tools with another model.
+//! - The API rejects signatures of another model. The raw block of a signed part therefore has the field
+//!   `neuron:signedBy`, with the name of the model that was asked. The field is never sent, and another model gets the
+//!   part without its signature. Models since Gemini 3 reject a first call without a signature. A first call that
+//!   another model made is sent with the value that Google documents for this case.
+//! - The API also rejects signatures of another project, and the crate cannot recognise them. Do not continue a
+//!   conversation that waits for the results of tools in another project.
 //! - A tool call without an id gets a UUID, which is never sent. The name of a tool result's tool is the name in the
 //!   call. A tool result without a call is an error.
 //! - If the response ends with `MALFORMED_…` or `UNEXPECTED_…`, its calls are kept as raw blocks that do not run and are

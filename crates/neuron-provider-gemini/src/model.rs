@@ -78,11 +78,11 @@ pub(crate) fn resource(model: &str) -> String {
 }
 
 /// Returns the part of a model's name after the last slash.
-fn base_name(model: &str) -> &str {
+pub(crate) fn base_name(model: &str) -> &str {
     model.rsplit('/').next().unwrap_or_default()
 }
 
-/// The generation of a model, which decides about thinking, thought signatures and media in tool results.
+/// The generation of a model, which decides about thinking, call ids, thought signatures and media in tool results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// Gemini 2.5 and older models.

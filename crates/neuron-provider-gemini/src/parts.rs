@@ -8,19 +8,39 @@ use neuron_types::{ContentBlock, ProviderError, ToolCall};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use crate::model::base_name;
+
+/// Name of the field that the crate adds to a signed part. It contains the name of the model that was asked. The
+/// field is never sent. The API rejects a signature of another model, and a signature does not show its model.
+pub(crate) const SIGNED_BY: &str = "neuron:signedBy";
+
+/// The server of a response.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// Name of the platform, for raw blocks.
+    pub(crate) vendor: &'static str,
+    /// Name of the model that was asked, without the path before it. Empty if it is not known.
+    pub(crate) model: String,
+}
+
+impl Origin {
+    pub(crate) fn new(vendor: &'static str, model: &str) -> Self {
+        Self { vendor, model: base_name(model).to_owned() }
+    }
+}
+
 /// The content of a response so far.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// Name of the platform, for raw blocks.
-    vendor: &'static str,
+    origin: Origin,
     blocks: Vec<ContentBlock>,
     /// Ids of all calls in `blocks`.
     ids: HashSet<String>,
 }
 
 impl Parts {
-    pub(crate) fn new(vendor: &'static str) -> Self {
-        Self { vendor, blocks: Vec::new(), ids: HashSet::new() }
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self { origin, blocks: Vec::new(), ids: HashSet::new() }
     }
 
     /// Adds a part, and returns the block with its content. A text continues the text before it, unless a part is
@@ -53,7 +73,7 @@ impl Parts {
     /// Returns the blocks of a response whose calls are malformed. The calls become raw blocks that are no calls, so
     /// that they do not run.
     pub(crate) fn into_blocks_without_calls(self) -> Vec<ContentBlock> {
-        let vendor = self.vendor;
+        let vendor = self.origin.vendor;
         let blocks = self.blocks.into_iter().map(|block| match block {
             ContentBlock::ToolUse { name, input, .. } => {
                 raw(vendor, json!({"functionCall": {"name": name, "args": input}}), None)
@@ -68,9 +88,8 @@ impl Parts {
     }
 
     fn read(&mut self, mut part: Value) -> Result<Option<ContentBlock>, ProviderError> {
-        let vendor = self.vendor;
         let Some(fields) = part.as_object_mut() else {
-            return Ok((!part.is_null()).then(|| raw(vendor, part, None)));
+            return Ok((!part.is_null()).then(|| self.raw(part, None)));
         };
         fields.retain(|_, value| !value.is_null());
         // These values mean the same as a missing field.
@@ -85,7 +104,7 @@ impl Parts {
         let is_thought = fields.get("thought").is_some_and(|thought| thought == true);
         let text = fields.get("text").and_then(Value::as_str).map(str::to_owned);
         let Some(text) = text else {
-            return Ok((!fields.is_empty()).then(|| raw(vendor, part, None)));
+            return Ok((!fields.is_empty()).then(|| self.raw(part, None)));
         };
         let is_plain = fields.keys().all(|key| key == "text" || key == "thought" && is_thought);
         let block = match is_thought {
@@ -96,17 +115,16 @@ impl Parts {
         Ok(match (is_plain, has_text) {
             (true, has_text) => has_text.then_some(block),
             // A signed part stays a part of its own, because the signature must be sent back on exactly this part.
-            (false, has_text) => Some(raw(vendor, part, has_text.then_some(block))),
+            (false, has_text) => Some(self.raw(part, has_text.then_some(block))),
         })
     }
 
     /// Parses a part with a function call. A call with an id or a signature becomes a raw block. A call without a name
     /// becomes a raw block that is no call.
     fn read_call(&mut self, mut part: Value) -> Result<ContentBlock, ProviderError> {
-        let vendor = self.vendor;
         let call = part.get_mut("functionCall").and_then(Value::as_object_mut);
         let Some(call) = call else {
-            return Ok(raw(vendor, part, None));
+            return Ok(self.raw(part, None));
         };
         if call.contains_key("partialArgs") || call.get("willContinue") == Some(&Value::Bool(true))
         {
@@ -118,7 +136,7 @@ impl Parts {
         }
         let Some(name) = call.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
         else {
-            return Ok(raw(vendor, part, None));
+            return Ok(self.raw(part, None));
         };
         let name = name.to_owned();
         let input = arguments(call);
@@ -127,7 +145,18 @@ impl Parts {
         let id = self.unique_id(&server_id);
         let call = ContentBlock::ToolUse { id, name, input };
         let is_plain = is_plain && part.as_object().is_some_and(|fields| fields.len() == 1);
-        Ok(if is_plain { call } else { raw(vendor, part, Some(call)) })
+        Ok(if is_plain { call } else { self.raw(part, Some(call)) })
+    }
+
+    /// Returns a part in its own JSON. A signed part names its model.
+    fn raw(&self, mut part: Value, portable: Option<ContentBlock>) -> ContentBlock {
+        let Origin { vendor, model } = &self.origin;
+        if let Some(fields) = part.as_object_mut().filter(|fields| is_signed(fields))
+            && !model.is_empty()
+        {
+            fields.insert(SIGNED_BY.to_owned(), model.as_str().into());
+        }
+        raw(vendor, part, portable)
     }
 
     /// Returns an id that no earlier call of the response has. This is the server's id, with a number appended if an
@@ -145,6 +174,11 @@ impl Parts {
         }
         unique
     }
+}
+
+/// Returns `true` if a part has a thought signature.
+pub(crate) fn is_signed(fields: &Map<String, Value>) -> bool {
+    fields.get("thoughtSignature").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
 }
 
 /// Returns the arguments of a call. Replaces arguments in the call that are not an object, because the API rejects them
@@ -179,7 +213,7 @@ mod tests {
     const V: &str = "gcp.gemini";
 
     fn blocks(parts: &[Value]) -> Vec<ContentBlock> {
-        let mut read = Parts::new(V);
+        let mut read = Parts::new(Origin::new(V, ""));
         for part in parts {
             read.add(part.clone()).unwrap();
         }
@@ -246,6 +280,18 @@ mod tests {
     }
 
     #[test]
+    fn signed_part_names_the_model_that_was_asked() {
+        let call = json!({"functionCall": {"name": "f", "id": "x"}});
+        let mut read = Parts::new(Origin::new(V, "models/m"));
+        for (signature, model) in [(json!("s"), json!("m")), (json!(""), json!(null))] {
+            let mut part = call.clone();
+            part["thoughtSignature"] = signature;
+            let Some(ContentBlock::Raw { json, .. }) = read.add(part).unwrap() else { panic!() };
+            assert_eq!(json.get(SIGNED_BY).cloned().unwrap_or_default(), model);
+        }
+    }
+
+    #[test]
     fn call_keeps_the_servers_id() {
         let own = json!({"functionCall": {"name": "f", "args": {"a": 1}, "id": "x"}});
         let signed = json!({"functionCall": {"name": "f", "id": "x"}, "thoughtSignature": "s"});
@@ -305,7 +351,7 @@ mod tests {
             json!({"functionCall": {"name": "f", "willContinue": true}}),
             json!({"functionCall": {"partialArgs": []}}),
         ] {
-            let error = Parts::new(V).add(part).unwrap_err();
+            let error = Parts::new(Origin::new(V, "")).add(part).unwrap_err();
             assert_eq!(error.kind(), "StreamError");
         }
     }

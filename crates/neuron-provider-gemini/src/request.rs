@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::contents::{Target, contents};
-use crate::model::Generation;
 use crate::schema;
 use crate::thinking::{Thinking, thinking};
 use crate::tools::{Tools, tool_config};
@@ -55,7 +54,7 @@ pub(crate) fn write(
     }
     let config = GenerationConfig::new(request, thinking(request, model)?);
     let (leading, messages) = split_leading_system(request.messages);
-    let contents = contents(messages, Target { vendor, generation: Generation::of(model) })?;
+    let contents = contents(messages, Target::new(vendor, model))?;
     // The API rejects these fields beside a cache, which contains them already.
     let cache = request.extra.and_then(|extra| extra.get("cachedContent"));
     let is_cached = cache.is_some_and(|cache| !cache.is_null());

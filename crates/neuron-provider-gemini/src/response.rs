@@ -11,11 +11,10 @@ use serde_json::{Map, Value, json};
 
 use crate::error;
 use crate::metadata::CandidateFields;
-use crate::parts::Parts;
+use crate::parts::{Origin, Parts};
 use crate::usage::WireUsage;
 
-/// Parses a response that is not streamed. The API key is removed from errors that quote the body. `vendor` is the name
-/// of the platform.
+/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
@@ -24,7 +23,7 @@ use crate::usage::WireUsage;
 pub(crate) fn read(
     body: &[u8],
     secret: &Secret,
-    vendor: &'static str,
+    origin: Origin,
 ) -> Result<CompletionResponse, ProviderError> {
     let unreadable = |why: &str| {
         let shown = secret.excerpt(body);
@@ -33,7 +32,7 @@ pub(crate) fn read(
         )
     };
     let chunk = WireChunk::parse(body, "the answer", unreadable)?;
-    let mut collected = PartialResponse::new(vendor);
+    let mut collected = PartialResponse::new(origin);
     collected.take(chunk, |_| {})?;
     if !collected.has_candidate && !collected.is_blocked() {
         let error = error::find_in(body, "the answer");
@@ -115,9 +114,9 @@ pub(crate) struct PartialResponse {
 }
 
 impl PartialResponse {
-    pub(crate) fn new(vendor: &'static str) -> Self {
+    pub(crate) fn new(origin: Origin) -> Self {
         Self {
-            parts: Parts::new(vendor),
+            parts: Parts::new(origin),
             candidate: CandidateFields::default(),
             has_candidate: false,
             prompt_feedback: None,

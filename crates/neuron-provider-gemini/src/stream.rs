@@ -10,12 +10,12 @@ use std::collections::VecDeque;
 use neuron_http::{Decoder, Secret, SseDecoder, complete};
 use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
 
+use crate::parts::Origin;
 use crate::response::{PartialResponse, WireChunk};
 
 /// A decoder of one streamed response. Collects the response while it emits events.
 pub(crate) struct ChunkDecoder {
-    /// Name of the platform.
-    vendor: &'static str,
+    origin: Origin,
     collected: PartialResponse,
     /// The events of the first call and of everything after it.
     ///
@@ -25,9 +25,8 @@ pub(crate) struct ChunkDecoder {
 }
 
 impl ChunkDecoder {
-    /// Creates a decoder. `vendor` is the name of the platform.
-    pub(crate) fn new(vendor: &'static str) -> Self {
-        Self { vendor, collected: PartialResponse::new(vendor), held: Vec::new() }
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self { collected: PartialResponse::new(origin.clone()), origin, held: Vec::new() }
     }
 }
 
@@ -48,7 +47,7 @@ impl Decoder for ChunkDecoder {
             let shown = secret.excerpt(data);
             ProviderError::StreamError(format!("a chunk is not as expected ({why}): {shown}"))
         })?;
-        let Self { vendor, collected, held } = self;
+        let Self { origin, collected, held } = self;
         collected.take(chunk, |block| {
             let mut events = events(block);
             if held.is_empty() && !events.iter().any(is_of_call) {
@@ -60,7 +59,7 @@ impl Decoder for ChunkDecoder {
         if !collected.has_ended() {
             return Ok(false);
         }
-        let collected = std::mem::replace(collected, PartialResponse::new(vendor));
+        let collected = std::mem::replace(collected, PartialResponse::new(origin.clone()));
         let drops_calls = collected.has_malformed_calls();
         out.extend(held.drain(..).filter(|event| !drops_calls || !is_of_call(event)));
         complete(collected.into_response(), out);

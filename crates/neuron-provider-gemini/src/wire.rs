@@ -14,6 +14,7 @@ use neuron_types::{
 
 use crate::client::DEFAULT_MODEL;
 use crate::model::GOOGLE_AI;
+use crate::parts::Origin;
 use crate::stream::ChunkDecoder;
 use crate::{embed, error, request, response};
 
@@ -40,7 +41,13 @@ pub fn write_request(request: RequestRef<'_>) -> Result<Vec<u8>, ProviderError> 
     request::write(request, request::model_of(request, DEFAULT_MODEL), GOOGLE_AI)
 }
 
-/// Parses the body of a response that is not streamed.
+/// Returns the server of a response of Google AI. The model that was asked is not known here.
+fn origin() -> Origin {
+    Origin::new(GOOGLE_AI, "")
+}
+
+/// Parses the body of a response that is not streamed. The response does not record which model signed its parts.
+/// [`Gemini`](crate::Gemini) records it, so that another model does not get the signatures.
 ///
 /// # Errors
 ///
@@ -48,7 +55,7 @@ pub fn write_request(request: RequestRef<'_>) -> Result<Vec<u8>, ProviderError> 
 /// of the API.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
-    response::read(body, &nothing, GOOGLE_AI).map_err(|error| nothing.redact_error(error))
+    response::read(body, &nothing, origin()).map_err(|error| nothing.redact_error(error))
 }
 
 /// Decodes a streamed response from byte chunks of any size.
@@ -56,7 +63,7 @@ pub fn read_stream<B>(body: B) -> StreamHandle
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
 {
-    AnswerStream::from_bytes(body, ChunkDecoder::new(GOOGLE_AI), Secret::default()).into()
+    AnswerStream::from_bytes(body, ChunkDecoder::new(origin()), Secret::default()).into()
 }
 
 /// Converts an HTTP response whose status is not a success into an error.

@@ -7,7 +7,8 @@ use super::*;
 use crate::model::GOOGLE_AI;
 
 fn read(body: &Value) -> CompletionResponse {
-    super::read(body.to_string().as_bytes(), &Secret::default(), GOOGLE_AI).unwrap()
+    super::read(body.to_string().as_bytes(), &Secret::default(), Origin::new(GOOGLE_AI, ""))
+        .unwrap()
 }
 
 fn body(parts: &Value, reason: &str) -> Value {
@@ -173,13 +174,13 @@ fn invalid_body_is_an_error() {
         ),
         (r#"{"message":"unauthorized"}"#, "authentication failed: in the answer: unauthorized"),
     ] {
-        let error = super::read(body.as_bytes(), &secret, GOOGLE_AI).unwrap_err();
+        let error = super::read(body.as_bytes(), &secret, Origin::new(GOOGLE_AI, "")).unwrap_err();
         assert_eq!(error.to_string(), text);
     }
     let body = body(&json!([{"text": "añ🦀"}]), "STOP").to_string();
     for end in 0..body.len() {
         let cut = &body.as_bytes()[..end];
-        assert!(super::read(cut, &secret, GOOGLE_AI).is_err(), "cut at {end}");
+        assert!(super::read(cut, &secret, Origin::new(GOOGLE_AI, "")).is_err(), "cut at {end}");
     }
 }
 
