@@ -66,7 +66,7 @@
 //!   `tools` are appended to the tools of the request. Use `extra` for Google's own tools, for `safetySettings` and for
 //!   other fields of `generationConfig`. Audio and video are sent as `ContentBlock::Raw`, with a part of the API as its
 //!   JSON.
-//! - A stream that ends before its `finishReason` is an error and never a short response.
+//! - A stream or a whole response without a `finishReason` is an error and never a short response.
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
 //!

@@ -51,8 +51,8 @@ fn origin() -> Origin {
 ///
 /// # Errors
 ///
-/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a response
-/// of the API.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a complete
+/// response of the API.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
     response::read(body, &nothing, origin()).map_err(|error| nothing.redact_error(error))

@@ -68,7 +68,6 @@ fn each_finish_reason_has_a_stop_reason() {
     use StopReason as S;
     for (reason, expected) in [
         ("STOP", S::EndTurn),
-        ("FINISH_REASON_UNSPECIFIED", S::EndTurn),
         ("MAX_TOKENS", S::MaxTokens),
         ("CONTINUATION", S::MaxTokens),
         ("SAFETY", S::ContentFilter),
@@ -125,6 +124,31 @@ fn refused_prompt_is_an_empty_refusal() {
         assert!(!response.message.has_content());
         assert_eq!(response.message.metadata().unwrap().stop_details, Some(feedback));
         assert_eq!(response.usage.input_tokens, 7);
+    }
+}
+
+/// A stream without a finish reason is an error too, and its calls do not run.
+#[test]
+fn response_without_finish_reason_is_an_error() {
+    let call = json!([{"text": "a"}, {"functionCall": {"name": "f", "args": {}}}]);
+    let mut open = body(&call, "STOP");
+    open["candidates"][0].as_object_mut().unwrap().shift_remove("finishReason");
+    for feedback in [
+        json!(null),
+        json!({}),
+        json!({"blockReason": "BLOCK_REASON_UNSPECIFIED"}),
+        json!({"blockReason": "BLOCKED_REASON_UNSPECIFIED"}),
+        json!({"blockReason": ""}),
+    ] {
+        for mut body in [open.clone(), body(&call, "FINISH_REASON_UNSPECIFIED")] {
+            body["promptFeedback"] = feedback.clone();
+            let bytes = body.to_string();
+            let origin = Origin::new(GOOGLE_AI, "");
+            let error = super::read(bytes.as_bytes(), &Secret::default(), origin).unwrap_err();
+            let text = "the body is not a response of Gemini (it is incomplete, because it has no finishReason); it \
+                        begins with: {";
+            assert!(error.to_string().starts_with(text), "{error}");
+        }
     }
 }
 

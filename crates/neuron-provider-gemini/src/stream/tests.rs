@@ -142,8 +142,10 @@ fn refused_prompt_ends_the_stream() {
         (response.stop_reason, response.message.has_content()),
         (StopReason::Refusal, false)
     );
-    let error = read(&bytes(&[json!({"promptFeedback": {}})])).unwrap_err();
-    assert_eq!(error.kind(), "StreamError");
+    for feedback in [json!({}), json!({"blockReason": "BLOCK_REASON_UNSPECIFIED"})] {
+        let error = read(&bytes(&[json!({"promptFeedback": feedback})])).unwrap_err();
+        assert_eq!(error.kind(), "StreamError");
+    }
 }
 
 #[test]
