@@ -129,8 +129,8 @@ impl Serialize for WithoutId<'_> {
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if a tool result has no call. The API requires the name of the tool, which only
-/// the call contains.
+/// [`ProviderError::InvalidRequest`] if the API does not accept an image. Also if a tool result has no call, because the
+/// API requires the name of the tool, which only the call contains.
 pub(crate) fn contents<'a>(
     messages: &'a [Message],
     target: Target<'_>,
@@ -138,7 +138,8 @@ pub(crate) fn contents<'a>(
     let mut contents: Vec<Content<'a>> = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         let blocks = message.content.iter().filter(|block| !is_result(block));
-        let mut parts: Vec<_> = blocks.filter_map(|block| part(block, target)).collect();
+        let parts = blocks.filter_map(|block| part(block, target).transpose());
+        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
         let role = match message.role {
             Role::Assistant => "model",
             Role::User | Role::System => "user",
@@ -229,30 +230,38 @@ fn own_fields<'a>(block: &'a ContentBlock, vendor: &str) -> Option<&'a Map<Strin
 
 /// Converts a block, except for tool results. Returns `None` if the block is empty, or if only another provider can use
 /// it.
-fn part<'a>(block: &'a ContentBlock, target: Target<'_>) -> Option<Part<'a>> {
-    Some(match block {
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] if the block is an image that the API does not accept.
+fn part<'a>(
+    block: &'a ContentBlock,
+    target: Target<'_>,
+) -> Result<Option<Part<'a>>, ProviderError> {
+    let media = |media: Option<Media<'a>>| media.map(Media::checked).transpose();
+    Ok(match block {
         ContentBlock::Raw { provider, .. } if provider == target.vendor => {
-            return own_part(block, own_fields(block, target.vendor)?, target);
+            own_fields(block, target.vendor).and_then(|fields| own_part(block, fields, target))
         }
-        ContentBlock::Raw { portable, .. } => return part(portable.as_deref()?, target),
+        ContentBlock::Raw { portable: Some(block), .. } => return part(block, target),
         // The summary of another vendor's compaction replaces messages that the conversation may no longer contain.
         ContentBlock::Text(text)
         | ContentBlock::Compaction { content: text }
         | ContentBlock::Document { source: DocumentSource::PlainText { data: text } } => {
-            return (!text.is_empty()).then_some(Part::Text { text });
+            (!text.is_empty()).then_some(Part::Text { text })
         }
         // Signed reasoning comes from another vendor, whose models alone can use it.
         ContentBlock::Thinking { thinking, signature } => {
             let is_usable = signature.is_empty() && !thinking.is_empty();
-            return is_usable.then_some(Part::Thought { text: thinking, thought: true });
+            is_usable.then_some(Part::Thought { text: thinking, thought: true })
         }
-        ContentBlock::ToolUse { name, input, .. } => Part::Call {
+        ContentBlock::ToolUse { name, input, .. } => Some(Part::Call {
             function_call: Call { name, args: ObjectInput(input) },
             thought_signature: None,
-        },
-        ContentBlock::Image { source } => Part::Media(media::image(source)?),
-        ContentBlock::Document { source } => Part::Media(media::document(source)?),
-        _ => return None,
+        }),
+        ContentBlock::Image { source } => media(media::image(source))?.map(Part::Media),
+        ContentBlock::Document { source } => media(media::document(source))?.map(Part::Media),
+        _ => None,
     })
 }
 

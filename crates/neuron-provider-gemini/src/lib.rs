@@ -54,7 +54,8 @@
 //! - System messages at the beginning of the conversation are added to the system instruction. Later system messages are
 //!   sent as messages of the user, because the API has no role for them.
 //! - Images and PDF documents in the results of tools are parts of the function response. For models before Gemini 3,
-//!   and if they are URLs, they follow in a content of the user.
+//!   and if they are URLs, they follow in a content of the user. The API accepts images as PNG, JPEG, WebP, HEIC and
+//!   HEIF. Another image in a result becomes a text, and in a message it is an error.
 //! - Input schemas are sent as JSON Schema, with all references resolved. Keywords that the API rejects, such as
 //!   `format` and exclusive bounds, become a part of the description.
 //! - The thinking of models before Gemini 3 has a budget, and the thinking of later models has a level. An effort becomes

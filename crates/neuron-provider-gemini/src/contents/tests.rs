@@ -362,6 +362,58 @@ fn media_in_results_are_inside_or_follow() {
     );
 }
 
+/// An image of a type that the API rejects would make every later turn fail.
+#[test]
+fn image_of_a_rejected_type_in_a_result_becomes_text() {
+    let url = |url: &str| ContentItem::from(ImageSource::Url { url: url.into() });
+    let content = vec![
+        url("data:image/gif;base64,aGk="),
+        url("data:image/svg+xml,<svg/>"),
+        url("https://a/b.gif"),
+        url("data:image/heic;base64,aGk="),
+        url("data:image/png;base64,aGk="),
+    ];
+    let messages =
+        [Message::user("hi"), model(vec![call("1", "f")]), user(vec![result("1", content, false)])];
+    let inline = |kind: &str| json!({"inlineData": {"mimeType": kind, "data": "aGk="}});
+    let contents = written(&messages, Generation::Three);
+    assert_eq!(
+        contents.as_array().unwrap()[2..],
+        [
+            json!({"role": "user", "parts": [{"functionResponse": {
+                "name": "f",
+                "response": {"output": "[image]\n[image]\n[image]\n[the file follows]"},
+                "parts": [inline("image/png")],
+            }}]}),
+            json!({"role": "user", "parts": [inline("image/heic")]}),
+        ]
+    );
+}
+
+#[test]
+fn image_of_a_rejected_type_in_a_message_is_an_error() {
+    for source in [
+        ImageSource::Base64 { media_type: "image/gif".into(), data: "aGk=".into() },
+        ImageSource::Url { url: "data:image/gif;base64,aGk=".into() },
+        ImageSource::Url { url: "https://a/b.GIF?x".into() },
+    ] {
+        let messages = [user(vec![source.into()])];
+        let error = contents(&messages, Target::new(V, "gemini-3.8-flash")).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "invalid request: Gemini does not accept an image of the type `image/gif`: send the image as PNG, JPEG, \
+             WebP, HEIC or HEIF, in base64"
+        );
+    }
+    let jpg = ImageSource::Base64 { media_type: "image/jpg".into(), data: "aGk=".into() };
+    check(
+        &[user(vec![jpg.into()])],
+        json!([{"role": "user", "parts": [
+            {"inlineData": {"mimeType": "image/jpeg", "data": "aGk="}},
+        ]}]),
+    );
+}
+
 #[test]
 fn contents_alternate_as_the_api_requires() {
     check(
