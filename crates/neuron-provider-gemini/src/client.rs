@@ -245,15 +245,23 @@ impl Gemini {
         Ok(AnswerStream::new(body, ChunkDecoder::new(self.origin(request)), secret).into())
     }
 
+    /// Requests the vectors of all texts, one batch after the other.
     async fn vectors(
         &self,
         request: &EmbeddingRequest,
     ) -> Result<EmbeddingResponse, ProviderError> {
         let model = embed::model_of(request);
-        let body = embed::write(request)?;
-        let body = self.post(model, "batchEmbedContents", body).await?.read().await?;
-        let response = embed::read(&body, request.input.len(), self.endpoint.secret())?;
-        Ok(EmbeddingResponse { model: model.to_owned(), ..response })
+        let mut all = EmbeddingResponse { model: model.to_owned(), ..Default::default() };
+        for texts in request.input.chunks(embed::MAX_TEXTS) {
+            let body = embed::write(request, texts)?;
+            let body = self.post(model, "batchEmbedContents", body).await?.read().await?;
+            let batch = embed::read(&body, texts.len(), self.endpoint.secret())?;
+            all.embeddings.extend(batch.embeddings);
+            let (sum, usage) = (&mut all.usage, batch.usage);
+            sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
+            sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
+        }
+        Ok(all)
     }
 
     /// Returns a client with the current access token. Returns `self` if there is no source of tokens, and the error of
@@ -318,6 +326,11 @@ impl Provider for Gemini {
 
 /// Creates embeddings with Google AI. A request without texts is not sent, and has an empty response.
 ///
+/// The API accepts 100 texts per request. More texts are sent in several requests, one after the other, and the response
+/// has the vectors of all texts and the sum of their usage. If one of these requests fails, the call returns its error.
+/// The vectors of the earlier requests are lost then, although they are charged. The [timeout](Gemini::timeout) applies
+/// to each request.
+///
 /// The fields of [`EmbeddingRequest::extra`] are sent with each text, for example `taskType`. A client of
 /// [Vertex AI](Gemini::vertex) returns an error, because Vertex AI has another API for embeddings.
 impl EmbeddingProvider for Gemini {
@@ -327,10 +340,6 @@ impl EmbeddingProvider for Gemini {
                 "embeddings of Vertex AI are not supported: use Gemini::new, with a key of Google AI"
                     .into(),
             ));
-        }
-        if request.input.is_empty() {
-            let model = embed::model_of(&request).to_owned();
-            return Ok(EmbeddingResponse { model, ..Default::default() });
         }
         let answer = self.vectors(&request).await;
         answer.map_err(|error| self.endpoint.secret().redact_error(error).into())

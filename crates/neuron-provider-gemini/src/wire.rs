@@ -73,14 +73,15 @@ pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderErro
     Secret::default().redact_error(error::from_rejection(&rejection))
 }
 
-/// Serialises a request for embeddings.
+/// Serialises a request for embeddings. The API accepts at most 100 texts. [`Gemini`](crate::Gemini) splits a larger
+/// request, and this function does not.
 ///
 /// # Errors
 ///
 /// [`EmbeddingError::InvalidRequest`] if the request cannot be serialised, or if its `extra` has a field that is not
 /// allowed.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
-    Ok(embed::write(request)?)
+    Ok(embed::write(request, &request.input)?)
 }
 
 /// Parses the response to an embedding request with `count` texts. The name of the model is empty, because the response
