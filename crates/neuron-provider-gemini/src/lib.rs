@@ -62,7 +62,7 @@
 //!   a budget for the former. A budget is left out for the latter. Thinking that cannot be switched off is an error.
 //! - The API caches prompts automatically, so cache breakpoints are ignored. With `cachedContent` in
 //!   [`extra`](neuron_types::CompletionRequest::extra), the system prompt and the tools are not sent, because the cache
-//!   contains them.
+//!   contains them. System messages at the beginning are then sent as messages of the user.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
 //!   `tools` are appended to the tools of the request. Use `extra` for Google's own tools, for `safetySettings` and for
 //!   other fields of `generationConfig`. Audio and video are sent as `ContentBlock::Raw`, with a part of the API as its

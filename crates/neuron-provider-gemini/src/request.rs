@@ -53,11 +53,15 @@ pub(crate) fn write(
         ));
     }
     let config = GenerationConfig::new(request, thinking(request, model)?);
-    let (leading, messages) = split_leading_system(request.messages);
-    let contents = contents(messages, Target::new(vendor, model))?;
-    // The API rejects these fields beside a cache, which contains them already.
+    // The API rejects tools and a system instruction beside a cache, which contains them already. System messages are a
+    // part of the conversation, so they are sent as contents then.
     let cache = request.extra.and_then(|extra| extra.get("cachedContent"));
     let is_cached = cache.is_some_and(|cache| !cache.is_null());
+    let (leading, messages) = match is_cached {
+        true => (&[][..], request.messages),
+        false => split_leading_system(request.messages),
+    };
+    let contents = contents(messages, Target::new(vendor, model))?;
     write_json(request.extra, |fields| {
         fields.some("generationConfig", config.is_set().then_some(&config))?;
         if !is_cached {

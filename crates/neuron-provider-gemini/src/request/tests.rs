@@ -184,6 +184,21 @@ fn fields_of_a_cache_are_not_sent_beside_it() {
     check(request, extra);
 }
 
+/// The cache contains the system prompt and the tools of the request, but not its messages.
+#[test]
+fn leading_system_messages_are_sent_beside_a_cache() {
+    let request = CompletionRequest {
+        messages: vec![Message::system("be brief"), Message::user("hi")],
+        extra: Some(json!({"cachedContent": "cachedContents/1"})),
+        ..Default::default()
+    };
+    let user = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+    assert_eq!(
+        body(&request),
+        json!({"cachedContent": "cachedContents/1", "contents": [user("be brief"), user("hi")]})
+    );
+}
+
 #[test]
 fn inexpressible_request_is_an_error() {
     let edit = ContextEdit::Compact { strategy: "summarize".into() };
