@@ -43,7 +43,8 @@
 //! - A tool call without an id gets a UUID, which is never sent. The name of a tool result's tool is the name in the
 //!   call. A tool result without a call is an error.
 //! - If the response ends with `MALFORMED_…` or `UNEXPECTED_…`, its calls are kept as raw blocks that do not run and are
-//!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there.
+//!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there. A refusal has no
+//!   event [`ToolUse`](neuron_types::StreamEvent::ToolUse), so its calls do not run either.
 //! - A prompt that the API refuses is an empty response with the stop reason
 //!   [`Refusal`](neuron_types::StopReason::Refusal). [`stop_details`](neuron_types::AnswerMetadata::stop_details)
 //!   contains the `promptFeedback`. The API does not report stop sequences, so the stop reason is

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use neuron_http::{Decoder, Secret, SseDecoder, complete};
-use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+use neuron_types::{ContentBlock, ProviderError, StopReason, StreamEvent, ToolCall};
 
 use crate::parts::Origin;
 use crate::response::{PartialResponse, WireChunk};
@@ -60,9 +60,16 @@ impl Decoder for ChunkDecoder {
             return Ok(false);
         }
         let collected = std::mem::replace(collected, PartialResponse::new(origin.clone()));
-        let drops_calls = collected.has_malformed_calls();
-        out.extend(held.drain(..).filter(|event| !drops_calls || !is_of_call(event)));
-        complete(collected.into_response(), out);
+        let has_malformed_calls = collected.has_malformed_calls();
+        let response = collected.into_response();
+        let is_refusal = response.stop_reason == StopReason::Refusal;
+        let is_dropped = |event: &StreamEvent| match event {
+            // This event lets an agent run the call. The calls of a refusal are in the message, and must not run.
+            StreamEvent::ToolUse { .. } => has_malformed_calls || is_refusal,
+            event => has_malformed_calls && is_of_call(event),
+        };
+        out.extend(held.drain(..).filter(|event| !is_dropped(event)));
+        complete(response, out);
         Ok(true)
     }
 }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use neuron_types::{CompletionResponse, StopReason, StreamHandle};
+use neuron_types::{CompletionResponse, StreamHandle};
 use serde_json::{Value, json};
 
 use crate::wire;
@@ -124,6 +124,24 @@ fn events_of_calls_wait_for_the_end() {
     let all = start + &bytes(&[last(&json!([]), "STOP")]);
     assert_eq!(deltas(&all).len(), 6);
     assert!(deltas(&all)[5].starts_with("TextDelta"));
+}
+
+#[test]
+fn calls_of_a_refusal_do_not_run() {
+    let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}});
+    for end in [
+        last(&json!([{"text": "b"}]), "ESCALATION"),
+        last(&json!([]), "PUP_LIMITED_DISABLED"),
+        blocked,
+    ] {
+        let all = bytes(&[chunk(&json!([{"text": "a"}, call("f")])), end]);
+        let response = read(&all).unwrap();
+        assert_eq!(response.stop_reason, StopReason::Refusal);
+        assert_eq!(response.message.tool_uses().count(), 1);
+        let deltas = deltas(&all);
+        assert!(deltas.iter().any(|event| event.starts_with("ToolUseStart")), "{deltas:?}");
+        assert!(!deltas.iter().any(|event| event.starts_with("ToolUse {")), "{deltas:?}");
+    }
 }
 
 #[test]
