@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use neuron_types::{ContentBlock, ProviderError, ToolCall};
+use neuron_types::{ContentBlock, ImageSource, ProviderError, ToolCall};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -104,7 +104,8 @@ impl Parts {
         let is_thought = fields.get("thought").is_some_and(|thought| thought == true);
         let text = fields.get("text").and_then(Value::as_str).map(str::to_owned);
         let Some(text) = text else {
-            return Ok((!fields.is_empty()).then(|| self.raw(part, None)));
+            let portable = if is_thought { None } else { portable(fields) };
+            return Ok((!fields.is_empty()).then(|| self.raw(part, portable)));
         };
         let is_plain = fields.keys().all(|key| key == "text" || key == "thought" && is_thought);
         let block = match is_thought {
@@ -174,6 +175,30 @@ impl Parts {
         }
         unique
     }
+}
+
+/// Returns the block for other vendors that has the content of a part which is neither a text nor a call. Returns `None`
+/// if there is none.
+fn portable(fields: &Map<String, Value>) -> Option<ContentBlock> {
+    let text_of = |part: &str, key: &str| fields.get(part)?.get(key)?.as_str();
+    if let Some(code) = text_of("executableCode", "code") {
+        let language = text_of("executableCode", "language").unwrap_or_default();
+        return Some(fenced(&language.to_lowercase(), code));
+    }
+    if let Some(output) = text_of("codeExecutionResult", "output") {
+        return Some(fenced("", output));
+    }
+    let (media_type, data) = (text_of("inlineData", "mimeType")?, text_of("inlineData", "data")?);
+    let source = ImageSource::Base64 { media_type: media_type.to_owned(), data: data.to_owned() };
+    media_type.starts_with("image/").then_some(ContentBlock::Image { source })
+}
+
+/// Returns a block of code in Markdown. Its fence is longer than each run of backticks in the code.
+fn fenced(language: &str, code: &str) -> ContentBlock {
+    let runs = code.split(|c| c != '`').map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or_default().max(2) + 1);
+    let code = code.trim_end_matches('\n');
+    ContentBlock::Text(format!("\n{fence}{language}\n{code}\n{fence}\n"))
 }
 
 /// Returns `true` if a part has a thought signature.
@@ -342,6 +367,32 @@ mod tests {
             let blocks = blocks(std::slice::from_ref(&part));
             let [ContentBlock::Raw { json, .. }] = &blocks[..] else { panic!("{blocks:?}") };
             assert_eq!((json, blocks[0].as_tool_use()), (&part, None));
+        }
+    }
+
+    #[test]
+    fn images_and_code_have_a_portable_form() {
+        let code =
+            json!({"executableCode": {"language": "PYTHON", "code": "print(1)\n", "id": "a"}});
+        let output = json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1 ```\n"}});
+        let image = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}});
+        let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+        check(
+            &[code.clone(), output.clone(), image.clone()],
+            &[
+                raw(V, code, Some(text("\n```python\nprint(1)\n```\n"))),
+                raw(V, output, Some(text("\n````\n1 ```\n````\n"))),
+                raw(V, image, Some(source.into())),
+            ],
+        );
+        for part in [
+            json!({"inlineData": {"mimeType": "audio/wav", "data": "aGk="}}),
+            json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thought": true}),
+            json!({"executableCode": {"language": "PYTHON"}}),
+            json!({"codeExecutionResult": {"outcome": "OUTCOME_FAILED"}}),
+            json!({"newContent": {"code": "1"}}),
+        ] {
+            check(std::slice::from_ref(&part), &[raw(V, part, None)]);
         }
     }
 
