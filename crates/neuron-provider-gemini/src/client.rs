@@ -13,8 +13,8 @@ use neuron_types::{
 use crate::model::Platform;
 use crate::models::GEMINI_3_8_FLASH;
 use crate::parts::Origin;
-use crate::request::{self, MAX_WHOLE_OUTPUT_TOKENS, model_of};
-use crate::stream::ChunkDecoder;
+use crate::request::{self, model_of};
+use crate::stream::{self, ChunkDecoder};
 use crate::{embed, error, response};
 
 /// Name of the default model of completion requests.
@@ -31,6 +31,9 @@ const API_VERSION: &str = "v1beta";
 
 /// Default version of the API of Vertex AI, which Google's own clients use.
 const VERTEX_API_VERSION: &str = "v1beta1";
+
+/// Method of streamed responses.
+const STREAM: &str = "streamGenerateContent?alt=sse";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const QUOTA_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
@@ -226,18 +229,20 @@ impl Gemini {
 
     /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        // Models with long decode generate more tokens only in a stream.
-        if request.max_tokens.is_some_and(|tokens| tokens > MAX_WHOLE_OUTPUT_TOKENS) {
-            return self.streamed(request).await?.into_response().await;
+        let secret = self.endpoint.secret();
+        let origin = self.origin(request);
+        if request::needs_stream(request, model_of(request, &self.model)) {
+            let reply = self.generate(request, STREAM).await?;
+            // The stream is read completely before it is decoded, so that the timeout of a whole response applies.
+            return reply.answer(|body| stream::read(body, secret, origin)).await;
         }
         let reply = self.generate(request, "generateContent").await?;
-        let origin = self.origin(request);
-        reply.answer(|body| response::read(body, self.endpoint.secret(), origin)).await
+        reply.answer(|body| response::read(body, secret, origin)).await
     }
 
     /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
-        let reply = self.generate(request, "streamGenerateContent?alt=sse").await?;
+        let reply = self.generate(request, STREAM).await?;
         // Some proxies send a JSON error with a successful status instead of a stream.
         let explain = |body: &[u8]| error::find_in(body, "the answer");
         let body = reply.stream(&["text/event-stream"], explain).await?;

@@ -77,12 +77,16 @@
 //!
 //! # Long responses
 //!
-//! Models with [long decode](https://ai.google.dev/gemini-api/docs/long-decode) generate at most 65,536 tokens per
-//! request, or 32,768 tokens if the response is not streamed. This crate sends one request per call. It therefore sends
-//! a larger [`max_tokens`](neuron_types::CompletionRequest::max_tokens) as 65,536, and collects a stream if more than
-//! 32,768 tokens are requested without streaming. A response at the maximum ends with
-//! [`MaxTokens`](neuron_types::StopReason::MaxTokens). If the API could continue it, `stop_details` contains a
-//! `continuationToken`, which the next request may send in `extra`.
+//! Models with [long decode](https://ai.google.dev/gemini-api/docs/long-decode), which are the models since Gemini 4,
+//! generate at most 65,536 tokens per request, or 32,768 tokens if the response is not streamed. For them,
+//! [`max_tokens`](neuron_types::CompletionRequest::max_tokens) is the maximum of all requests that continue each other,
+//! and is sent unchanged. A whole response of more than 32,768 tokens is requested as a stream, and collected within the
+//! [`timeout`](Gemini::timeout) of the call. For other models, a larger maximum than 65,536 is sent as 65,536.
+//!
+//! This crate sends one request per call. A response at the maximum of one request ends with
+//! [`MaxTokens`](neuron_types::StopReason::MaxTokens). If the API can continue it, `stop_details` contains a
+//! `continuationToken`. To continue, send the same request again, with the same `max_tokens` and with the token in
+//! `extra`.
 //!
 //! The crate does not continue by itself. Each further request is charged for the whole prompt again, and so a limit on
 //! the number or the cost of requests would not hold.

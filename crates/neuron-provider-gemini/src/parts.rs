@@ -392,7 +392,7 @@ mod tests {
             json!({"codeExecutionResult": {"outcome": "OUTCOME_FAILED"}}),
             json!({"newContent": {"code": "1"}}),
         ] {
-            check(std::slice::from_ref(&part), &[raw(V, part, None)]);
+            check(std::slice::from_ref(&part), &[raw(V, part.clone(), None)]);
         }
     }
 

@@ -7,9 +7,12 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Decoder, Secret, SseDecoder, complete};
-use neuron_types::{ContentBlock, ProviderError, StopReason, StreamEvent, ToolCall};
+use neuron_http::{Decoder, Framing, Secret, SseDecoder, complete};
+use neuron_types::{
+    CompletionResponse, ContentBlock, ProviderError, StopReason, StreamEvent, ToolCall,
+};
 
+use crate::error;
 use crate::parts::Origin;
 use crate::response::{PartialResponse, WireChunk};
 
@@ -72,6 +75,42 @@ impl Decoder for ChunkDecoder {
         complete(response, out);
         Ok(true)
     }
+}
+
+/// Parses all bytes of a stream. The API key is removed from errors that quote them.
+///
+/// # Errors
+///
+/// The error of the stream. The server's error, or [`ProviderError::Other`], if the bytes are no stream.
+/// [`ProviderError::StreamError`] if the response is incomplete.
+pub(crate) fn read(
+    bytes: &[u8],
+    secret: &Secret,
+    origin: Origin,
+) -> Result<CompletionResponse, ProviderError> {
+    let mut decoder = ChunkDecoder::new(origin);
+    let mut framing = SseDecoder::default();
+    let mut events = VecDeque::new();
+    let (mut is_stream, mut has_ended) = (false, false);
+    let mut on_frame = |frame: &[u8]| {
+        is_stream = true;
+        if !has_ended {
+            has_ended = decoder.take(frame, secret, &mut events)?;
+        }
+        Ok(())
+    };
+    framing.feed(bytes, &mut on_frame)?;
+    framing.finish(&mut on_frame)?;
+    match events.pop_back() {
+        Some(StreamEvent::ResponseComplete(response)) => return Ok(*response),
+        _ if is_stream => decoder.end(&mut events)?,
+        _ => {}
+    }
+    // Some proxies send a JSON error with a successful status instead of a stream.
+    Err(error::find_in(bytes, "the answer").unwrap_or_else(|| {
+        let shown = secret.excerpt(bytes.trim_ascii());
+        ProviderError::Other(format!("a stream was asked for, and the server sent: {shown}").into())
+    }))
 }
 
 fn is_of_call(event: &StreamEvent) -> bool {

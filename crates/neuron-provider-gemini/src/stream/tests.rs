@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use neuron_types::{CompletionResponse, StreamHandle};
+use neuron_types::StreamHandle;
 use serde_json::{Value, json};
 
+use crate::model::GOOGLE_AI;
 use crate::wire;
 
 use super::*;
@@ -80,6 +81,31 @@ fn stream_is_equal_for_every_split() {
         let (first, second) = bytes.as_bytes().split_at(split);
         let response = handle(&[first, second]).into_response().now_or_never().unwrap();
         assert_eq!(response.unwrap(), whole, "split at {split}");
+    }
+}
+
+#[test]
+fn collected_stream_is_equal_to_the_response_of_the_stream() {
+    let collected = |bytes: &str| {
+        super::read(bytes.as_bytes(), &Secret::new("sk-secret"), Origin::new(GOOGLE_AI, ""))
+    };
+    let bytes = bytes(&answer());
+    assert_eq!(collected(&bytes).unwrap(), read(&bytes).unwrap());
+    for end in 0..bytes.len() - 1 {
+        assert!(collected(&bytes[..end]).is_err(), "cut at {end}");
+    }
+    for (bytes, text) in [
+        (
+            r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#,
+            "service unavailable: in the answer UNAVAILABLE: busy",
+        ),
+        ("<html>sk-secret", "a stream was asked for, and the server sent: <html>[redacted]"),
+        (
+            "data: {\"candidates\":[]}\n\n",
+            "stream error: the stream ended before the answer was complete",
+        ),
+    ] {
+        assert_eq!(collected(bytes).unwrap_err().to_string(), text);
     }
 }
 
