@@ -60,8 +60,9 @@
 //! - Images and PDF documents in the results of tools are parts of the function response. For models before Gemini 3,
 //!   and if they are URLs, they follow in a content of the user. The API accepts images as PNG, JPEG, WebP, HEIC and
 //!   HEIF. Another image in a result becomes a text, and in a message it is an error.
-//! - Input schemas are sent as JSON Schema, with all references resolved. Keywords that the API rejects, such as
-//!   `format` and exclusive bounds, become a part of the description.
+//! - Input schemas are sent as JSON Schema, with local references resolved and with the type `object`. Keywords that the
+//!   API rejects, such as `format` and exclusive bounds, and references that cannot be resolved become a part of the
+//!   description. A condition (`not`, `if`) with such a keyword becomes a part of the description as a whole.
 //! - The thinking of models before Gemini 3 has a budget, and the thinking of later models has a level. An effort becomes
 //!   a budget for the former. A budget is left out for the latter. Thinking that cannot be switched off is an error.
 //! - The API caches prompts automatically, so cache breakpoints are ignored. With `cachedContent` in
