@@ -86,13 +86,12 @@ fn stream_is_equal_for_every_split() {
 
 #[test]
 fn collected_stream_is_equal_to_the_response_of_the_stream() {
-    let collected = |bytes: &str| {
-        super::read(bytes.as_bytes(), &Secret::new("sk-secret"), Origin::new(GOOGLE_AI, ""))
-    };
+    let collected =
+        |bytes: &[u8]| super::read(bytes, &Secret::new("sk-secret"), Origin::new(GOOGLE_AI, ""));
     let bytes = bytes(&answer());
-    assert_eq!(collected(&bytes).unwrap(), read(&bytes).unwrap());
+    assert_eq!(collected(bytes.as_bytes()).unwrap(), read(&bytes).unwrap());
     for end in 0..bytes.len() - 1 {
-        assert!(collected(&bytes[..end]).is_err(), "cut at {end}");
+        assert!(collected(&bytes.as_bytes()[..end]).is_err(), "cut at {end}");
     }
     for (bytes, text) in [
         (
@@ -105,7 +104,7 @@ fn collected_stream_is_equal_to_the_response_of_the_stream() {
             "stream error: the stream ended before the answer was complete",
         ),
     ] {
-        assert_eq!(collected(bytes).unwrap_err().to_string(), text);
+        assert_eq!(collected(bytes.as_bytes()).unwrap_err().to_string(), text);
     }
 }
 
