@@ -7,9 +7,6 @@ use super::names::in_camel_case;
 use super::wording::{Object, Wording, invalid};
 use crate::gemini::route::Route;
 
-/// Maximum number of texts in a request.
-const MAX_TEXTS: usize = 100;
-
 /// Checks the body of a `batchEmbedContents` request as Gemini does. `route` is the path of the request.
 ///
 /// # Errors
@@ -22,10 +19,6 @@ pub fn check_embeddings_request(body: &Value, route: &Route) -> Result<(), ApiEr
     let requests = body.objects("requests");
     if requests.is_empty() {
         return Err(refused("requests", "at least one request is required"));
-    }
-    if requests.len() > MAX_TEXTS {
-        let what = format!("at most {MAX_TEXTS} requests can be in one batch");
-        return Err(refused("requests", &what));
     }
     for request in requests {
         let model = request.str("model").unwrap_or_default();

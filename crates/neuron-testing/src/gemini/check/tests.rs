@@ -467,7 +467,7 @@ fn embeddings_need_the_model_of_the_path_and_texts() {
     assert_eq!(check(many(100)), Ok(()));
     refuses(
         many(101),
-        "* BatchEmbedContentsRequest.requests: at most 100 requests can be in one batch",
+        "* GenerateContentRequest.requests: at most 100 requests are allowed, but 101 are set",
     );
     refuses(
         json!([request(json!({"model": "gemini-embedding-2"}))]),
