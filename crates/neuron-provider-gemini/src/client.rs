@@ -12,8 +12,9 @@ use neuron_types::{
 
 use crate::model::Platform;
 use crate::models::GEMINI_3_8_FLASH;
-use crate::request::{self, MAX_WHOLE_OUTPUT_TOKENS, model_of};
-use crate::stream::ChunkDecoder;
+use crate::parts::Origin;
+use crate::request::{self, model_of};
+use crate::stream::{self, ChunkDecoder};
 use crate::{embed, error, response};
 
 /// Name of the default model of completion requests.
@@ -30,6 +31,9 @@ const API_VERSION: &str = "v1beta";
 
 /// Default version of the API of Vertex AI, which Google's own clients use.
 const VERTEX_API_VERSION: &str = "v1beta1";
+
+/// Method of streamed responses.
+const STREAM: &str = "streamGenerateContent?alt=sse";
 
 const API_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
 const QUOTA_PROJECT: HeaderName = HeaderName::from_static("x-goog-user-project");
@@ -218,36 +222,51 @@ impl Gemini {
         self.post(model, method, body).await
     }
 
+    /// Returns the server that will respond to a request.
+    fn origin(&self, request: RequestRef<'_>) -> Origin {
+        Origin::new(self.platform.name(), model_of(request, &self.model))
+    }
+
     /// Sends a request and parses the whole response.
     async fn whole(&self, request: RequestRef<'_>) -> Result<CompletionResponse, ProviderError> {
-        // Models with long decode generate more tokens only in a stream.
-        if request.max_tokens.is_some_and(|tokens| tokens > MAX_WHOLE_OUTPUT_TOKENS) {
-            return self.streamed(request).await?.into_response().await;
+        let secret = self.endpoint.secret();
+        let origin = self.origin(request);
+        if request::needs_stream(request, model_of(request, &self.model)) {
+            let reply = self.generate(request, STREAM).await?;
+            // The stream is read completely before it is decoded, so that the timeout of a whole response applies.
+            return reply.answer(|body| stream::read(body, secret, origin)).await;
         }
         let reply = self.generate(request, "generateContent").await?;
-        let vendor = self.platform.name();
-        reply.answer(|body| response::read(body, self.endpoint.secret(), vendor)).await
+        reply.answer(|body| response::read(body, secret, origin)).await
     }
 
     /// Sends a request and returns the stream of its response.
     async fn streamed(&self, request: RequestRef<'_>) -> Result<StreamHandle, ProviderError> {
-        let reply = self.generate(request, "streamGenerateContent?alt=sse").await?;
+        let reply = self.generate(request, STREAM).await?;
         // Some proxies send a JSON error with a successful status instead of a stream.
         let explain = |body: &[u8]| error::find_in(body, "the answer");
         let body = reply.stream(&["text/event-stream"], explain).await?;
         let secret = self.endpoint.secret().clone();
-        Ok(AnswerStream::new(body, ChunkDecoder::new(self.platform.name()), secret).into())
+        Ok(AnswerStream::new(body, ChunkDecoder::new(self.origin(request)), secret).into())
     }
 
+    /// Requests the vectors of all texts, one batch after the other.
     async fn vectors(
         &self,
         request: &EmbeddingRequest,
     ) -> Result<EmbeddingResponse, ProviderError> {
         let model = embed::model_of(request);
-        let body = embed::write(request)?;
-        let body = self.post(model, "batchEmbedContents", body).await?.read().await?;
-        let response = embed::read(&body, request.input.len(), self.endpoint.secret())?;
-        Ok(EmbeddingResponse { model: model.to_owned(), ..response })
+        let mut all = EmbeddingResponse { model: model.to_owned(), ..Default::default() };
+        for texts in request.input.chunks(embed::MAX_TEXTS) {
+            let body = embed::write(request, texts)?;
+            let body = self.post(model, "batchEmbedContents", body).await?.read().await?;
+            let batch = embed::read(&body, texts.len(), self.endpoint.secret())?;
+            all.embeddings.extend(batch.embeddings);
+            let (sum, usage) = (&mut all.usage, batch.usage);
+            sum.prompt_tokens = sum.prompt_tokens.saturating_add(usage.prompt_tokens);
+            sum.total_tokens = sum.total_tokens.saturating_add(usage.total_tokens);
+        }
+        Ok(all)
     }
 
     /// Returns a client with the current access token. Returns `self` if there is no source of tokens, and the error of
@@ -312,6 +331,11 @@ impl Provider for Gemini {
 
 /// Creates embeddings with Google AI. A request without texts is not sent, and has an empty response.
 ///
+/// The API accepts 100 texts per request. More texts are sent in several requests, one after the other, and the response
+/// has the vectors of all texts and the sum of their usage. If one of these requests fails, the call returns its error.
+/// The vectors of the earlier requests are lost then, although they are charged. The [timeout](Gemini::timeout) applies
+/// to each request.
+///
 /// The fields of [`EmbeddingRequest::extra`] are sent with each text, for example `taskType`. A client of
 /// [Vertex AI](Gemini::vertex) returns an error, because Vertex AI has another API for embeddings.
 impl EmbeddingProvider for Gemini {
@@ -321,10 +345,6 @@ impl EmbeddingProvider for Gemini {
                 "embeddings of Vertex AI are not supported: use Gemini::new, with a key of Google AI"
                     .into(),
             ));
-        }
-        if request.input.is_empty() {
-            let model = embed::model_of(&request).to_owned();
-            return Ok(EmbeddingResponse { model, ..Default::default() });
         }
         let answer = self.vectors(&request).await;
         answer.map_err(|error| self.endpoint.secret().redact_error(error).into())

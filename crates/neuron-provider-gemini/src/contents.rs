@@ -15,15 +15,35 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::media::{self, Media};
-use crate::model::Generation;
+use crate::model::{Generation, base_name};
+use crate::parts::{SIGNED_BY, is_signed};
 use crate::results::{FunctionResponse, ResultContent};
 
 /// The model and the platform that will receive the contents.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Target {
+pub(crate) struct Target<'a> {
     /// Name of the platform. Only raw blocks of this platform are sent in their own JSON.
     pub(crate) vendor: &'static str,
+    pub(crate) model: &'a str,
     pub(crate) generation: Generation,
+}
+
+impl<'a> Target<'a> {
+    pub(crate) fn new(vendor: &'static str, model: &'a str) -> Self {
+        Self { vendor, model: base_name(model), generation: Generation::of(model) }
+    }
+
+    /// Returns `true` if the model knows the ids of calls. Older models reject them.
+    fn has_ids(self) -> bool {
+        self.generation != Generation::BeforeThree
+    }
+
+    /// Returns `true` if a part is signed, and not by another model. A part of unknown origin counts as signed by this
+    /// model.
+    fn accepts_signature(self, fields: &Map<String, Value>) -> bool {
+        let model = fields.get(SIGNED_BY).and_then(Value::as_str);
+        is_signed(fields) && model.is_none_or(|model| model == self.model)
+    }
 }
 
 /// A content of the conversation.
@@ -62,9 +82,13 @@ struct Call<'a> {
     args: ObjectInput<'a>,
 }
 
-/// A part in the API's own JSON, with at most one added field.
+/// A part in the API's own JSON, without [`SIGNED_BY`], and with at most one added field.
 struct Own<'a> {
     fields: &'a Map<String, Value>,
+    /// `false` if the signature of the part is left out.
+    has_signature: bool,
+    /// `false` if the id of a call is left out.
+    has_id: bool,
     added: Option<(&'static str, &'static str)>,
 }
 
@@ -72,8 +96,17 @@ impl Serialize for Own<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_map(None)?;
         for (key, value) in self.fields {
-            if self.added.is_none_or(|(name, _)| name != key) {
-                fields.serialize_entry(key, value)?;
+            let is_left_out = key == SIGNED_BY
+                || key == "thoughtSignature" && !self.has_signature
+                || self.added.is_some_and(|(name, _)| name == key);
+            if is_left_out {
+                continue;
+            }
+            match value {
+                Value::Object(call) if key == "functionCall" && !self.has_id => {
+                    fields.serialize_entry(key, &WithoutId(call))?;
+                }
+                value => fields.serialize_entry(key, value)?,
             }
         }
         if let Some((key, value)) = self.added {
@@ -83,20 +116,30 @@ impl Serialize for Own<'_> {
     }
 }
 
+/// A call without its id.
+struct WithoutId<'a>(&'a Map<String, Value>);
+
+impl Serialize for WithoutId<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().filter(|(key, _)| *key != "id"))
+    }
+}
+
 /// Converts the conversation.
 ///
 /// # Errors
 ///
-/// [`ProviderError::InvalidRequest`] if a tool result has no call. The API requires the name of the tool, which only
-/// the call contains.
-pub(crate) fn contents(
-    messages: &[Message],
-    target: Target,
-) -> Result<Vec<Content<'_>>, ProviderError> {
-    let mut contents: Vec<Content<'_>> = Vec::with_capacity(messages.len());
+/// [`ProviderError::InvalidRequest`] if the API does not accept an image. Also if a tool result has no call, because the
+/// API requires the name of the tool, which only the call contains.
+pub(crate) fn contents<'a>(
+    messages: &'a [Message],
+    target: Target<'_>,
+) -> Result<Vec<Content<'a>>, ProviderError> {
+    let mut contents: Vec<Content<'a>> = Vec::with_capacity(messages.len());
     for (index, message) in messages.iter().enumerate() {
         let blocks = message.content.iter().filter(|block| !is_result(block));
-        let mut parts: Vec<_> = blocks.filter_map(|block| part(block, target)).collect();
+        let parts = blocks.filter_map(|block| part(block, target).transpose());
+        let mut parts = parts.collect::<Result<Vec<_>, _>>()?;
         let role = match message.role {
             Role::Assistant => "model",
             Role::User | Role::System => "user",
@@ -132,7 +175,7 @@ fn is_result(block: &ContentBlock) -> bool {
 fn results<'a>(
     before: &'a [Message],
     message: &'a Message,
-    target: Target,
+    target: Target<'_>,
 ) -> Result<(Vec<Part<'a>>, Vec<Part<'a>>), ProviderError> {
     let mut responses = Vec::new();
     let mut more = Vec::new();
@@ -140,7 +183,7 @@ fn results<'a>(
         let ContentBlock::ToolResult { tool_use_id, content, is_error } = block else {
             continue;
         };
-        let Some((position, name, id)) = call_of(before, tool_use_id, target.vendor) else {
+        let Some((position, name, id)) = call_of(before, tool_use_id, target) else {
             return Err(ProviderError::InvalidRequest(format!(
                 "the tool result `{tool_use_id}` has no tool call in the messages before it: repair the history with \
                  transcript::repair"
@@ -159,18 +202,19 @@ fn results<'a>(
 /// Finds the latest tool call with this id. Returns its position in its message, the name of the tool, and the id that
 /// the server gave to the call.
 ///
-/// A result must have the server's id. An id that another vendor or this crate invented is never sent: the API rejects
-/// an id that differs from its own, and older models reject every id.
+/// A result must have the server's id. An id that another vendor or this crate invented is never sent, because the API
+/// rejects an id that differs from its own. Models before Gemini 3 reject every id, so they get none.
 fn call_of<'a>(
     before: &'a [Message],
     id: &str,
-    vendor: &str,
+    target: Target<'_>,
 ) -> Option<(usize, &'a str, Option<&'a str>)> {
     let blocks = before.iter().rev().flat_map(|message| message.content.iter().enumerate());
     let mut calls =
         blocks.filter_map(|(position, block)| Some((position, block, block.as_tool_use()?)));
     let (position, block, call) = calls.find(|(_, _, call)| call.id == id)?;
-    let server_id = own_fields(block, vendor)
+    let server_id = own_fields(block, target.vendor)
+        .filter(|_| target.has_ids())
         .and_then(|fields| fields.get("functionCall")?.get("id")?.as_str())
         .filter(|id| !id.is_empty());
     Some((position, call.name, server_id))
@@ -186,37 +230,46 @@ fn own_fields<'a>(block: &'a ContentBlock, vendor: &str) -> Option<&'a Map<Strin
 
 /// Converts a block, except for tool results. Returns `None` if the block is empty, or if only another provider can use
 /// it.
-fn part(block: &ContentBlock, target: Target) -> Option<Part<'_>> {
-    Some(match block {
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] if the block is an image that the API does not accept.
+fn part<'a>(
+    block: &'a ContentBlock,
+    target: Target<'_>,
+) -> Result<Option<Part<'a>>, ProviderError> {
+    let media = |media: Option<Media<'a>>| media.map(Media::checked).transpose();
+    Ok(match block {
         ContentBlock::Raw { provider, .. } if provider == target.vendor => {
-            return own_part(block, own_fields(block, target.vendor)?);
+            own_fields(block, target.vendor).and_then(|fields| own_part(block, fields, target))
         }
-        ContentBlock::Raw { portable, .. } => return part(portable.as_deref()?, target),
+        ContentBlock::Raw { portable: Some(block), .. } => return part(block, target),
         // The summary of another vendor's compaction replaces messages that the conversation may no longer contain.
         ContentBlock::Text(text)
         | ContentBlock::Compaction { content: text }
         | ContentBlock::Document { source: DocumentSource::PlainText { data: text } } => {
-            return (!text.is_empty()).then_some(Part::Text { text });
+            (!text.is_empty()).then_some(Part::Text { text })
         }
         // Signed reasoning comes from another vendor, whose models alone can use it.
         ContentBlock::Thinking { thinking, signature } => {
             let is_usable = signature.is_empty() && !thinking.is_empty();
-            return is_usable.then_some(Part::Thought { text: thinking, thought: true });
+            is_usable.then_some(Part::Thought { text: thinking, thought: true })
         }
-        ContentBlock::ToolUse { name, input, .. } => Part::Call {
+        ContentBlock::ToolUse { name, input, .. } => Some(Part::Call {
             function_call: Call { name, args: ObjectInput(input) },
             thought_signature: None,
-        },
-        ContentBlock::Image { source } => Part::Media(media::image(source)?),
-        ContentBlock::Document { source } => Part::Media(media::document(source)?),
-        _ => return None,
+        }),
+        ContentBlock::Image { source } => media(media::image(source))?.map(Part::Media),
+        ContentBlock::Document { source } => media(media::document(source))?.map(Part::Media),
+        _ => None,
     })
 }
 
 /// Names of the fields of a part that say something about its content, but are not content.
-const ABOUT_CONTENT: [&str; 6] = [
+const ABOUT_CONTENT: [&str; 7] = [
     "thought",
     "thoughtSignature",
+    SIGNED_BY,
     "videoMetadata",
     "mediaResolution",
     "mediaProcessing",
@@ -224,24 +277,30 @@ const ABOUT_CONTENT: [&str; 6] = [
 ];
 
 /// Converts a part of an earlier response. Returns `None` for a part that the API does not accept back.
-fn own_part<'a>(block: &ContentBlock, fields: &'a Map<String, Value>) -> Option<Part<'a>> {
+fn own_part<'a>(
+    block: &ContentBlock,
+    fields: &'a Map<String, Value>,
+    target: Target<'_>,
+) -> Option<Part<'a>> {
     // A call that must not run has no result, and the API rejects a call without a result.
     if fields.contains_key("functionCall") && block.as_tool_use().is_none() {
         return None;
     }
-    let is_empty = fields.keys().all(|key| ABOUT_CONTENT.contains(&key.as_str()));
-    let added = match is_empty {
-        false => None,
-        // Signed parts about the processing of media must not be sent back.
-        true if fields.contains_key("mediaProcessing") || !is_signed(fields) => return None,
-        // The API rejects a part without content.
-        true => Some(("text", "")),
+    let has_signature = target.accepts_signature(fields);
+    let is_content = |(key, value): (&String, &Value)| {
+        !ABOUT_CONTENT.contains(&key.as_str()) && !(key == "text" && value == "")
     };
-    Some(Part::Own(Own { fields, added }))
-}
-
-fn is_signed(fields: &Map<String, Value>) -> bool {
-    fields.get("thoughtSignature").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
+    let added = match fields.iter().any(is_content) {
+        true => None,
+        // Signed parts about the processing of media must not be sent back. A part whose only content was its signature
+        // says nothing to another model.
+        false if fields.contains_key("mediaProcessing") || !has_signature => return None,
+        // The API rejects a part without content.
+        false => Some(("text", "")),
+    };
+    // An empty signature means the same as none, and is sent back as it came.
+    let has_signature = has_signature || !is_signed(fields);
+    Some(Part::Own(Own { fields, has_signature, has_id: target.has_ids(), added }))
 }
 
 /// A value that the API accepts in place of a thought signature, for calls that another model made.
@@ -250,7 +309,7 @@ fn is_signed(fields: &Map<String, Value>) -> bool {
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 impl Content<'_> {
-    /// Marks the first call of the content as made by another model, unless the call is signed. Gemini 3 rejects a
+    /// Marks the first call of the content as made by another model, unless the target's model signed the call. Gemini 3 rejects a
     /// first call without a signature. Does nothing if the content has no call.
     ///
     /// The API checks only the calls of the current turn. All turns are marked, because otherwise their JSON would
@@ -260,7 +319,7 @@ impl Content<'_> {
             match part {
                 Part::Call { thought_signature, .. } => *thought_signature = Some(NO_SIGNATURE),
                 Part::Own(own) if own.fields.contains_key("functionCall") => {
-                    if !is_signed(own.fields) {
+                    if !(own.has_signature && is_signed(own.fields)) {
                         own.added = Some(("thoughtSignature", NO_SIGNATURE));
                     }
                 }

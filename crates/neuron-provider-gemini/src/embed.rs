@@ -16,6 +16,9 @@ use crate::usage::WireUsage;
 /// Name of the default model of embedding requests.
 pub const DEFAULT_EMBEDDING_MODEL: &str = GEMINI_EMBEDDING_2;
 
+/// Maximum number of texts in one request. The API rejects more.
+pub(crate) const MAX_TEXTS: usize = 100;
+
 /// Returns the name of the model of a request, or the default model if the request names none.
 pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     match request.model.as_str() {
@@ -24,12 +27,16 @@ pub(crate) fn model_of(request: &EmbeddingRequest) -> &str {
     }
 }
 
-/// Serialises a request. The API has a separate request for each text. The fields of `extra` are added to each of them.
+/// Serialises a request for the vectors of `texts`, with the settings of `request`. The API has a separate request for
+/// each text. The fields of `extra` are added to each of them.
 ///
 /// # Errors
 ///
 /// [`ProviderError::InvalidRequest`] if `extra` has a field that this crate sets itself.
-pub(crate) fn write(request: &EmbeddingRequest) -> Result<Vec<u8>, ProviderError> {
+pub(crate) fn write(
+    request: &EmbeddingRequest,
+    texts: &[String],
+) -> Result<Vec<u8>, ProviderError> {
     if let Some(key) = ["model", "content"].into_iter().find(|key| request.extra.contains_key(*key))
     {
         return Err(ProviderError::InvalidRequest(format!(
@@ -38,8 +45,7 @@ pub(crate) fn write(request: &EmbeddingRequest) -> Result<Vec<u8>, ProviderError
     }
     let extra = sorted_extra(&request.extra);
     let model = model::resource(model_of(request));
-    let requests: Vec<_> = request
-        .input
+    let requests: Vec<_> = texts
         .iter()
         .map(|text| Item { model: &model, dimensions: request.dimensions, extra: &extra, text })
         .collect();
@@ -139,7 +145,7 @@ mod tests {
 
     #[track_caller]
     fn check(request: &EmbeddingRequest, expected: &Value) {
-        let body: Value = serde_json::from_slice(&write(request).unwrap()).unwrap();
+        let body: Value = serde_json::from_slice(&write(request, &request.input).unwrap()).unwrap();
         assert_eq!(&body, expected);
     }
 
@@ -171,11 +177,11 @@ mod tests {
     fn extra_replaces_dimensions_but_not_the_text() {
         let mut request = EmbeddingRequest { dimensions: Some(1), ..texts(&["a"]) };
         request.extra.insert("outputDimensionality".into(), json!(2));
-        let body = String::from_utf8(write(&request).unwrap()).unwrap();
+        let body = String::from_utf8(write(&request, &request.input).unwrap()).unwrap();
         assert_eq!(body.matches("outputDimensionality\":2").count(), 1);
         assert_eq!(body.matches("outputDimensionality").count(), 1);
         request.extra.insert("content".into(), json!({}));
-        let error = write(&request).unwrap_err().to_string();
+        let error = write(&request, &request.input).unwrap_err().to_string();
         assert_eq!(
             error,
             "invalid request: `extra` cannot set `content`, which is a field of EmbeddingRequest"

@@ -16,10 +16,10 @@ use serde_json::Value;
 pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     let error = rejection.vendor_error();
     let details = rejection.json().map(|json| Details::of(&json)).unwrap_or_default();
-    match details.class(&error) {
+    details.with_delay(match details.class(&error) {
         Some(class) => class(details.text(&rejection.status().to_string(), &error)),
-        None => details.with_delay(rejection.error_of(&error, error.message())),
-    }
+        None => rejection.error_of(&error, error.message()),
+    })
 }
 
 /// Returns the error in a body or a chunk with a successful status. Returns `None` if there is no error. `place` is the
@@ -35,10 +35,16 @@ pub(crate) fn within(place: &str, json: &Value) -> ProviderError {
     let error = VendorError::find(json.clone())
         .unwrap_or_else(|| VendorError::new("the server reports an error"));
     let details = Details::of(json);
-    match details.class(&error) {
-        Some(class) => class(details.text(&format!("in {place}"), &error)),
-        None => details.with_delay(error.within(place, None, ProviderError::StreamError)),
-    }
+    let text = || details.text(&format!("in {place}"), &error);
+    let found = match details.class(&error) {
+        Some(class) => class(text()),
+        None => error.within(place, None, ProviderError::StreamError),
+    };
+    details.with_delay(match found {
+        // This class has no text and reports a timeout of the client, but the response has begun in time.
+        ProviderError::Timeout(_) => ProviderError::ServiceUnavailable(text()),
+        found => found,
+    })
 }
 
 /// The parts of a Google error that decide about its class.
@@ -84,16 +90,19 @@ impl Details {
                 Some(ProviderError::InsufficientResources)
             }
             // Files and caches can be missing too.
-            "NOT_FOUND" if error.says("file") || error.says("cache") => {
+            "NOT_FOUND" if error.message().split(is_separator).any(is_file_or_cache) => {
                 Some(ProviderError::InvalidRequest)
             }
+            // `ProviderError::Timeout` has no field for the delay.
+            "DEADLINE_EXCEEDED" if self.delay.is_some() => Some(ProviderError::ServiceUnavailable),
             "NOT_FOUND" => Some(ProviderError::ModelNotFound),
             _ => None,
         }
     }
 
     fn text(&self, place: &str, error: &VendorError) -> String {
-        format!("{place} {}: {}", self.status, error.message())
+        let space = if self.status.is_empty() { "" } else { " " };
+        format!("{place}{space}{}: {}", self.status, error.message())
     }
 
     /// Adds the delay before a retry, which the API sends in the body.
@@ -103,6 +112,27 @@ impl Details {
             None => error,
         }
     }
+}
+
+/// Returns `true` if a character separates the words of a message. A resource name is one word.
+fn is_separator(c: char) -> bool {
+    !c.is_ascii_alphanumeric() && !"/-_.".contains(c)
+}
+
+/// Returns `true` if a word of a message is the resource name of a file or of a cache, such as `files/x` or
+/// `projects/p/locations/l/cachedContents/1`, or the type name of a cache.
+///
+/// The name of a model may contain the same words.
+fn is_file_or_cache(word: &str) -> bool {
+    let mut steps = word.trim_end_matches('.').split('/').peekable();
+    let mut is_resource = false;
+    while let Some(step) = steps.next() {
+        is_resource |= ["files", "cachedContents"].contains(&step) && steps.peek().is_some();
+        if ["models", "tunedModels"].contains(&step) {
+            return false;
+        }
+    }
+    is_resource || word == "CachedContent"
 }
 
 /// Parses a duration in the JSON of Protocol Buffers, such as `14s` or `0.5s`.
@@ -134,6 +164,7 @@ mod tests {
         assert_eq!(error.kind(), kind, "{error}");
         assert_eq!(rejected(code, &json!([body]).to_string()).to_string(), error.to_string());
         let streamed = within("the stream", &body);
+        let kind = if kind == "Timeout" { "ServiceUnavailable" } else { kind };
         assert_eq!((streamed.kind(), streamed.retry_after()), (kind, error.retry_after()));
         error
     }
@@ -177,6 +208,11 @@ mod tests {
             ),
             (404, "NOT_FOUND", "Requested entity was not found.", "ModelNotFound"),
             (404, "NOT_FOUND", "CachedContent not found", "InvalidRequest"),
+            (404, "NOT_FOUND", "File files/abc-1 was not found.", "InvalidRequest"),
+            (404, "NOT_FOUND", "`projects/p/locations/l/cachedContents/1`", "InvalidRequest"),
+            (404, "NOT_FOUND", "models/profile-x is not found.", "ModelNotFound"),
+            (404, "NOT_FOUND", "tunedModels/files/cache is not found.", "ModelNotFound"),
+            (404, "NOT_FOUND", "models/cachedContents is not found.", "ModelNotFound"),
             (429, "RESOURCE_EXHAUSTED", "Resource exhausted. Please try again later.", "RateLimit"),
             (500, "INTERNAL", "An internal error has occurred.", "ServiceUnavailable"),
             (503, "UNAVAILABLE", "The model is overloaded.", "ServiceUnavailable"),
@@ -211,6 +247,24 @@ mod tests {
         assert_eq!(error.retry_after(), Some(Duration::from_millis(14_500)));
         let busy = check(503, "UNAVAILABLE", "busy", quota("x"), "ServiceUnavailable");
         assert_eq!(busy.retry_after(), Some(Duration::from_millis(14_500)));
+    }
+
+    /// A timeout has no delay, so an error with a delay has another class, with its text.
+    #[test]
+    fn deadline_with_a_delay_keeps_it() {
+        let retry = json!([{"retryDelay": "3s"}]);
+        let error = check(504, "DEADLINE_EXCEEDED", "late", retry, "ServiceUnavailable");
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+        let text = "service unavailable: 504 DEADLINE_EXCEEDED: late, retry after 3s";
+        assert_eq!(error.to_string(), text);
+    }
+
+    /// A timeout has no text, and no timeout of the client applies to a stream that has begun.
+    #[test]
+    fn deadline_in_a_stream_keeps_its_message() {
+        let body = body(504, "DEADLINE_EXCEEDED", "late", json!([]));
+        let error = within("the stream", &body);
+        assert_eq!(error.to_string(), "service unavailable: in the stream DEADLINE_EXCEEDED: late");
     }
 
     #[test]

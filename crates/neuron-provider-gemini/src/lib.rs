@@ -29,17 +29,25 @@
 //! - A part with a [thought signature](https://ai.google.dev/gemini-api/docs/thought-signatures) or with unknown fields,
 //!   and a call with an id of the server, become [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw). Such a part is
 //!   sent back unchanged, and to the same platform only. Google AI has the provider name `gcp.gemini`, and Vertex AI has
-//!   `gcp.vertex_ai`, because each of them rejects the signatures of the other.
+//!   `gcp.vertex_ai`, because each of them rejects the signatures of the other. Models before Gemini 3 reject the ids of
+//!   calls, and get none.
+//! - Images in a response, and the code and the output of code execution, become raw blocks too. Other vendors and the
+//!   other platform get the image, and the code and the output as text. So they are a part of
+//!   [`Message::text`](neuron_types::Message::text), in code fences.
 //! - Thought summaries become [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) without a signature, and
 //!   are sent back. Signed thinking comes from another vendor and is not sent. The API sends summaries only if
 //!   [`thinking`](neuron_types::CompletionRequest::thinking) is enabled or adaptive.
-//! - Models since Gemini 3 reject a first call without a signature. A first call that another model made is therefore
-//!   sent with the value that Google documents for this case. The API also rejects signatures of another model or
-//!   project. Do not continue a conversation that waits for the results of tools with another model.
+//! - The API rejects signatures of another model. The raw block of a signed part therefore has the field
+//!   `neuron:signedBy`, with the name of the model that was asked. The field is never sent, and another model gets the
+//!   part without its signature. Models since Gemini 3 reject a first call without a signature. A first call that
+//!   another model made is sent with the value that Google documents for this case.
+//! - The API also rejects signatures of another project, and the crate cannot recognise them. Do not continue a
+//!   conversation that waits for the results of tools in another project.
 //! - A tool call without an id gets a UUID, which is never sent. The name of a tool result's tool is the name in the
 //!   call. A tool result without a call is an error.
 //! - If the response ends with `MALFORMED_…` or `UNEXPECTED_…`, its calls are kept as raw blocks that do not run and are
-//!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there.
+//!   not sent back. The events of calls arrive at the end of a stream, because this reason arrives there. A refusal has no
+//!   event [`ToolUse`](neuron_types::StreamEvent::ToolUse), so its calls do not run either.
 //! - A prompt that the API refuses is an empty response with the stop reason
 //!   [`Refusal`](neuron_types::StopReason::Refusal). [`stop_details`](neuron_types::AnswerMetadata::stop_details)
 //!   contains the `promptFeedback`. The API does not report stop sequences, so the stop reason is
@@ -50,30 +58,36 @@
 //! - System messages at the beginning of the conversation are added to the system instruction. Later system messages are
 //!   sent as messages of the user, because the API has no role for them.
 //! - Images and PDF documents in the results of tools are parts of the function response. For models before Gemini 3,
-//!   and if they are URLs, they follow in a content of the user.
-//! - Input schemas are sent as JSON Schema, with all references resolved. Keywords that the API rejects, such as
-//!   `format` and exclusive bounds, become a part of the description.
+//!   and if they are URLs, they follow in a content of the user. The API accepts images as PNG, JPEG, WebP, HEIC and
+//!   HEIF. Another image in a result becomes a text, and in a message it is an error.
+//! - Input schemas are sent as JSON Schema, with local references resolved and with the type `object`. Keywords that the
+//!   API rejects, such as `format` and exclusive bounds, and references that cannot be resolved become a part of the
+//!   description. A condition (`not`, `if`) with such a keyword becomes a part of the description as a whole.
 //! - The thinking of models before Gemini 3 has a budget, and the thinking of later models has a level. An effort becomes
 //!   a budget for the former. A budget is left out for the latter. Thinking that cannot be switched off is an error.
 //! - The API caches prompts automatically, so cache breakpoints are ignored. With `cachedContent` in
 //!   [`extra`](neuron_types::CompletionRequest::extra), the system prompt and the tools are not sent, because the cache
-//!   contains them.
+//!   contains them. System messages at the beginning are then sent as messages of the user.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
 //!   `tools` are appended to the tools of the request. Use `extra` for Google's own tools, for `safetySettings` and for
 //!   other fields of `generationConfig`. Audio and video are sent as `ContentBlock::Raw`, with a part of the API as its
 //!   JSON.
-//! - A stream that ends before its `finishReason` is an error and never a short response.
+//! - A stream or a whole response without a `finishReason` is an error and never a short response.
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.
 //!
 //! # Long responses
 //!
-//! Models with [long decode](https://ai.google.dev/gemini-api/docs/long-decode) generate at most 65,536 tokens per
-//! request, or 32,768 tokens if the response is not streamed. This crate sends one request per call. It therefore sends
-//! a larger [`max_tokens`](neuron_types::CompletionRequest::max_tokens) as 65,536, and collects a stream if more than
-//! 32,768 tokens are requested without streaming. A response at the maximum ends with
-//! [`MaxTokens`](neuron_types::StopReason::MaxTokens). If the API could continue it, `stop_details` contains a
-//! `continuationToken`, which the next request may send in `extra`.
+//! Models with [long decode](https://ai.google.dev/gemini-api/docs/long-decode), which are the models since Gemini 4,
+//! generate at most 65,536 tokens per request, or 32,768 tokens if the response is not streamed. For them,
+//! [`max_tokens`](neuron_types::CompletionRequest::max_tokens) is the maximum of all requests that continue each other,
+//! and is sent unchanged. A whole response of more than 32,768 tokens is requested as a stream, and collected within the
+//! [`timeout`](Gemini::timeout) of the call. For other models, a larger maximum than 65,536 is sent as 65,536.
+//!
+//! This crate sends one request per call. A response at the maximum of one request ends with
+//! [`MaxTokens`](neuron_types::StopReason::MaxTokens). If the API can continue it, `stop_details` contains a
+//! `continuationToken`. To continue, send the same request again, with the same `max_tokens` and with the token in
+//! `extra`.
 //!
 //! The crate does not continue by itself. Each further request is charged for the whole prompt again, and so a limit on
 //! the number or the cost of requests would not hold.

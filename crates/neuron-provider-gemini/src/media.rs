@@ -2,7 +2,7 @@
 //!
 //! <https://ai.google.dev/gemini-api/docs/image-understanding>
 
-use neuron_types::{DocumentSource, ImageSource};
+use neuron_types::{DocumentSource, ImageSource, ProviderError};
 use serde::Serialize;
 
 /// A file, as data or as a URL.
@@ -24,11 +24,61 @@ pub(crate) enum Media<'a> {
 
 pub(crate) const PDF: &str = "application/pdf";
 
+/// Types of images that the API accepts.
+const IMAGES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+
+/// Types of inline data that a function response may contain.
+const IN_RESPONSES: [&str; 5] = ["image/png", "image/jpeg", "image/webp", PDF, "text/plain"];
+
+impl Media<'_> {
+    fn mime_type(&self) -> Option<&str> {
+        match *self {
+            Self::InlineData { mime_type, .. } => Some(mime_type),
+            Self::FileData { mime_type, .. } => mime_type,
+        }
+    }
+
+    /// Returns `false` if the API rejects the file: an image of another type than [`IMAGES`], or a `data:` URL that is
+    /// not in base64. Types other than images are not checked.
+    pub(crate) fn is_accepted(&self) -> bool {
+        let is_data =
+            matches!(self, Self::FileData { file_uri, .. } if data_of(file_uri).is_some());
+        let is_other = |kind: &str| kind.starts_with("image/") && !IMAGES.contains(&kind);
+        !is_data && !self.mime_type().is_some_and(is_other)
+    }
+
+    /// Returns `true` if a function response may contain the file.
+    pub(crate) fn fits_response(&self) -> bool {
+        match self {
+            Self::InlineData { mime_type, .. } => IN_RESPONSES.contains(mime_type),
+            Self::FileData { .. } => false,
+        }
+    }
+
+    /// Returns the file if the API accepts it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::InvalidRequest`] if it does [not](Self::is_accepted).
+    pub(crate) fn checked(self) -> Result<Self, ProviderError> {
+        if self.is_accepted() {
+            return Ok(self);
+        }
+        let what = match self.mime_type() {
+            Some(kind) => format!("an image of the type `{kind}`"),
+            None => "a `data:` URL without base64".to_owned(),
+        };
+        Err(ProviderError::InvalidRequest(format!(
+            "Gemini does not accept {what}: send the image as PNG, JPEG, WebP, HEIC or HEIF, in base64"
+        )))
+    }
+}
+
 /// Converts an image. Returns `None` for a type of source that this crate does not know.
 pub(crate) fn image(source: &ImageSource) -> Option<Media<'_>> {
     match source {
         ImageSource::Base64 { media_type, data } => {
-            Some(Media::InlineData { mime_type: media_type, data })
+            Some(Media::InlineData { mime_type: canonical(media_type), data })
         }
         ImageSource::Url { url } => Some(at(url)),
         _ => None,
@@ -54,12 +104,30 @@ pub(crate) fn at(url: &str) -> Media<'_> {
 
 /// Returns the type and the base64 data of a `data:` URL, or `None` for any other URL.
 fn inline(url: &str) -> Option<(&str, &str)> {
-    let (kind, data) = url.strip_prefix("data:")?.split_once(',')?;
-    Some((kind.strip_suffix(";base64")?.split(';').next()?, data))
+    let (kind, data) = data_of(url)?.split_once(',')?;
+    let (kind, encoding) = kind.rsplit_once(';')?;
+    encoding.trim().eq_ignore_ascii_case("base64").then(|| (canonical(kind), data))
+}
+
+/// Returns a `data:` URL without its scheme, or `None` for any other URL.
+fn data_of(url: &str) -> Option<&str> {
+    let (scheme, rest) = url.split_once(':')?;
+    scheme.trim_start().eq_ignore_ascii_case("data").then_some(rest)
+}
+
+/// Returns a type without its parameters, and in the spelling of the API if the type is known.
+fn canonical(kind: &str) -> &str {
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    // `image/jpg` is not a registered type, but programs often use it.
+    if kind.eq_ignore_ascii_case("image/jpg") {
+        return "image/jpeg";
+    }
+    let mut known = TYPES.iter().map(|(_, known)| *known);
+    known.find(|known| known.eq_ignore_ascii_case(kind)).unwrap_or(kind)
 }
 
 /// Types of files by the extension in their URL.
-const TYPES: [(&str, &str); 20] = [
+const TYPES: [(&str, &str); 24] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
     ("jpeg", "image/jpeg"),
@@ -67,6 +135,10 @@ const TYPES: [(&str, &str); 20] = [
     ("heic", "image/heic"),
     ("heif", "image/heif"),
     ("gif", "image/gif"),
+    ("svg", "image/svg+xml"),
+    ("bmp", "image/bmp"),
+    ("avif", "image/avif"),
+    ("tiff", "image/tiff"),
     ("pdf", PDF),
     ("txt", "text/plain"),
     ("md", "text/markdown"),
@@ -105,7 +177,10 @@ mod tests {
     fn urls_become_files_or_inline_data() {
         let png = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}});
         check("data:image/png;base64,aGk=", png.clone());
-        check("data:image/png;x=y;base64,aGk=", png);
+        check("data:image/png;x=y;base64,aGk=", png.clone());
+        check("DATA:IMAGE/PNG;BASE64,aGk=", png);
+        let jpeg = json!({"inlineData": {"mimeType": "image/jpeg", "data": "aGk="}});
+        check("data:image/jpg;base64,aGk=", jpeg);
         for (url, kind) in [
             ("https://a.example/b.PNG?x=.pdf", "image/png"),
             ("gs://bucket/a.b.pdf", "application/pdf"),
@@ -120,6 +195,35 @@ mod tests {
             "",
         ] {
             check(url, json!({"fileData": {"fileUri": url}}));
+        }
+    }
+    #[test]
+    fn file_of_a_type_that_the_api_rejects_is_not_accepted() {
+        let rejected = |what: &str| {
+            format!(
+                "invalid request: Gemini does not accept {what}: send the image as PNG, JPEG, WebP, HEIC or HEIF, in \
+                 base64"
+            )
+        };
+        for (url, what) in [
+            ("data:image/gif;base64,aGk=", "an image of the type `image/gif`"),
+            ("data:Image/SVG+xml;base64,aGk=", "an image of the type `image/svg+xml`"),
+            ("https://a.example/b.gif", "an image of the type `image/gif`"),
+            ("data:image/png,x", "a `data:` URL without base64"),
+            ("data:,", "a `data:` URL without base64"),
+            ("data:", "a `data:` URL without base64"),
+        ] {
+            assert_eq!(at(url).checked().unwrap_err().to_string(), rejected(what), "{url}");
+        }
+        for url in [
+            "data:image/heic;base64,aGk=",
+            "data:application/pdf;base64,aGk=",
+            "data:audio/wav;base64,aGk=",
+            "https://a.example/b",
+            "gs://b/c.mp4",
+            "",
+        ] {
+            assert!(at(url).is_accepted(), "{url}");
         }
     }
 }

@@ -78,11 +78,11 @@ pub(crate) fn resource(model: &str) -> String {
 }
 
 /// Returns the part of a model's name after the last slash.
-fn base_name(model: &str) -> &str {
+pub(crate) fn base_name(model: &str) -> &str {
     model.rsplit('/').next().unwrap_or_default()
 }
 
-/// The generation of a model, which decides about thinking, thought signatures and media in tool results.
+/// The generation of a model, which decides about thinking, call ids, thought signatures and media in tool results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Generation {
     /// Gemini 2.5 and older models.
@@ -95,15 +95,22 @@ pub(crate) enum Generation {
 
 impl Generation {
     pub(crate) fn of(model: &str) -> Self {
-        let Some(version) = base_name(model).strip_prefix("gemini-") else {
-            return Self::Unknown;
-        };
-        let digits = version.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default();
-        match digits.parse::<u32>() {
-            Ok(0..=2) => Self::BeforeThree,
+        match number_of_generation(model) {
+            _ if !base_name(model).starts_with(GEMINI) => Self::Unknown,
+            Some(0..=2) => Self::BeforeThree,
             _ => Self::Three,
         }
     }
+}
+
+/// Beginning of the names of Google's models.
+const GEMINI: &str = "gemini-";
+
+/// Returns the number of a model's generation, such as 4 for `gemini-4-argon`. Returns `None` if the name does not
+/// contain it.
+pub(crate) fn number_of_generation(model: &str) -> Option<u32> {
+    let version = base_name(model).strip_prefix(GEMINI)?;
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -161,6 +168,14 @@ mod tests {
             ("", Generation::Unknown),
         ] {
             assert_eq!(Generation::of(model), expected, "{model}");
+        }
+        for (model, number) in [
+            ("models/gemini-2.5-pro", Some(2)),
+            ("gemini-4-argon", Some(4)),
+            ("gemini-flash-latest", None),
+            ("gemma-3-27b-it", None),
+        ] {
+            assert_eq!(number_of_generation(model), number, "{model}");
         }
     }
 }

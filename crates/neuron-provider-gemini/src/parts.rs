@@ -4,23 +4,43 @@
 
 use std::collections::HashSet;
 
-use neuron_types::{ContentBlock, ProviderError, ToolCall};
+use neuron_types::{ContentBlock, ImageSource, ProviderError, ToolCall};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
+
+use crate::model::base_name;
+
+/// Name of the field that the crate adds to a signed part. It contains the name of the model that was asked. The
+/// field is never sent. The API rejects a signature of another model, and a signature does not show its model.
+pub(crate) const SIGNED_BY: &str = "neuron:signedBy";
+
+/// The server of a response.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// Name of the platform, for raw blocks.
+    pub(crate) vendor: &'static str,
+    /// Name of the model that was asked, without the path before it. Empty if it is not known.
+    pub(crate) model: String,
+}
+
+impl Origin {
+    pub(crate) fn new(vendor: &'static str, model: &str) -> Self {
+        Self { vendor, model: base_name(model).to_owned() }
+    }
+}
 
 /// The content of a response so far.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// Name of the platform, for raw blocks.
-    vendor: &'static str,
+    origin: Origin,
     blocks: Vec<ContentBlock>,
     /// Ids of all calls in `blocks`.
     ids: HashSet<String>,
 }
 
 impl Parts {
-    pub(crate) fn new(vendor: &'static str) -> Self {
-        Self { vendor, blocks: Vec::new(), ids: HashSet::new() }
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self { origin, blocks: Vec::new(), ids: HashSet::new() }
     }
 
     /// Adds a part, and returns the block with its content. A text continues the text before it, unless a part is
@@ -53,7 +73,7 @@ impl Parts {
     /// Returns the blocks of a response whose calls are malformed. The calls become raw blocks that are no calls, so
     /// that they do not run.
     pub(crate) fn into_blocks_without_calls(self) -> Vec<ContentBlock> {
-        let vendor = self.vendor;
+        let vendor = self.origin.vendor;
         let blocks = self.blocks.into_iter().map(|block| match block {
             ContentBlock::ToolUse { name, input, .. } => {
                 raw(vendor, json!({"functionCall": {"name": name, "args": input}}), None)
@@ -68,9 +88,8 @@ impl Parts {
     }
 
     fn read(&mut self, mut part: Value) -> Result<Option<ContentBlock>, ProviderError> {
-        let vendor = self.vendor;
         let Some(fields) = part.as_object_mut() else {
-            return Ok((!part.is_null()).then(|| raw(vendor, part, None)));
+            return Ok((!part.is_null()).then(|| self.raw(part, None)));
         };
         fields.retain(|_, value| !value.is_null());
         // These values mean the same as a missing field.
@@ -85,7 +104,8 @@ impl Parts {
         let is_thought = fields.get("thought").is_some_and(|thought| thought == true);
         let text = fields.get("text").and_then(Value::as_str).map(str::to_owned);
         let Some(text) = text else {
-            return Ok((!fields.is_empty()).then(|| raw(vendor, part, None)));
+            let portable = if is_thought { None } else { portable(fields) };
+            return Ok((!fields.is_empty()).then(|| self.raw(part, portable)));
         };
         let is_plain = fields.keys().all(|key| key == "text" || key == "thought" && is_thought);
         let block = match is_thought {
@@ -96,17 +116,16 @@ impl Parts {
         Ok(match (is_plain, has_text) {
             (true, has_text) => has_text.then_some(block),
             // A signed part stays a part of its own, because the signature must be sent back on exactly this part.
-            (false, has_text) => Some(raw(vendor, part, has_text.then_some(block))),
+            (false, has_text) => Some(self.raw(part, has_text.then_some(block))),
         })
     }
 
     /// Parses a part with a function call. A call with an id or a signature becomes a raw block. A call without a name
     /// becomes a raw block that is no call.
     fn read_call(&mut self, mut part: Value) -> Result<ContentBlock, ProviderError> {
-        let vendor = self.vendor;
         let call = part.get_mut("functionCall").and_then(Value::as_object_mut);
         let Some(call) = call else {
-            return Ok(raw(vendor, part, None));
+            return Ok(self.raw(part, None));
         };
         if call.contains_key("partialArgs") || call.get("willContinue") == Some(&Value::Bool(true))
         {
@@ -118,7 +137,7 @@ impl Parts {
         }
         let Some(name) = call.get("name").and_then(Value::as_str).filter(|name| !name.is_empty())
         else {
-            return Ok(raw(vendor, part, None));
+            return Ok(self.raw(part, None));
         };
         let name = name.to_owned();
         let input = arguments(call);
@@ -127,7 +146,18 @@ impl Parts {
         let id = self.unique_id(&server_id);
         let call = ContentBlock::ToolUse { id, name, input };
         let is_plain = is_plain && part.as_object().is_some_and(|fields| fields.len() == 1);
-        Ok(if is_plain { call } else { raw(vendor, part, Some(call)) })
+        Ok(if is_plain { call } else { self.raw(part, Some(call)) })
+    }
+
+    /// Returns a part in its own JSON. A signed part names its model.
+    fn raw(&self, mut part: Value, portable: Option<ContentBlock>) -> ContentBlock {
+        let Origin { vendor, model } = &self.origin;
+        if let Some(fields) = part.as_object_mut().filter(|fields| is_signed(fields))
+            && !model.is_empty()
+        {
+            fields.insert(SIGNED_BY.to_owned(), model.as_str().into());
+        }
+        raw(vendor, part, portable)
     }
 
     /// Returns an id that no earlier call of the response has. This is the server's id, with a number appended if an
@@ -145,6 +175,35 @@ impl Parts {
         }
         unique
     }
+}
+
+/// Returns the block for other vendors that has the content of a part which is neither a text nor a call. Returns `None`
+/// if there is none.
+fn portable(fields: &Map<String, Value>) -> Option<ContentBlock> {
+    let text_of = |part: &str, key: &str| fields.get(part)?.get(key)?.as_str();
+    if let Some(code) = text_of("executableCode", "code") {
+        let language = text_of("executableCode", "language").unwrap_or_default();
+        return Some(fenced(&language.to_lowercase(), code));
+    }
+    if let Some(output) = text_of("codeExecutionResult", "output") {
+        return Some(fenced("", output));
+    }
+    let (media_type, data) = (text_of("inlineData", "mimeType")?, text_of("inlineData", "data")?);
+    let source = ImageSource::Base64 { media_type: media_type.to_owned(), data: data.to_owned() };
+    media_type.starts_with("image/").then_some(ContentBlock::Image { source })
+}
+
+/// Returns a block of code in Markdown. Its fence is longer than each run of backticks in the code.
+fn fenced(language: &str, code: &str) -> ContentBlock {
+    let runs = code.split(|c| c != '`').map(str::len);
+    let fence = "`".repeat(runs.max().unwrap_or_default().max(2) + 1);
+    let code = code.trim_end_matches('\n');
+    ContentBlock::Text(format!("\n{fence}{language}\n{code}\n{fence}\n"))
+}
+
+/// Returns `true` if a part has a thought signature.
+pub(crate) fn is_signed(fields: &Map<String, Value>) -> bool {
+    fields.get("thoughtSignature").and_then(Value::as_str).is_some_and(|text| !text.is_empty())
 }
 
 /// Returns the arguments of a call. Replaces arguments in the call that are not an object, because the API rejects them
@@ -179,7 +238,7 @@ mod tests {
     const V: &str = "gcp.gemini";
 
     fn blocks(parts: &[Value]) -> Vec<ContentBlock> {
-        let mut read = Parts::new(V);
+        let mut read = Parts::new(Origin::new(V, ""));
         for part in parts {
             read.add(part.clone()).unwrap();
         }
@@ -246,6 +305,18 @@ mod tests {
     }
 
     #[test]
+    fn signed_part_names_the_model_that_was_asked() {
+        let call = json!({"functionCall": {"name": "f", "id": "x"}});
+        let mut read = Parts::new(Origin::new(V, "models/m"));
+        for (signature, model) in [(json!("s"), json!("m")), (json!(""), json!(null))] {
+            let mut part = call.clone();
+            part["thoughtSignature"] = signature;
+            let Some(ContentBlock::Raw { json, .. }) = read.add(part).unwrap() else { panic!() };
+            assert_eq!(json.get(SIGNED_BY).cloned().unwrap_or_default(), model);
+        }
+    }
+
+    #[test]
     fn call_keeps_the_servers_id() {
         let own = json!({"functionCall": {"name": "f", "args": {"a": 1}, "id": "x"}});
         let signed = json!({"functionCall": {"name": "f", "id": "x"}, "thoughtSignature": "s"});
@@ -300,12 +371,38 @@ mod tests {
     }
 
     #[test]
+    fn images_and_code_have_a_portable_form() {
+        let code =
+            json!({"executableCode": {"language": "PYTHON", "code": "print(1)\n", "id": "a"}});
+        let output = json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1 ```\n"}});
+        let image = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}});
+        let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+        check(
+            &[code.clone(), output.clone(), image.clone()],
+            &[
+                raw(V, code, Some(text("\n```python\nprint(1)\n```\n"))),
+                raw(V, output, Some(text("\n````\n1 ```\n````\n"))),
+                raw(V, image, Some(source.into())),
+            ],
+        );
+        for part in [
+            json!({"inlineData": {"mimeType": "audio/wav", "data": "aGk="}}),
+            json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thought": true}),
+            json!({"executableCode": {"language": "PYTHON"}}),
+            json!({"codeExecutionResult": {"outcome": "OUTCOME_FAILED"}}),
+            json!({"newContent": {"code": "1"}}),
+        ] {
+            check(std::slice::from_ref(&part), &[raw(V, part.clone(), None)]);
+        }
+    }
+
+    #[test]
     fn fragment_of_arguments_is_an_error() {
         for part in [
             json!({"functionCall": {"name": "f", "willContinue": true}}),
             json!({"functionCall": {"partialArgs": []}}),
         ] {
-            let error = Parts::new(V).add(part).unwrap_err();
+            let error = Parts::new(Origin::new(V, "")).add(part).unwrap_err();
             assert_eq!(error.kind(), "StreamError");
         }
     }

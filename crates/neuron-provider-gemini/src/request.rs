@@ -14,19 +14,46 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::contents::{Target, contents};
-use crate::model::Generation;
+use crate::model::number_of_generation;
 use crate::schema;
 use crate::thinking::{Thinking, thinking};
 use crate::tools::{Tools, tool_config};
 
-/// Maximum number of output tokens of one request. A larger maximum is meant for several requests that continue each
-/// other (see [`crate`]'s section on long responses).
+/// Maximum number of output tokens of one request.
 ///
 /// <https://ai.google.dev/gemini-api/docs/long-decode>
-pub(crate) const MAX_OUTPUT_TOKENS: usize = 65_536;
+const MAX_OUTPUT_TOKENS: usize = 65_536;
 
 /// Maximum number of output tokens of a response that is not streamed, for models with long decode.
-pub(crate) const MAX_WHOLE_OUTPUT_TOKENS: usize = 32_768;
+const MAX_WHOLE_OUTPUT_TOKENS: u64 = 32_768;
+
+/// First generation of models with long decode. Their maximum of output tokens is the maximum of all requests that
+/// continue each other, and may be larger than the maximum of one request.
+const LONG_DECODE: u32 = 4;
+
+/// Returns the `maxOutputTokens` of a request. Models without long decode reject more than the maximum of one request,
+/// so it replaces a larger number, unless the request continues an earlier response.
+fn max_output_tokens(request: RequestRef<'_>, model: &str) -> Option<usize> {
+    let token = request.extra.and_then(|extra| extra.get("continuationToken"));
+    let continues = token.is_some_and(|token| !token.is_null());
+    let is_long = number_of_generation(model).is_some_and(|number| number >= LONG_DECODE);
+    let limit = if continues || is_long { usize::MAX } else { MAX_OUTPUT_TOKENS };
+    request.max_tokens.map(|tokens| tokens.min(limit))
+}
+
+/// Returns `true` if the API generates so many tokens only in a stream. `extra` takes precedence in the body, so it does
+/// here too. A model without a number in its name may have long decode.
+pub(crate) fn needs_stream(request: RequestRef<'_>, model: &str) -> bool {
+    let own = request.extra.and_then(|extra| {
+        extra.get("generationConfig")?.get("maxOutputTokens").filter(|tokens| !tokens.is_null())
+    });
+    let tokens = match own {
+        Some(own) => own.as_u64(),
+        None => max_output_tokens(request, model).and_then(|tokens| tokens.try_into().ok()),
+    };
+    tokens.is_some_and(|tokens| tokens > MAX_WHOLE_OUTPUT_TOKENS)
+        && number_of_generation(model).is_none_or(|number| number >= LONG_DECODE)
+}
 
 /// Returns the model of a request, or `default` if the request names none.
 pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str {
@@ -53,12 +80,16 @@ pub(crate) fn write(
                 .into(),
         ));
     }
-    let config = GenerationConfig::new(request, thinking(request, model)?);
-    let (leading, messages) = split_leading_system(request.messages);
-    let contents = contents(messages, Target { vendor, generation: Generation::of(model) })?;
-    // The API rejects these fields beside a cache, which contains them already.
+    let config = GenerationConfig::new(request, model, thinking(request, model)?);
+    // The API rejects tools and a system instruction beside a cache, which contains them already. System messages are a
+    // part of the conversation, so they are sent as contents then.
     let cache = request.extra.and_then(|extra| extra.get("cachedContent"));
     let is_cached = cache.is_some_and(|cache| !cache.is_null());
+    let (leading, messages) = match is_cached {
+        true => (&[][..], request.messages),
+        false => split_leading_system(request.messages),
+    };
+    let contents = contents(messages, Target::new(vendor, model))?;
     write_json(request.extra, |fields| {
         fields.some("generationConfig", config.is_set().then_some(&config))?;
         if !is_cached {
@@ -94,7 +125,7 @@ struct GenerationConfig<'a> {
 }
 
 impl<'a> GenerationConfig<'a> {
-    fn new(request: RequestRef<'a>, thinking_config: Option<Thinking>) -> Self {
+    fn new(request: RequestRef<'a>, model: &str, thinking_config: Option<Thinking>) -> Self {
         let (is_json, response_json_schema) = match request.response_format {
             Some(ResponseFormat::JsonObject) => (true, None),
             Some(ResponseFormat::JsonSchema { schema, .. }) => {
@@ -105,7 +136,7 @@ impl<'a> GenerationConfig<'a> {
         Self {
             temperature: request.temperature.map(Shortest),
             top_p: request.top_p.map(Shortest),
-            max_output_tokens: request.max_tokens.map(|tokens| tokens.min(MAX_OUTPUT_TOKENS)),
+            max_output_tokens: max_output_tokens(request, model),
             stop_sequences: request.stop_sequences,
             thinking_config,
             response_mime_type: is_json.then_some("application/json"),

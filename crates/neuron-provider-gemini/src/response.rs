@@ -11,20 +11,19 @@ use serde_json::{Map, Value, json};
 
 use crate::error;
 use crate::metadata::CandidateFields;
-use crate::parts::Parts;
+use crate::parts::{Origin, Parts};
 use crate::usage::WireUsage;
 
-/// Parses a response that is not streamed. The API key is removed from errors that quote the body. `vendor` is the name
-/// of the platform.
+/// Parses a response that is not streamed. The API key is removed from errors that quote the body.
 ///
 /// # Errors
 ///
-/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a response
-/// of the API.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a complete
+/// response of the API.
 pub(crate) fn read(
     body: &[u8],
     secret: &Secret,
-    vendor: &'static str,
+    origin: Origin,
 ) -> Result<CompletionResponse, ProviderError> {
     let unreadable = |why: &str| {
         let shown = secret.excerpt(body);
@@ -33,11 +32,15 @@ pub(crate) fn read(
         )
     };
     let chunk = WireChunk::parse(body, "the answer", unreadable)?;
-    let mut collected = PartialResponse::new(vendor);
+    let mut collected = PartialResponse::new(origin);
     collected.take(chunk, |_| {})?;
-    if !collected.has_candidate && !collected.is_blocked() {
+    if !collected.has_ended() {
         let error = error::find_in(body, "the answer");
-        return Err(error.unwrap_or_else(|| unreadable("it has no candidate and no reason why")));
+        let why = match collected.has_candidate {
+            true => "it is incomplete, because it has no finishReason",
+            false => "it has no candidate and no reason why",
+        };
+        return Err(error.unwrap_or_else(|| unreadable(why)));
     }
     Ok(collected.into_response())
 }
@@ -115,9 +118,9 @@ pub(crate) struct PartialResponse {
 }
 
 impl PartialResponse {
-    pub(crate) fn new(vendor: &'static str) -> Self {
+    pub(crate) fn new(origin: Origin) -> Self {
         Self {
-            parts: Parts::new(vendor),
+            parts: Parts::new(origin),
             candidate: CandidateFields::default(),
             has_candidate: false,
             prompt_feedback: None,
@@ -163,10 +166,16 @@ impl PartialResponse {
     /// Returns `true` if the API refused the prompt. There is no candidate then.
     fn is_blocked(&self) -> bool {
         let reason = self.prompt_feedback.as_ref().and_then(|feedback| feedback.get("blockReason"));
-        reason.and_then(Value::as_str).is_some()
+        // The default value of the enum means that there is no reason: `BLOCK_REASON_UNSPECIFIED` on Google AI, and
+        // `BLOCKED_REASON_UNSPECIFIED` on Vertex AI.
+        let reason = reason.and_then(Value::as_str);
+        reason.is_some_and(|reason| !reason.is_empty() && !reason.ends_with("_UNSPECIFIED"))
     }
 
-    /// Returns `true` if the reason why the response ended has arrived.
+    /// Returns `true` if the reason why the response ended has arrived. The API documents that the model has not
+    /// stopped as long as a candidate has no finish reason.
+    ///
+    /// <https://ai.google.dev/api/generate-content#candidate>
     pub(crate) fn has_ended(&self) -> bool {
         self.candidate.finish_reason().is_some() || self.is_blocked()
     }
@@ -178,21 +187,21 @@ impl PartialResponse {
         reason.starts_with("MALFORMED_") || reason.starts_with("UNEXPECTED_")
     }
 
-    /// Builds the response.
+    /// Builds the response. A response without a finish reason is a refusal, because only a block of the prompt ends a
+    /// response without one.
     pub(crate) fn into_response(self) -> CompletionResponse {
-        let (is_blocked, has_malformed_calls) = (self.is_blocked(), self.has_malformed_calls());
-        let content = match has_malformed_calls {
+        let content = match self.has_malformed_calls() {
             true => self.parts.into_blocks_without_calls(),
             false => self.parts.into_blocks(),
         };
         let message = Message { role: Role::Assistant, content };
-        let (stop_reason, metadata) = if self.candidate.finish_reason().is_none() && is_blocked {
-            let mut metadata = AnswerMetadata::default();
-            metadata.stop_details = self.prompt_feedback;
-            (StopReason::Refusal, metadata)
-        } else {
-            let reason = stop_reason(self.candidate.finish_reason(), &message);
-            (reason, self.candidate.into_metadata())
+        let (stop_reason, metadata) = match self.candidate.finish_reason() {
+            Some(reason) => (stop_reason(reason, &message), self.candidate.into_metadata()),
+            None => {
+                let mut metadata = AnswerMetadata::default();
+                metadata.stop_details = self.prompt_feedback;
+                (StopReason::Refusal, metadata)
+            }
         };
         CompletionResponse {
             id: self.id,
@@ -205,25 +214,23 @@ impl PartialResponse {
 }
 
 /// Converts the stop reason of the API. The API has no reason for tool calls and for stop sequences: both are `STOP`.
-fn stop_reason(reason: Option<&str>, message: &Message) -> StopReason {
+fn stop_reason(reason: &str, message: &Message) -> StopReason {
     match reason {
-        None | Some("STOP") if message.tool_uses().next().is_some() => StopReason::ToolUse,
-        None | Some("STOP") => StopReason::EndTurn,
+        "STOP" if message.tool_uses().next().is_some() => StopReason::ToolUse,
+        "STOP" => StopReason::EndTurn,
         // `CONTINUATION` is the maximum number of tokens of one request. A further request could continue.
-        Some("MAX_TOKENS" | "CONTINUATION") => StopReason::MaxTokens,
-        Some(
-            "SAFETY"
-            | "RECITATION"
-            | "BLOCKLIST"
-            | "PROHIBITED_CONTENT"
-            | "SPII"
-            | "IMAGE_SAFETY"
-            | "IMAGE_PROHIBITED_CONTENT"
-            | "IMAGE_RECITATION"
-            | "MODEL_ARMOR",
-        ) => StopReason::ContentFilter,
-        Some("ESCALATION" | "PUP_LIMITED_DISABLED") => StopReason::Refusal,
-        Some(other) => StopReason::Other(other.to_owned()),
+        "MAX_TOKENS" | "CONTINUATION" => StopReason::MaxTokens,
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "MODEL_ARMOR" => StopReason::ContentFilter,
+        "ESCALATION" | "PUP_LIMITED_DISABLED" => StopReason::Refusal,
+        other => StopReason::Other(other.to_owned()),
     }
 }
 

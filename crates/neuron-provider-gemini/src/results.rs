@@ -50,7 +50,8 @@ enum Item<'a> {
 }
 
 impl<'a> ResultContent<'a> {
-    /// Splits the content of a result. Models before Gemini 3 accept no media in function responses.
+    /// Splits the content of a result. Models before Gemini 3 accept no media in function responses. An image that the
+    /// API does not accept becomes a text, because an error would end every later turn.
     pub(crate) fn new(content: &'a [ContentItem], is_error: bool, generation: Generation) -> Self {
         let mut split =
             Self { items: Vec::new(), is_error, inside: Vec::new(), following: Vec::new() };
@@ -60,8 +61,7 @@ impl<'a> ResultContent<'a> {
                     split.items.push(Item::Text(text));
                     continue;
                 }
-                // The API accepts no GIF.
-                ModelContent::Image { media_type, data } if media_type != "image/gif" => {
+                ModelContent::Image { media_type, data } => {
                     Media::InlineData { mime_type: media_type, data }
                 }
                 ModelContent::ImageUrl { url } => media::at(url),
@@ -71,15 +71,13 @@ impl<'a> ResultContent<'a> {
                     continue;
                 }
             };
-            // A function response contains only inline data.
-            match file {
-                Media::InlineData { .. } if generation == Generation::Three => {
-                    split.inside.push(file);
-                }
-                _ => {
-                    split.items.push(Item::Follows);
-                    split.following.push(file);
-                }
+            if !file.is_accepted() {
+                split.items.push(Item::Shown(item));
+            } else if file.fits_response() && generation == Generation::Three {
+                split.inside.push(file);
+            } else {
+                split.items.push(Item::Follows);
+                split.following.push(file);
             }
         }
         split

@@ -7,15 +7,18 @@
 
 use std::collections::VecDeque;
 
-use neuron_http::{Decoder, Secret, SseDecoder, complete};
-use neuron_types::{ContentBlock, ProviderError, StreamEvent, ToolCall};
+use neuron_http::{Decoder, Framing, Secret, SseDecoder, complete};
+use neuron_types::{
+    CompletionResponse, ContentBlock, ProviderError, StopReason, StreamEvent, ToolCall,
+};
 
+use crate::error;
+use crate::parts::Origin;
 use crate::response::{PartialResponse, WireChunk};
 
 /// A decoder of one streamed response. Collects the response while it emits events.
 pub(crate) struct ChunkDecoder {
-    /// Name of the platform.
-    vendor: &'static str,
+    origin: Origin,
     collected: PartialResponse,
     /// The events of the first call and of everything after it.
     ///
@@ -25,9 +28,8 @@ pub(crate) struct ChunkDecoder {
 }
 
 impl ChunkDecoder {
-    /// Creates a decoder. `vendor` is the name of the platform.
-    pub(crate) fn new(vendor: &'static str) -> Self {
-        Self { vendor, collected: PartialResponse::new(vendor), held: Vec::new() }
+    pub(crate) fn new(origin: Origin) -> Self {
+        Self { collected: PartialResponse::new(origin.clone()), origin, held: Vec::new() }
     }
 }
 
@@ -48,7 +50,7 @@ impl Decoder for ChunkDecoder {
             let shown = secret.excerpt(data);
             ProviderError::StreamError(format!("a chunk is not as expected ({why}): {shown}"))
         })?;
-        let Self { vendor, collected, held } = self;
+        let Self { origin, collected, held } = self;
         collected.take(chunk, |block| {
             let mut events = events(block);
             if held.is_empty() && !events.iter().any(is_of_call) {
@@ -60,12 +62,55 @@ impl Decoder for ChunkDecoder {
         if !collected.has_ended() {
             return Ok(false);
         }
-        let collected = std::mem::replace(collected, PartialResponse::new(vendor));
-        let drops_calls = collected.has_malformed_calls();
-        out.extend(held.drain(..).filter(|event| !drops_calls || !is_of_call(event)));
-        complete(collected.into_response(), out);
+        let collected = std::mem::replace(collected, PartialResponse::new(origin.clone()));
+        let has_malformed_calls = collected.has_malformed_calls();
+        let response = collected.into_response();
+        let is_refusal = response.stop_reason == StopReason::Refusal;
+        let is_dropped = |event: &StreamEvent| match event {
+            // This event lets an agent run the call. The calls of a refusal are in the message, and must not run.
+            StreamEvent::ToolUse { .. } => has_malformed_calls || is_refusal,
+            event => has_malformed_calls && is_of_call(event),
+        };
+        out.extend(held.drain(..).filter(|event| !is_dropped(event)));
+        complete(response, out);
         Ok(true)
     }
+}
+
+/// Parses all bytes of a stream. The API key is removed from errors that quote them.
+///
+/// # Errors
+///
+/// The error of the stream. The server's error, or [`ProviderError::Other`], if the bytes are no stream.
+/// [`ProviderError::StreamError`] if the response is incomplete.
+pub(crate) fn read(
+    bytes: &[u8],
+    secret: &Secret,
+    origin: Origin,
+) -> Result<CompletionResponse, ProviderError> {
+    let mut decoder = ChunkDecoder::new(origin);
+    let mut framing = SseDecoder::default();
+    let mut events = VecDeque::new();
+    let (mut is_stream, mut has_ended) = (false, false);
+    let mut on_frame = |frame: &[u8]| {
+        is_stream = true;
+        if !has_ended {
+            has_ended = decoder.take(frame, secret, &mut events)?;
+        }
+        Ok(())
+    };
+    framing.feed(bytes, &mut on_frame)?;
+    framing.finish(&mut on_frame)?;
+    match events.pop_back() {
+        Some(StreamEvent::ResponseComplete(response)) => return Ok(*response),
+        _ if is_stream => decoder.end(&mut events)?,
+        _ => {}
+    }
+    // Some proxies send a JSON error with a successful status instead of a stream.
+    Err(error::find_in(bytes, "the answer").unwrap_or_else(|| {
+        let shown = secret.excerpt(bytes.trim_ascii());
+        ProviderError::Other(format!("a stream was asked for, and the server sent: {shown}").into())
+    }))
 }
 
 fn is_of_call(event: &StreamEvent) -> bool {

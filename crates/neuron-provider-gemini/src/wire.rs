@@ -14,6 +14,7 @@ use neuron_types::{
 
 use crate::client::DEFAULT_MODEL;
 use crate::model::GOOGLE_AI;
+use crate::parts::Origin;
 use crate::stream::ChunkDecoder;
 use crate::{embed, error, request, response};
 
@@ -40,15 +41,21 @@ pub fn write_request(request: RequestRef<'_>) -> Result<Vec<u8>, ProviderError> 
     request::write(request, request::model_of(request, DEFAULT_MODEL), GOOGLE_AI)
 }
 
-/// Parses the body of a response that is not streamed.
+/// Returns the server of a response of Google AI. The model that was asked is not known here.
+fn origin() -> Origin {
+    Origin::new(GOOGLE_AI, "")
+}
+
+/// Parses the body of a response that is not streamed. The response does not record which model signed its parts.
+/// [`Gemini`](crate::Gemini) records it, so that another model does not get the signatures.
 ///
 /// # Errors
 ///
-/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a response
-/// of the API.
+/// The server's error if the body is an error. [`ProviderError::Other`] if the body is neither an error nor a complete
+/// response of the API.
 pub fn read_response(body: &[u8]) -> Result<CompletionResponse, ProviderError> {
     let nothing = Secret::default();
-    response::read(body, &nothing, GOOGLE_AI).map_err(|error| nothing.redact_error(error))
+    response::read(body, &nothing, origin()).map_err(|error| nothing.redact_error(error))
 }
 
 /// Decodes a streamed response from byte chunks of any size.
@@ -56,7 +63,7 @@ pub fn read_stream<B>(body: B) -> StreamHandle
 where
     B: Stream<Item = Result<Bytes, ProviderError>> + Unpin + WasmCompatSend + 'static,
 {
-    AnswerStream::from_bytes(body, ChunkDecoder::new(GOOGLE_AI), Secret::default()).into()
+    AnswerStream::from_bytes(body, ChunkDecoder::new(origin()), Secret::default()).into()
 }
 
 /// Converts an HTTP response whose status is not a success into an error.
@@ -66,14 +73,15 @@ pub fn read_error(status: u16, headers: &HeaderMap, body: &[u8]) -> ProviderErro
     Secret::default().redact_error(error::from_rejection(&rejection))
 }
 
-/// Serialises a request for embeddings.
+/// Serialises a request for embeddings. The API accepts at most 100 texts. [`Gemini`](crate::Gemini) splits a larger
+/// request, and this function does not.
 ///
 /// # Errors
 ///
 /// [`EmbeddingError::InvalidRequest`] if the request cannot be serialised, or if its `extra` has a field that is not
 /// allowed.
 pub fn write_embedding_request(request: &EmbeddingRequest) -> Result<Vec<u8>, EmbeddingError> {
-    Ok(embed::write(request)?)
+    Ok(embed::write(request, &request.input)?)
 }
 
 /// Parses the response to an embedding request with `count` texts. The name of the model is empty, because the response

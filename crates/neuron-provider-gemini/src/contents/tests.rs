@@ -9,7 +9,8 @@ const V: &str = "gcp.gemini";
 const DUMMY: &str = "skip_thought_signature_validator";
 
 fn written(messages: &[Message], generation: Generation) -> Value {
-    let contents = contents(messages, Target { vendor: V, generation }).unwrap();
+    let target = Target { vendor: V, model: "m", generation };
+    let contents = contents(messages, target).unwrap();
     serde_json::to_value(contents).unwrap()
 }
 
@@ -109,6 +110,78 @@ fn own_parts_are_sent_back_unchanged() {
             ]},
         ]),
     );
+}
+
+/// Models before Gemini 3 have no field for ids, and reject a request with one.
+#[test]
+fn old_model_gets_no_ids() {
+    let json = json!({"functionCall": {"id": "x", "name": "f", "args": {"id": 1}}});
+    let called = raw(V, json, Some(call("x", "f")));
+    let messages =
+        [Message::user("hi"), model(vec![called]), user(vec![result("x", vec![item("1")], false)])];
+    let contents = written(&messages, Generation::BeforeThree);
+    assert_eq!(
+        contents.as_array().unwrap()[1..],
+        [
+            json!({"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"id": 1}}}]}),
+            json!({"role": "user", "parts": [
+                {"functionResponse": {"name": "f", "response": {"output": "1"}}},
+            ]}),
+        ]
+    );
+    for generation in [Generation::Three, Generation::Unknown] {
+        let contents = written(&messages, generation);
+        assert_eq!(contents[1]["parts"][0]["functionCall"]["id"], "x");
+        assert_eq!(contents[2]["parts"][0]["functionResponse"]["id"], "x");
+    }
+}
+
+/// The API rejects a signature of another model.
+#[test]
+fn signature_is_sent_to_its_own_model_only() {
+    let signed = |mut json: Value, by: &str, portable: Option<ContentBlock>| {
+        json["thoughtSignature"] = json!("s");
+        json[SIGNED_BY] = json!(by);
+        raw(V, json, portable)
+    };
+    let calls = |by: &str| {
+        let json = |id: &str| json!({"functionCall": {"name": "f", "args": {}, "id": id}});
+        vec![
+            signed(json!({"text": "a"}), by, Some(text("a"))),
+            signed(json("1"), by, Some(call("1", "f"))),
+            signed(json("2"), by, Some(call("2", "f"))),
+            signed(json!({"text": ""}), by, None),
+        ]
+    };
+    let parts = |by: &str, generation| {
+        let results = user(vec![result("1", vec![], false), result("2", vec![], false)]);
+        let messages = [Message::user("hi"), model(calls(by)), results];
+        written(&messages, generation)[1]["parts"].clone()
+    };
+    let part = |id: &str, signature: Option<&str>| {
+        let mut part = json!({"functionCall": {"name": "f", "args": {}, "id": id}});
+        if let Some(signature) = signature {
+            part["thoughtSignature"] = json!(signature);
+        }
+        part
+    };
+    assert_eq!(
+        parts("m", Generation::Three),
+        json!([
+            {"text": "a", "thoughtSignature": "s"}, part("1", Some("s")), part("2", Some("s")),
+            {"text": "", "thoughtSignature": "s"},
+        ])
+    );
+    assert_eq!(
+        parts("another", Generation::Three),
+        json!([{"text": "a"}, part("1", Some(DUMMY)), part("2", None)])
+    );
+    assert_eq!(
+        parts("another", Generation::Unknown),
+        json!([{"text": "a"}, part("1", None), part("2", None)])
+    );
+    let call = json!({"functionCall": {"name": "f", "args": {}}});
+    assert_eq!(parts("another", Generation::BeforeThree), json!([{"text": "a"}, call, call]));
 }
 
 #[test]
@@ -237,7 +310,7 @@ fn result_refers_to_the_latest_call_with_its_id() {
 #[test]
 fn result_without_call_is_an_error() {
     let messages = [Message::user("hi"), user(vec![result("1", vec![], false)])];
-    let error = contents(&messages, Target { vendor: V, generation: Generation::Three });
+    let error = contents(&messages, Target::new(V, "gemini-3.8-flash"));
     assert_eq!(
         error.err().unwrap().to_string(),
         "invalid request: the tool result `1` has no tool call in the messages before it: repair the history with \
@@ -286,6 +359,58 @@ fn media_in_results_are_inside_or_follow() {
             }}]}),
             json!({"role": "user", "parts": [png, pdf, file]}),
         ]
+    );
+}
+
+/// An image of a type that the API rejects would make every later turn fail.
+#[test]
+fn image_of_a_rejected_type_in_a_result_becomes_text() {
+    let url = |url: &str| ContentItem::from(ImageSource::Url { url: url.into() });
+    let content = vec![
+        url("data:image/gif;base64,aGk="),
+        url("data:image/svg+xml,<svg/>"),
+        url("https://a/b.gif"),
+        url("data:image/heic;base64,aGk="),
+        url("data:image/png;base64,aGk="),
+    ];
+    let messages =
+        [Message::user("hi"), model(vec![call("1", "f")]), user(vec![result("1", content, false)])];
+    let inline = |kind: &str| json!({"inlineData": {"mimeType": kind, "data": "aGk="}});
+    let contents = written(&messages, Generation::Three);
+    assert_eq!(
+        contents.as_array().unwrap()[2..],
+        [
+            json!({"role": "user", "parts": [{"functionResponse": {
+                "name": "f",
+                "response": {"output": "[image]\n[image]\n[image]\n[the file follows]"},
+                "parts": [inline("image/png")],
+            }}]}),
+            json!({"role": "user", "parts": [inline("image/heic")]}),
+        ]
+    );
+}
+
+#[test]
+fn image_of_a_rejected_type_in_a_message_is_an_error() {
+    for source in [
+        ImageSource::Base64 { media_type: "image/gif".into(), data: "aGk=".into() },
+        ImageSource::Url { url: "data:image/gif;base64,aGk=".into() },
+        ImageSource::Url { url: "https://a/b.GIF?x".into() },
+    ] {
+        let messages = [user(vec![source.into()])];
+        let error = contents(&messages, Target::new(V, "gemini-3.8-flash")).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "invalid request: Gemini does not accept an image of the type `image/gif`: send the image as PNG, JPEG, \
+             WebP, HEIC or HEIF, in base64"
+        );
+    }
+    let jpg = ImageSource::Base64 { media_type: "image/jpg".into(), data: "aGk=".into() };
+    check(
+        &[user(vec![jpg.into()])],
+        json!([{"role": "user", "parts": [
+            {"inlineData": {"mimeType": "image/jpeg", "data": "aGk="}},
+        ]}]),
     );
 }
 

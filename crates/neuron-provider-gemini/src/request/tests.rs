@@ -52,14 +52,51 @@ fn settings_are_serialised() {
     );
 }
 
-/// Models with long decode take a larger maximum as the maximum of several requests.
+/// Returns the `maxOutputTokens` that a model gets, and whether the response must be streamed.
+fn maximum(model: &str, max_tokens: usize, extra: Value) -> (Value, bool) {
+    let request = CompletionRequest { max_tokens: Some(max_tokens), extra: Some(extra), ..ask() };
+    let bytes = write(request.view(), model, GOOGLE_AI).unwrap();
+    let body: Value = serde_json::from_slice(&bytes).unwrap();
+    let sent = body["generationConfig"]["maxOutputTokens"].clone();
+    (sent, needs_stream(request.view(), model))
+}
+
 #[test]
-fn maximum_of_tokens_is_the_maximum_of_one_request() {
-    for (given, sent) in [(65_536, 65_536), (65_537, 65_536), (1_000_000, 65_536), (1, 1)] {
-        check(
-            CompletionRequest { max_tokens: Some(given), ..ask() },
-            json!({"generationConfig": {"maxOutputTokens": sent}}),
-        );
+fn maximum_of_tokens_is_at_most_the_maximum_of_one_request() {
+    for model in [MODEL, "gemini-2.5-flash"] {
+        for (given, sent) in [(65_536, 65_536), (65_537, 65_536), (1_000_000, 65_536), (1, 1)] {
+            assert_eq!(maximum(model, given, json!({})), (json!(sent), false), "{model}");
+        }
+    }
+}
+
+/// The maximum of a model with long decode is the maximum of all requests that continue each other.
+#[test]
+fn maximum_of_a_continued_response_is_not_reduced() {
+    for (model, given, needs_stream) in [
+        ("gemini-4-argon", 32_768, false),
+        ("gemini-4-argon", 32_769, true),
+        ("gemini-4-argon", 1_000_000, true),
+        ("gemini-10-x", 1_000_000, true),
+    ] {
+        assert_eq!(maximum(model, given, json!({})), (json!(given), needs_stream), "{model}");
+    }
+    let token = json!({"continuationToken": "t"});
+    assert_eq!(maximum("gemini-latest", 200_000, token.clone()), (json!(200_000), true));
+    assert_eq!(maximum(MODEL, 200_000, token), (json!(200_000), false));
+    let no_token = json!({"continuationToken": null});
+    assert_eq!(maximum("gemini-latest", 200_000, no_token), (json!(65_536), true));
+}
+
+#[test]
+fn maximum_in_extra_decides_about_streaming() {
+    let own = |tokens: usize| json!({"generationConfig": {"maxOutputTokens": tokens}});
+    for (own, sent, needs_stream) in [
+        (own(100_000), 100_000, true),
+        (own(10), 10, false),
+        (json!({"generationConfig": {"topK": 1}}), 40_000, true),
+    ] {
+        assert_eq!(maximum("gemini-4-argon", 40_000, own), (json!(sent), needs_stream));
     }
 }
 
@@ -182,6 +219,21 @@ fn fields_of_a_cache_are_not_sent_beside_it() {
         ..ask()
     };
     check(request, extra);
+}
+
+/// The cache contains the system prompt and the tools of the request, but not its messages.
+#[test]
+fn leading_system_messages_are_sent_beside_a_cache() {
+    let request = CompletionRequest {
+        messages: vec![Message::system("be brief"), Message::user("hi")],
+        extra: Some(json!({"cachedContent": "cachedContents/1"})),
+        ..Default::default()
+    };
+    let user = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+    assert_eq!(
+        body(&request),
+        json!({"cachedContent": "cachedContents/1", "contents": [user("be brief"), user("hi")]})
+    );
 }
 
 #[test]

@@ -7,7 +7,8 @@ use super::*;
 use crate::model::GOOGLE_AI;
 
 fn read(body: &Value) -> CompletionResponse {
-    super::read(body.to_string().as_bytes(), &Secret::default(), GOOGLE_AI).unwrap()
+    super::read(body.to_string().as_bytes(), &Secret::default(), Origin::new(GOOGLE_AI, ""))
+        .unwrap()
 }
 
 fn body(parts: &Value, reason: &str) -> Value {
@@ -67,7 +68,6 @@ fn each_finish_reason_has_a_stop_reason() {
     use StopReason as S;
     for (reason, expected) in [
         ("STOP", S::EndTurn),
-        ("FINISH_REASON_UNSPECIFIED", S::EndTurn),
         ("MAX_TOKENS", S::MaxTokens),
         ("CONTINUATION", S::MaxTokens),
         ("SAFETY", S::ContentFilter),
@@ -127,6 +127,31 @@ fn refused_prompt_is_an_empty_refusal() {
     }
 }
 
+/// A stream without a finish reason is an error too, and its calls do not run.
+#[test]
+fn response_without_finish_reason_is_an_error() {
+    let call = json!([{"text": "a"}, {"functionCall": {"name": "f", "args": {}}}]);
+    let mut open = body(&call, "STOP");
+    open["candidates"][0].as_object_mut().unwrap().shift_remove("finishReason");
+    for feedback in [
+        json!(null),
+        json!({}),
+        json!({"blockReason": "BLOCK_REASON_UNSPECIFIED"}),
+        json!({"blockReason": "BLOCKED_REASON_UNSPECIFIED"}),
+        json!({"blockReason": ""}),
+    ] {
+        for mut body in [open.clone(), body(&call, "FINISH_REASON_UNSPECIFIED")] {
+            body["promptFeedback"] = feedback.clone();
+            let bytes = body.to_string();
+            let origin = Origin::new(GOOGLE_AI, "");
+            let error = super::read(bytes.as_bytes(), &Secret::default(), origin).unwrap_err();
+            let text = "the body is not a response of Gemini (it is incomplete, because it has no finishReason); it \
+                        begins with: {";
+            assert!(error.to_string().starts_with(text), "{error}");
+        }
+    }
+}
+
 /// The API sends such responses in the field (<https://github.com/AstrBotDevs/AstrBot/issues/6735>).
 #[test]
 fn empty_response_with_a_reason_is_accepted() {
@@ -173,13 +198,13 @@ fn invalid_body_is_an_error() {
         ),
         (r#"{"message":"unauthorized"}"#, "authentication failed: in the answer: unauthorized"),
     ] {
-        let error = super::read(body.as_bytes(), &secret, GOOGLE_AI).unwrap_err();
+        let error = super::read(body.as_bytes(), &secret, Origin::new(GOOGLE_AI, "")).unwrap_err();
         assert_eq!(error.to_string(), text);
     }
     let body = body(&json!([{"text": "añ🦀"}]), "STOP").to_string();
     for end in 0..body.len() {
         let cut = &body.as_bytes()[..end];
-        assert!(super::read(cut, &secret, GOOGLE_AI).is_err(), "cut at {end}");
+        assert!(super::read(cut, &secret, Origin::new(GOOGLE_AI, "")).is_err(), "cut at {end}");
     }
 }
 

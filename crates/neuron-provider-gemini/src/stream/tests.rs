@@ -2,9 +2,10 @@
 
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt, stream};
-use neuron_types::{CompletionResponse, StopReason, StreamHandle};
+use neuron_types::StreamHandle;
 use serde_json::{Value, json};
 
+use crate::model::GOOGLE_AI;
 use crate::wire;
 
 use super::*;
@@ -84,6 +85,30 @@ fn stream_is_equal_for_every_split() {
 }
 
 #[test]
+fn collected_stream_is_equal_to_the_response_of_the_stream() {
+    let collected =
+        |bytes: &[u8]| super::read(bytes, &Secret::new("sk-secret"), Origin::new(GOOGLE_AI, ""));
+    let bytes = bytes(&answer());
+    assert_eq!(collected(bytes.as_bytes()).unwrap(), read(&bytes).unwrap());
+    for end in 0..bytes.len() - 1 {
+        assert!(collected(&bytes.as_bytes()[..end]).is_err(), "cut at {end}");
+    }
+    for (bytes, text) in [
+        (
+            r#"{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}"#,
+            "service unavailable: in the answer UNAVAILABLE: busy",
+        ),
+        ("<html>sk-secret", "a stream was asked for, and the server sent: <html>[redacted]"),
+        (
+            "data: {\"candidates\":[]}\n\n",
+            "stream error: the stream ended before the answer was complete",
+        ),
+    ] {
+        assert_eq!(collected(bytes.as_bytes()).unwrap_err().to_string(), text);
+    }
+}
+
+#[test]
 fn truncated_stream_is_an_error() {
     let bytes = bytes(&answer());
     // The last event ends with a blank line, which is complete with its carriage return.
@@ -127,6 +152,24 @@ fn events_of_calls_wait_for_the_end() {
 }
 
 #[test]
+fn calls_of_a_refusal_do_not_run() {
+    let blocked = json!({"promptFeedback": {"blockReason": "SAFETY"}});
+    for end in [
+        last(&json!([{"text": "b"}]), "ESCALATION"),
+        last(&json!([]), "PUP_LIMITED_DISABLED"),
+        blocked,
+    ] {
+        let all = bytes(&[chunk(&json!([{"text": "a"}, call("f")])), end]);
+        let response = read(&all).unwrap();
+        assert_eq!(response.stop_reason, StopReason::Refusal);
+        assert_eq!(response.message.tool_uses().count(), 1);
+        let deltas = deltas(&all);
+        assert!(deltas.iter().any(|event| event.starts_with("ToolUseStart")), "{deltas:?}");
+        assert!(!deltas.iter().any(|event| event.starts_with("ToolUse {")), "{deltas:?}");
+    }
+}
+
+#[test]
 fn finish_reason_ends_the_stream() {
     let bytes = bytes(&[last(&json!([{"text": "a"}]), "MAX_TOKENS"), json!("ignored")]);
     let response = read(&bytes).unwrap();
@@ -142,8 +185,10 @@ fn refused_prompt_ends_the_stream() {
         (response.stop_reason, response.message.has_content()),
         (StopReason::Refusal, false)
     );
-    let error = read(&bytes(&[json!({"promptFeedback": {}})])).unwrap_err();
-    assert_eq!(error.kind(), "StreamError");
+    for feedback in [json!({}), json!({"blockReason": "BLOCK_REASON_UNSPECIFIED"})] {
+        let error = read(&bytes(&[json!({"promptFeedback": feedback})])).unwrap_err();
+        assert_eq!(error.kind(), "StreamError");
+    }
 }
 
 #[test]

@@ -34,6 +34,51 @@ async fn request_without_texts_is_not_sent() {
     assert_eq!(server.connections(), 0);
 }
 
+/// Returns a response with the vectors of these texts, and a token per text.
+fn vectors_of(texts: std::ops::Range<usize>) -> neuron_testing::ServerReply {
+    let vectors: Vec<_> = texts.clone().map(|text| json!({"values": [text]})).collect();
+    let usage = json!({"promptTokenCount": texts.len(), "totalTokenCount": texts.len()});
+    json_reply(200, &json!({"embeddings": vectors, "usageMetadata": usage}))
+}
+
+fn numbers(count: usize) -> EmbeddingRequest {
+    EmbeddingRequest { input: (0..count).map(|text| text.to_string()).collect(), ..texts(&[]) }
+}
+
+/// The API rejects a request with more than 100 texts.
+#[tokio::test]
+async fn many_texts_are_sent_in_batches_of_100() {
+    for (count, batches) in [(1, &[1][..]), (100, &[100]), (101, &[100, 1]), (250, &[100, 100, 50])]
+    {
+        let starts = (0..count).step_by(100);
+        let server = start(starts.map(|start| vectors_of(start..count.min(start + 100)))).await;
+        let response = provider(server.url()).embed(numbers(count)).await.unwrap();
+        let expected: Vec<_> = (0..count).map(|text| vec![text as f32]).collect();
+        assert_eq!(response.embeddings, expected);
+        assert_eq!(response.usage.prompt_tokens, count);
+        assert_eq!(response.usage.total_tokens, count);
+        let sent: Vec<_> = server.bodies();
+        let sizes: Vec<_> =
+            sent.iter().map(|body| body["requests"].as_array().unwrap().len()).collect();
+        assert_eq!(sizes, batches);
+        let texts = sent.iter().flat_map(|body| body["requests"].as_array().unwrap());
+        let texts = texts.map(|item| item["content"]["parts"][0]["text"].as_str().unwrap());
+        assert!(texts.eq(numbers(count).input.iter().map(String::as_str)));
+    }
+}
+
+#[tokio::test]
+async fn error_in_a_later_batch_is_the_error_of_the_call() {
+    let busy = json!({"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}});
+    let server = start([vectors_of(0..100), json_reply(503, &busy)]).await;
+    let error = provider(server.url()).embed(numbers(250)).await.unwrap_err();
+    assert_eq!(error.to_string(), "service unavailable: 503 UNAVAILABLE: busy");
+    assert_eq!(server.requests().len(), 2);
+    let server = start([vectors_of(0..100), vectors_of(100..199)]).await;
+    let error = provider(server.url()).embed(numbers(200)).await.unwrap_err();
+    assert!(error.to_string().ends_with("the response has 99 embeddings for 100 texts"), "{error}");
+}
+
 #[tokio::test]
 async fn error_has_text_without_the_key() {
     let error = json!({"error": {"code": 404, "message": "models/m is not found, test-key", "status": "NOT_FOUND"}});

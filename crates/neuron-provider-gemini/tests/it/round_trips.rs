@@ -84,9 +84,9 @@ fn written(message: &Message) -> (Vec<Value>, Vec<Value>) {
     let results = message.tool_uses().map(|call| result(call.id)).collect();
     let messages =
         vec![Message::user("hi"), message.clone(), Message { role: Role::User, content: results }];
-    // A model that gets no other signature in place of a missing one.
+    // A model that gets ids, and no other signature in place of a missing one.
     let request =
-        CompletionRequest { model: "gemini-2.5-flash".into(), messages, ..Default::default() };
+        CompletionRequest { model: "gemma-3-27b-it".into(), messages, ..Default::default() };
     let body = wire::write_request(request.view()).unwrap();
     let body: Value = serde_json::from_slice(&body).unwrap();
     let parts = |index: usize| body["contents"][index]["parts"].as_array().cloned();

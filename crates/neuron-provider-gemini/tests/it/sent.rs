@@ -1,5 +1,7 @@
 //! Tests that check the URL, the headers, the body and the connection of requests.
 
+use std::time::Duration;
+
 use neuron_testing::RawServer;
 use neuron_types::Provider;
 use serde_json::json;
@@ -67,17 +69,42 @@ async fn version_model_and_query_are_part_of_the_url() {
 
 /// Models with long decode reject a request of more tokens unless it is streamed.
 #[tokio::test]
-async fn large_maximum_of_a_whole_response_is_streamed() {
+async fn large_maximum_of_a_whole_response_is_streamed_for_long_decode() {
     let text = json!({"text": "a"});
-    let server = start([whole(&json!([text])), streamed(&[text])]).await;
-    let provider = provider(server.url());
-    for max_tokens in [32_768, 32_769] {
+    for (model, max_tokens, query) in [
+        ("gemini-4-argon", 32_768, ""),
+        ("gemini-4-argon", 32_769, "alt=sse"),
+        ("gemini-3.8-flash", 65_536, ""),
+    ] {
+        let reply = match query {
+            "" => whole(&json!([text])),
+            _ => streamed(std::slice::from_ref(&text)),
+        };
+        let server = start([reply]).await;
         let mut request = ask("hi");
         request.max_tokens = Some(max_tokens);
+        let provider = provider(server.url()).model(model);
         assert_eq!(provider.complete(request).await.unwrap().message.text(), "a");
+        assert_eq!(server.requests()[0].query, query, "{model} {max_tokens}");
     }
-    let queries: Vec<_> = server.requests().into_iter().map(|sent| sent.query).collect();
-    assert_eq!(queries, ["", "alt=sse"]);
+}
+
+#[tokio::test]
+async fn timeout_applies_to_the_whole_of_a_collected_stream() {
+    let server = RawServer::bind().await;
+    let event = format!("data: {}\n\n", chunk(&json!([{"text": "a"}]), None));
+    let provider =
+        provider(server.url()).model("gemini-4-argon").timeout(Duration::from_millis(300));
+    let mut request = ask("hi");
+    request.max_tokens = Some(65_536);
+    let (answer, _connection) = soon(async {
+        tokio::join!(
+            provider.complete(request),
+            server.respond(200, "text/event-stream", 1_000_000, event)
+        )
+    })
+    .await;
+    assert_eq!(answer.unwrap_err().to_string(), "timeout after 300ms");
 }
 
 #[tokio::test]

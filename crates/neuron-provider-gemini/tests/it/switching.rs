@@ -1,7 +1,8 @@
 //! Tests of conversations that move from one provider to another.
 
 use neuron_provider_anthropic::Anthropic;
-use neuron_testing::{AnthropicServer, Reply};
+use neuron_provider_gemini::Gemini;
+use neuron_testing::{AnthropicServer, GeminiServer, Reply};
 use neuron_types::{
     CompletionRequest, ContentBlock, ContentItem, Message, Provider, Role, transcript,
 };
@@ -112,4 +113,24 @@ async fn returning_conversation_keeps_signatures_and_ids() {
         ]
     );
     assert_eq!(contents[2]["parts"][1]["functionResponse"].get("id"), None);
+}
+
+/// The server rejects the signature of another model, and ids for models before Gemini 3.
+#[tokio::test]
+async fn turn_continues_with_another_model() {
+    let calls = Reply::tool_calls([("a", "look", json!({"a": 1})), ("b", "look", json!({}))]);
+    let replies = [calls.into(), Reply::text("seven"), "two".into(), "eight".into()];
+    let server = GeminiServer::start(replies).await.unwrap();
+    let provider = Gemini::new(GeminiServer::API_KEY).base_url(server.url());
+    let mut messages = vec![Message::user("hi")];
+    let called = provider.complete(talk(messages.clone())).await.unwrap().message;
+    let answers = results(&called);
+    messages.extend([called, answers]);
+    for (model, text) in
+        [("gemini-3.7-flash", "seven"), ("gemini-2.5-flash", "two"), ("gemini-3.8-flash", "eight")]
+    {
+        let provider = provider.clone().model(model);
+        let response = provider.complete(talk(messages.clone())).await.unwrap();
+        assert_eq!(response.message.text(), text);
+    }
 }

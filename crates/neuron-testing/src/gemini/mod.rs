@@ -2,7 +2,10 @@
 //! HTTP.
 //!
 //! [`GeminiServer`] rejects the requests that Gemini rejects, with Gemini's error texts. It signs its function calls
-//! and texts as Gemini does ([`thought_signature`]), and rejects a request that lost, changed or moved a signature.
+//! and texts as Gemini does ([`thought_signature`]). As Gemini does, it checks the signatures of the current turn only:
+//! it rejects a changed or moved signature, and a first function call of a step without one. It does not detect the
+//! lost signature of a text, or a call of its own with the dummy signature for calls of other models. A test that must
+//! detect them compares [`requests`](crate::vendor::VendorServer::requests) with the responses.
 
 mod check;
 mod embeddings;

@@ -463,6 +463,12 @@ fn embeddings_need_the_model_of_the_path_and_texts() {
         assert_eq!(check(requests), Err(expected.to_owned()));
     };
     refuses(json!([]), "* BatchEmbedContentsRequest.requests: at least one request is required");
+    let many = |count: usize| Value::from(vec![request(json!({})); count]);
+    assert_eq!(check(many(100)), Ok(()));
+    refuses(
+        many(101),
+        "* GenerateContentRequest.requests: at most 100 requests are allowed, but 101 are set",
+    );
     refuses(
         json!([request(json!({"model": "gemini-embedding-2"}))]),
         "* BatchEmbedContentsRequest.requests[0].model: model must be the model of the batch",
