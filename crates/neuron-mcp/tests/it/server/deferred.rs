@@ -33,7 +33,7 @@ async fn check(client: &mut Client, expected: &[&str]) {
 async fn server_offers_deferred_tools_without_the_search() {
     let server = McpServer::new(deferred(&["read", "mail"]));
     let mut client = Client::older(&server, "2025-11-25", json!({})).await;
-    check(&mut client, &["mail", "read"]).await;
+    check(&mut client, &["read", "mail"]).await;
     server.notifier().replace_tools(deferred(&["pay"]));
     check(&mut client, &["pay"]).await;
 }
