@@ -287,16 +287,16 @@ fn own_part<'a>(
         return None;
     }
     let has_signature = target.accepts_signature(fields);
-    let is_content = |(key, value): (&String, &Value)| {
-        !ABOUT_CONTENT.contains(&key.as_str()) && !(key == "text" && value == "")
+    let is_empty = |(key, value): (&String, &Value)| {
+        ABOUT_CONTENT.contains(&key.as_str()) || key == "text" && value == ""
     };
-    let added = match fields.iter().any(is_content) {
-        true => None,
+    let added = match fields.iter().all(is_empty) {
+        false => None,
         // Signed parts about the processing of media must not be sent back. A part whose only content was its signature
         // says nothing to another model.
-        false if fields.contains_key("mediaProcessing") || !has_signature => return None,
+        true if fields.contains_key("mediaProcessing") || !has_signature => return None,
         // The API rejects a part without content.
-        false => Some(("text", "")),
+        true => Some(("text", "")),
     };
     // An empty signature means the same as none, and is sent back as it came.
     let has_signature = has_signature || !is_signed(fields);

@@ -119,7 +119,7 @@ async fn returning_conversation_keeps_signatures_and_ids() {
 #[tokio::test]
 async fn turn_continues_with_another_model() {
     let calls = Reply::tool_calls([("a", "look", json!({"a": 1})), ("b", "look", json!({}))]);
-    let replies = [calls.into(), Reply::text("seven"), "two".into(), "eight".into()];
+    let replies = [calls, Reply::text("seven"), Reply::text("two"), Reply::text("eight")];
     let server = GeminiServer::start(replies).await.unwrap();
     let provider = Gemini::new(GeminiServer::API_KEY).base_url(server.url());
     let mut messages = vec![Message::user("hi")];
