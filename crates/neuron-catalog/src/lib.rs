@@ -31,12 +31,12 @@
 //! # }
 //! ```
 //!
-//! A model without a known price is an [`UnknownPrice`](neuron_types::UnknownPrice) error, never a price of zero. Only
+//! A model without a known price is an [`UnknownPrice`] error, never a price of zero. Only
 //! the [local models](Catalog::price) of Ollama are free, because they run on your own machine.
 //!
 //! # Limits in money
 //!
-//! [`Catalog`] is a [`PriceList`](neuron_types::PriceList), so
+//! [`Catalog`] is a [`PriceList`], so
 //! [`Budget::in_money`](neuron_types::Budget::in_money) accepts it.
 //!
 //! # What a cost contains
