@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use neuron_types::{ContentBlock, ImageSource, ProviderError, ToolCall};
+use neuron_types::{ContentBlock, ProviderError, ToolCall};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -178,19 +178,14 @@ impl Parts {
 }
 
 /// Returns the block for other vendors that has the content of a part which is neither a text nor a call. Returns `None`
-/// if there is none.
+/// if there is none, as for an image: other vendors do not accept images in messages of the model.
 fn portable(fields: &Map<String, Value>) -> Option<ContentBlock> {
     let text_of = |part: &str, key: &str| fields.get(part)?.get(key)?.as_str();
     if let Some(code) = text_of("executableCode", "code") {
         let language = text_of("executableCode", "language").unwrap_or_default();
         return Some(fenced(&language.to_lowercase(), code));
     }
-    if let Some(output) = text_of("codeExecutionResult", "output") {
-        return Some(fenced("", output));
-    }
-    let (media_type, data) = (text_of("inlineData", "mimeType")?, text_of("inlineData", "data")?);
-    let source = ImageSource::Base64 { media_type: media_type.to_owned(), data: data.to_owned() };
-    media_type.starts_with("image/").then_some(ContentBlock::Image { source })
+    text_of("codeExecutionResult", "output").map(|output| fenced("", output))
 }
 
 /// Returns a block of code in Markdown. Its fence is longer than each run of backticks in the code.
@@ -371,23 +366,20 @@ mod tests {
     }
 
     #[test]
-    fn images_and_code_have_a_portable_form() {
+    fn executed_code_and_its_output_have_a_portable_form() {
         let code =
             json!({"executableCode": {"language": "PYTHON", "code": "print(1)\n", "id": "a"}});
         let output = json!({"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1 ```\n"}});
-        let image = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}});
-        let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
         check(
-            &[code.clone(), output.clone(), image.clone()],
+            &[code.clone(), output.clone()],
             &[
                 raw(V, code, Some(text("\n```python\nprint(1)\n```\n"))),
                 raw(V, output, Some(text("\n````\n1 ```\n````\n"))),
-                raw(V, image, Some(source.into())),
             ],
         );
         for part in [
             json!({"inlineData": {"mimeType": "audio/wav", "data": "aGk="}}),
-            json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}, "thought": true}),
+            json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
             json!({"executableCode": {"language": "PYTHON"}}),
             json!({"codeExecutionResult": {"outcome": "OUTCOME_FAILED"}}),
             json!({"newContent": {"code": "1"}}),
