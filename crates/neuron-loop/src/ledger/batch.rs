@@ -12,6 +12,7 @@ use neuron_types::{
     ToolUseRef, transcript,
 };
 
+use super::calls::calls_in;
 use super::{Batch, CallState, Ledger, PendingDecision, Phase, Tally};
 
 /// The reason for a missing result if no other reason is known.
@@ -131,8 +132,7 @@ impl Ledger {
     pub(crate) fn last_calls(&self) -> impl Iterator<Item = ToolUseRef<'_>> {
         let has_targets = self.batch().is_some_and(|batch| batch.has_targets);
         let answer = self.messages.iter().rfind(|message| message.role == Role::Assistant);
-        let calls = answer.into_iter().flat_map(Message::tool_uses);
-        calls.map(move |call| if has_targets { call.target() } else { call })
+        answer.into_iter().flat_map(move |answer| calls_in(answer, has_targets))
     }
 }
 

@@ -64,6 +64,15 @@ pub(crate) struct PendingDecision {
     pub(crate) decision: Option<ApprovalDecision>,
 }
 
+/// Iterates over the calls of a response. If `has_targets` is `true`, a call of `CALL_TOOL` is the call of the tool that
+/// it names.
+pub(super) fn calls_in(
+    answer: &Message,
+    has_targets: bool,
+) -> impl Iterator<Item = ToolUseRef<'_>> + use<'_> {
+    answer.tool_uses().map(move |call| if has_targets { call.target() } else { call })
+}
+
 impl Batch {
     /// Creates a batch of `calls` tool calls that have not begun.
     pub(crate) fn new(stop_reason: StopReason, calls: usize, hidden: Vec<String>) -> Self {
@@ -82,8 +91,7 @@ impl Batch {
         &self,
         answer: &'l Message,
     ) -> impl Iterator<Item = ToolUseRef<'l>> + use<'l> {
-        let has_targets = self.has_targets;
-        answer.tool_uses().map(move |call| if has_targets { call.target() } else { call })
+        calls_in(answer, self.has_targets)
     }
 
     /// Returns `true` if at least one call can begin.
