@@ -1,4 +1,4 @@
-//! One call of a router. It calls routes until the first of them answers.
+//! Calls the routes of a router until one of them answers.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};

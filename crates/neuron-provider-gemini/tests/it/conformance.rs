@@ -27,80 +27,54 @@ fn capabilities() -> Capabilities {
     }
 }
 
-fn with_timeouts(provider: Gemini, timeouts: Timeouts) -> Gemini {
-    let Timeouts { connect, whole, idle } = timeouts;
-    provider.connect_timeout(connect).timeout(whole).idle_timeout(idle)
+/// Creates the provider of a platform from the base URL and the key.
+struct Harness(fn(&str, &str) -> Gemini);
+
+impl ProviderHarness for Harness {
+    type Provider = Gemini;
+    type Vendor = GeminiApi;
+
+    fn vendor(&self) -> GeminiApi {
+        GeminiApi::default()
+    }
+
+    fn provider(&self, url: &str, api_key: &str) -> Gemini {
+        (self.0)(url, api_key)
+    }
+
+    fn provider_with_timeouts(
+        &self,
+        url: &str,
+        api_key: &str,
+        timeouts: Timeouts,
+    ) -> Option<Gemini> {
+        let Timeouts { connect, whole, idle } = timeouts;
+        let provider = self.provider(url, api_key);
+        Some(provider.connect_timeout(connect).timeout(whole).idle_timeout(idle))
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        capabilities()
+    }
 }
 
 mod google_ai {
     use super::*;
 
-    struct Harness;
-
-    impl ProviderHarness for Harness {
-        type Provider = Gemini;
-        type Vendor = GeminiApi;
-
-        fn vendor(&self) -> GeminiApi {
-            GeminiApi::default()
-        }
-
-        fn provider(&self, url: &str, api_key: &str) -> Gemini {
-            Gemini::new(api_key).base_url(url)
-        }
-
-        fn provider_with_timeouts(
-            &self,
-            url: &str,
-            api_key: &str,
-            timeouts: Timeouts,
-        ) -> Option<Gemini> {
-            Some(with_timeouts(self.provider(url, api_key), timeouts))
-        }
-
-        fn capabilities(&self) -> Capabilities {
-            capabilities()
-        }
-    }
-
-    neuron_conformance::provider_tests!(Harness);
+    neuron_conformance::provider_tests!(Harness(|url, key| Gemini::new(key).base_url(url)));
 }
 
 mod vertex {
     use super::*;
 
-    struct Harness;
-
-    impl ProviderHarness for Harness {
-        type Provider = Gemini;
-        type Vendor = GeminiApi;
-
-        fn vendor(&self) -> GeminiApi {
-            GeminiApi::default()
-        }
-
-        fn provider(&self, url: &str, api_key: &str) -> Gemini {
-            let token = api_key.to_owned();
-            let source = KeySource::new(move || {
-                let token = token.clone();
-                async move { Ok(token) }
-            });
-            Gemini::vertex("p", "global", source).base_url(url)
-        }
-
-        fn provider_with_timeouts(
-            &self,
-            url: &str,
-            api_key: &str,
-            timeouts: Timeouts,
-        ) -> Option<Gemini> {
-            Some(with_timeouts(self.provider(url, api_key), timeouts))
-        }
-
-        fn capabilities(&self) -> Capabilities {
-            capabilities()
-        }
+    fn provider(url: &str, key: &str) -> Gemini {
+        let token = key.to_owned();
+        let source = KeySource::new(move || {
+            let token = token.clone();
+            async move { Ok(token) }
+        });
+        Gemini::vertex("p", "global", source).base_url(url)
     }
 
-    neuron_conformance::provider_tests!(Harness);
+    neuron_conformance::provider_tests!(Harness(provider));
 }

@@ -9,7 +9,7 @@ use super::{Registered, ToolRegistry};
 use crate::tool_search::{self, ToolSearch};
 
 impl ToolRegistry {
-    /// Defers all tools, except those that the settings name as visible. Registers the tools [`SEARCH_TOOLS`] and
+    /// Defers all tools that are not [visible](ToolSearch::visible) in the settings. Registers the tools [`SEARCH_TOOLS`] and
     /// [`CALL_TOOL`], with which the model finds and calls the deferred tools.
     ///
     /// Use deferred tools if the registry has so many tools that their definitions would fill the model's context. A
