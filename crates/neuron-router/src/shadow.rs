@@ -113,12 +113,14 @@ impl Shadow {
             tracing::debug!("no shadow call: there is no tokio runtime");
             return;
         };
-        let (inner, request) = (Arc::clone(&self.inner), request.to_request());
+        let (inner, cache) = (Arc::clone(&self.inner), request.cache);
+        let request = request.to_request();
         runtime.spawn(async move {
             let _open = open;
             let started = Instant::now();
             // The model and `extra` of the request are for another route.
-            let result = inner.route.whole(request.view(), false).await;
+            let view = RequestRef { cache, ..request.view() };
+            let result = inner.route.whole(view, false).await;
             let (route, latency) = (inner.route.name().to_owned(), started.elapsed());
             (inner.callback)(ShadowAnswer { route, request, result, latency });
         });

@@ -8,6 +8,7 @@
 //! | storages for sessions, in memory or in files | [`InMemorySessionStorage`], [`FileSessionStorage`] |
 //! | checks of a model's input and output | [`InputGuardrail`], [`OutputGuardrail`], [`GuardrailHook`] |
 //! | ends of runs that repeat the same tool calls | [`LoopDetector`] |
+//! | reports of model calls that missed the vendor's prompt cache | [`CacheMissDetector`] |
 //! | logs and traces of an agent's runs | [`TracingHook`] |
 //! | rules that allow or deny tool calls | [`PermissionRules`], [`CombinedPolicy`] |
 //! | signatures on calls that wait for an approval | `ApprovalKey` (feature `signed-approvals`) |
@@ -26,6 +27,7 @@ mod in_memory_sessions;
 mod approval_key;
 mod asked;
 mod batch_of_one;
+mod cache_miss_detector;
 mod combined_policy;
 mod digest;
 mod effect_keys;
@@ -46,6 +48,10 @@ mod tracing_hook;
 pub use approval_key::ApprovalKey;
 pub use asked::{Asked, ChangedAgent, RequestLog};
 pub use batch_of_one::execute_as_batch;
+pub use cache_miss_detector::{
+    CacheMiss, CacheMissCause, CacheMissDetector, CachedModel, PrefixChange, PrefixExcerpts,
+    PrefixPart,
+};
 pub use combined_policy::CombinedPolicy;
 pub use digest::{check_tool_call, llm_digest, recorded_digest, tool_digest};
 pub use effect_keys::EffectKeys;

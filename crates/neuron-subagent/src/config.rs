@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use neuron_loop::LoopConfig;
 use neuron_types::{
-    BoxedHook, BoxedStrategy, NoCompaction, PermissionPolicy, SystemPrompt, ToolEffect,
+    BoxedHook, BoxedStrategy, CacheControl, NoCompaction, PermissionPolicy, SystemPrompt,
+    ToolEffect,
 };
 
 /// The configuration of a sub-agent. Build it with `..Default::default()`, because fields may be added.
@@ -46,6 +47,9 @@ pub struct SubAgentConfig {
     /// Maximum number of model calls in one run. Default: the turn limit of [`settings`](Self::settings), which has no
     /// limit by default.
     pub max_turns: Option<usize>,
+    /// Cache breakpoint at the end of the agent's conversations, see [`RequestRef::cache`](neuron_types::RequestRef::cache).
+    /// Default: a breakpoint with the provider's lifetime. A breakpoint in [`settings`](Self::settings) replaces it.
+    pub cache: Option<CacheControl>,
     /// All other settings, such as limits, sampling and parallel tools. Default: [`LoopConfig::default`].
     ///
     /// These defaults differ from the defaults of [`Agent::builder`](neuron_loop::Agent::builder). A sub-agent has no
@@ -81,6 +85,7 @@ impl Default for SubAgentConfig {
             model: None,
             max_depth: 1,
             max_turns: None,
+            cache: Some(CacheControl::default()),
             settings: LoopConfig::default(),
             context: BoxedStrategy::new(NoCompaction),
             policy: None,
@@ -106,6 +111,7 @@ impl SubAgentConfig {
             settings.request.model.clone_from(model);
         }
         settings.max_turns = self.max_turns.or(settings.max_turns);
+        settings.request.cache = settings.request.cache.or(self.cache);
         // Inside a call, the parent run waits for the approval.
         settings.approval_signal = None;
         settings
@@ -121,11 +127,32 @@ impl fmt::Debug for SubAgentConfig {
             .field("model", &self.model)
             .field("max_depth", &self.max_depth)
             .field("max_turns", &self.max_turns)
+            .field("cache", &self.cache)
             .field("settings", &self.settings)
             .field("policy", &self.policy.is_some())
             .field("hooks", &self.hooks.len())
             .field("inherits_hooks", &self.inherits_hooks)
             .field("effect", &self.effect)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use neuron_types::{CacheTtl, RequestSettings};
+
+    use super::*;
+
+    /// Before the field `cache` existed, the conversations of sub-agents had no cache breakpoint.
+    #[test]
+    fn conversations_have_a_cache_breakpoint_unless_disabled() {
+        let cache = |config: &SubAgentConfig| config.loop_config("a").request.cache;
+        let default = SubAgentConfig::default();
+        assert_eq!(cache(&default), Some(CacheControl::default()));
+        let hour = Some(CacheControl { ttl: Some(CacheTtl::OneHour) });
+        let request = RequestSettings { cache: hour, ..Default::default() };
+        let settings = LoopConfig { request, ..LoopConfig::default() };
+        assert_eq!(cache(&SubAgentConfig { settings, ..Default::default() }), hour);
+        assert_eq!(cache(&SubAgentConfig { cache: None, ..Default::default() }), None);
     }
 }

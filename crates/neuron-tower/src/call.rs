@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use neuron_types::{CompletionRequest, RequestRef};
+use neuron_types::{CacheControl, CompletionRequest, RequestRef};
 
 /// A model call, which consists of the request and the requested form of the response.
 ///
@@ -36,7 +36,17 @@ pub struct ModelCall<'r> {
 #[derive(Debug, Clone)]
 enum Request<'r> {
     Borrowed(RequestRef<'r>),
-    Shared(Arc<CompletionRequest>),
+    Shared {
+        request: Arc<CompletionRequest>,
+        /// The [cache breakpoint](RequestRef::cache) of the borrowed request, which an owned request cannot contain.
+        cache: Option<CacheControl>,
+    },
+}
+
+impl From<Arc<CompletionRequest>> for Request<'_> {
+    fn from(request: Arc<CompletionRequest>) -> Self {
+        Self::Shared { request, cache: None }
+    }
 }
 
 impl<'r> ModelCall<'r> {
@@ -54,12 +64,12 @@ impl<'r> ModelCall<'r> {
 
     /// Creates a call that requests a whole response, from an owned request.
     pub(crate) fn owned_whole(request: Arc<CompletionRequest>) -> Self {
-        Self { request: Request::Shared(request), wants_stream: false }
+        Self { request: request.into(), wants_stream: false }
     }
 
     /// Creates a call that requests a streamed response, from an owned request.
     pub(crate) fn owned_streamed(request: Arc<CompletionRequest>) -> Self {
-        Self { request: Request::Shared(request), wants_stream: true }
+        Self { request: request.into(), wants_stream: true }
     }
 
     /// Returns the request in its borrowed form.
@@ -67,7 +77,7 @@ impl<'r> ModelCall<'r> {
     pub fn request(&self) -> RequestRef<'_> {
         match &self.request {
             Request::Borrowed(request) => *request,
-            Request::Shared(request) => request.view(),
+            Request::Shared { request, cache } => RequestRef { cache: *cache, ..request.view() },
         }
     }
 
@@ -77,19 +87,43 @@ impl<'r> ModelCall<'r> {
         self.wants_stream
     }
 
-    /// Returns the call with another request. The requested form of the response does not change.
+    /// Returns the call with another request. The requested form of the response and the
+    /// [cache breakpoint](RequestRef::cache) do not change.
     #[must_use]
     pub fn with_request(self, request: impl Into<Arc<CompletionRequest>>) -> ModelCall<'static> {
-        ModelCall { request: Request::Shared(request.into()), wants_stream: self.wants_stream }
+        let cache = self.request().cache;
+        let request = Request::Shared { request: request.into(), cache };
+        ModelCall { request, wants_stream: self.wants_stream }
     }
 
     /// Converts to a call without borrowed data. A borrowed request is copied. A shared request stays shared.
     #[must_use]
     pub fn into_owned(self) -> ModelCall<'static> {
         let request = match self.request {
-            Request::Borrowed(request) => Arc::new(request.to_request()),
-            Request::Shared(request) => request,
+            Request::Borrowed(request) => {
+                let cache = request.cache;
+                Request::Shared { request: Arc::new(request.to_request()), cache }
+            }
+            Request::Shared { request, cache } => Request::Shared { request, cache },
         };
-        ModelCall { request: Request::Shared(request), wants_stream: self.wants_stream }
+        ModelCall { request, wants_stream: self.wants_stream }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Owned calls lost the cache breakpoint, so Anthropic did not cache conversations behind `buffer`.
+    #[test]
+    fn owned_and_changed_calls_keep_the_cache_breakpoint() {
+        let cache = Some(CacheControl::default());
+        let request = CompletionRequest::default();
+        let call = ModelCall::whole(RequestRef { cache, ..request.view() });
+        let owned = call.clone().into_owned();
+        assert_eq!(owned.request().cache, cache);
+        assert_eq!(owned.into_owned().request().cache, cache);
+        assert_eq!(call.with_request(CompletionRequest::default()).request().cache, cache);
+        assert_eq!(ModelCall::streamed(request.view()).into_owned().request().cache, None);
     }
 }

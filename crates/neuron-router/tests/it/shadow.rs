@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use neuron_router::{Route, Router, Shadow, ShadowAnswer};
 use neuron_testing::{Reply, ScriptedProvider};
-use neuron_types::{CompletionRequest, Provider};
+use neuron_types::{
+    CacheControl, CompletionRequest, CompletionResponse, Provider, ProviderError, RequestRef,
+    StreamHandle,
+};
 use tokio::time::Instant;
 
 use crate::support::{answering, ask, ask_streamed, busy, request, script, seconds, text};
@@ -114,4 +117,50 @@ fn call_outside_of_a_runtime_has_no_shadow() {
     assert_eq!(response.unwrap().message.text(), "main");
     drop(router);
     assert!(answers.recv().is_err());
+}
+
+/// A provider that records the cache breakpoint of each request.
+#[derive(Clone)]
+struct Breakpoints(ScriptedProvider, Arc<Mutex<Vec<Option<CacheControl>>>>);
+
+impl Provider for Breakpoints {
+    async fn complete_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<CompletionResponse, ProviderError> {
+        self.1.lock().unwrap().push(request.cache);
+        self.0.complete_ref(request).await
+    }
+
+    async fn complete_stream_ref(
+        &self,
+        request: RequestRef<'_>,
+    ) -> Result<StreamHandle, ProviderError> {
+        self.1.lock().unwrap().push(request.cache);
+        self.0.complete_stream_ref(request).await
+    }
+}
+
+/// Shadow calls lost the cache breakpoint, because an owned request cannot contain it.
+#[tokio::test]
+async fn all_routes_and_the_shadow_receive_the_cache_breakpoint() {
+    let seen = Arc::default();
+    let recording = |replies: ScriptedProvider| Breakpoints(replies, Arc::clone(&seen));
+    let (sender, mut answers) = tokio::sync::mpsc::unbounded_channel();
+    let shadow = Route::new("shadow", recording(answering("shadow")));
+    let failing = script([Reply::error(busy()), Reply::error(busy())]);
+    let router = Router::builder()
+        .route(Route::new("first", recording(failing)))
+        .route(Route::new("second", recording(answering("b"))).change(|_| {}))
+        .shadow(Shadow::new(shadow, 1.0, move |answer| drop(sender.send(answer))))
+        .build()
+        .unwrap();
+    let (request, cache) = (request(), Some(CacheControl::default()));
+    let request = RequestRef { cache, ..request.view() };
+    router.complete_ref(request).await.unwrap();
+    answers.recv().await.unwrap();
+    router.complete_stream_ref(request).await.unwrap().into_response().await.unwrap();
+    answers.recv().await.unwrap();
+    let seen = seen.lock().unwrap();
+    assert!(seen.len() >= 5 && seen.iter().all(|seen| *seen == cache), "{seen:?}");
 }

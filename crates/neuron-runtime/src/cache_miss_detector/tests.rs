@@ -1,0 +1,257 @@
+//! Tests of prefixes, conversations and vendors' rules without an agent.
+
+use std::time::Duration;
+
+use neuron_types::{
+    CacheControl, CacheTtl, CompletionRequest, ContentBlock, HistoryKey, HookScope, Message,
+    OperationKind, Outcome, RequestRef, Role, SystemBlock, SystemPrompt, TokenUsage, ToolChoice,
+    ToolDefinition, UsageIteration,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::prefix::{Followed, Prefix};
+use super::*;
+
+fn tool(name: &str, description: &str) -> ToolDefinition {
+    ToolDefinition {
+        name: name.into(),
+        title: None,
+        description: description.into(),
+        input_schema: json!({ "type": "object" }),
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
+    }
+}
+
+/// Texts with common beginnings, characters of several bytes, and characters that JSON escapes.
+fn text() -> impl Strategy<Value = String> {
+    "[aé\"\\\\]{0,3}"
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let block = prop_oneof![
+        text().prop_map(ContentBlock::Text),
+        text().prop_map(|text| ContentBlock::ToolUse {
+            id: "c".into(),
+            name: "t".into(),
+            input: json!({ "x": [text], "y": 1 }),
+        }),
+    ];
+    let role = prop_oneof![Just(Role::User), Just(Role::Assistant)];
+    (role, prop::collection::vec(block, 0..3))
+        .prop_map(|(role, content)| Message { role, content })
+}
+
+fn request() -> impl Strategy<Value = CompletionRequest> {
+    let tools = prop::collection::vec(("[ab]", text()), 0..3);
+    let system = prop::option::of(text());
+    let choice = prop::option::of(prop_oneof![Just(ToolChoice::None), Just(ToolChoice::Auto)]);
+    let messages = prop::collection::vec(message(), 0..4);
+    (tools, system, choice, messages).prop_map(|(tools, system, tool_choice, messages)| {
+        CompletionRequest {
+            tools: tools.iter().map(|(name, text)| tool(name, text)).collect(),
+            system: system.map(SystemPrompt::from),
+            tool_choice,
+            messages,
+            ..Default::default()
+        }
+    })
+}
+
+/// Two requests, which are equal in random parts.
+fn pair() -> impl Strategy<Value = (CompletionRequest, CompletionRequest)> {
+    (request(), request(), any::<[bool; 4]>(), 0..4_usize).prop_map(|(a, b, same, kept)| {
+        let mut next = b;
+        if same[0] {
+            next.tools.clone_from(&a.tools);
+        }
+        if same[1] {
+            next.system.clone_from(&a.system);
+        }
+        if same[2] {
+            next.tool_choice.clone_from(&a.tool_choice);
+        }
+        if same[3] {
+            next.messages.splice(..0, a.messages.iter().take(kept).cloned());
+        }
+        (a, next)
+    })
+}
+
+/// Returns the first byte that differs, or the length of the shorter text. Returns `None` if `b` starts with `a`.
+fn naive_difference(a: &[u8], b: &[u8]) -> Option<usize> {
+    (0..a.len()).find(|index| a.get(*index) != b.get(*index))
+}
+
+#[track_caller]
+fn check_followed(previous: RequestRef<'_>, next: RequestRef<'_>) {
+    let (old, new) = (Prefix::of(previous).unwrap(), Prefix::of(next).unwrap());
+    let followed = old.clone().follow(next).unwrap();
+    let found = match &followed {
+        Followed::Extended { .. } => None,
+        Followed::Different { offset, .. } => Some(*offset),
+    };
+    assert_eq!(found, naive_difference(old.json(), new.json()));
+    let text = |prefix: &Prefix| String::from_utf8(prefix.json().to_vec()).unwrap();
+    if let Followed::Different { offset, .. } = followed {
+        let place = place::of_difference(old.json(), new.json(), offset);
+        assert!(!place.path.is_empty(), "{} {}", text(&old), text(&new));
+    }
+    let restored = old.clone().follow(next).unwrap().into_previous();
+    assert_eq!((text(&restored), restored.messages()), (text(&old), old.messages()));
+    assert!(matches!(restored.follow(previous).unwrap(), Followed::Extended { .. }));
+    let prefix = followed.into_prefix();
+    assert_eq!((text(&prefix), prefix.messages()), (text(&new), new.messages()));
+    assert!(matches!(prefix.follow(next).unwrap(), Followed::Extended { .. }));
+}
+
+proptest! {
+    #[test]
+    fn offset_of_a_change_is_the_first_difference_of_the_json((previous, next) in pair()) {
+        check_followed(previous.view(), next.view());
+    }
+
+    /// With a key, only the new messages are serialised, so the result must be the same.
+    #[test]
+    fn requests_with_a_key_are_compared_like_requests_without(
+        (previous, next) in pair(),
+        new in prop::collection::vec(message(), 0..3),
+    ) {
+        let key = HistoryKey::unique();
+        let messages = [&*previous.messages, &*new].concat();
+        let next = RequestRef { messages: &messages, ..next.view() };
+        check_followed(previous.view().with_history(key), next.with_history(key));
+    }
+}
+
+#[test]
+fn prefix_has_no_breakpoints_and_no_marks() {
+    let cache_control = Some(CacheControl::default());
+    let blocks = vec![SystemBlock { text: "s".into(), cache_control }];
+    let request = CompletionRequest {
+        messages: vec![Message::user("hi").pinned()],
+        system: Some(blocks.into()),
+        tools: vec![ToolDefinition { cache_control, ..tool("a", "d") }],
+        max_tokens: Some(1),
+        tool_choice: Some(ToolChoice::Auto),
+        ..Default::default()
+    };
+    let json = Prefix::of(request.view()).unwrap().json().to_vec();
+    assert_eq!(
+        String::from_utf8(json).unwrap(),
+        r#"{"tools":[{"name":"a","description":"d","input_schema":{"type":"object"}}],"system":["s"],"settings":{"tool_choice":{"type":"auto"}},"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}"#
+    );
+}
+
+#[test]
+fn cached_tokens_depend_on_the_vendor() {
+    let cached = |provider: &str, input, read, written| {
+        let usage = TokenUsage {
+            input_tokens: input,
+            cache_read_tokens: read,
+            cache_creation_tokens: written,
+            ..Default::default()
+        };
+        vendor::passes(&usage).1.cached(provider, 1_024)
+    };
+    for (provider, input, read, written, expected) in [
+        ("anthropic", 5_000, Some(3_000), Some(1_000), 4_000),
+        // Nothing is cached without a breakpoint, or below the model's minimum.
+        ("anthropic", 5_000, Some(0), Some(0), 0),
+        ("aws.bedrock", 5_000, None, None, 0),
+        ("openai", 5_000, Some(0), None, 2_500),
+        ("openai", 5_000, Some(3_000), Some(1_000), 2_000),
+        ("openai", 5_000, Some(0), Some(0), 2_500),
+        ("openai", 1_023, Some(0), None, 0),
+    ] {
+        assert_eq!(cached(provider, input, read, written), expected, "{provider} {input}");
+    }
+}
+
+#[test]
+fn call_with_several_passes_reads_in_the_first_and_writes_in_the_last() {
+    let pass = |kind: &str, input_tokens, read| UsageIteration {
+        kind: kind.into(),
+        input_tokens,
+        cache_read_tokens: Some(read),
+        cache_creation_tokens: Some(10),
+        ..Default::default()
+    };
+    let usage = TokenUsage {
+        input_tokens: 600,
+        cache_read_tokens: Some(300),
+        iterations: Some(vec![
+            pass("compaction", 100, 1),
+            pass("message", 200, 100),
+            pass("message", 300, 200),
+        ]),
+        ..Default::default()
+    };
+    let (first, last) = vendor::passes(&usage);
+    assert_eq!((first.input(), first.read()), (200, Some(100)));
+    assert_eq!(last.cached("anthropic", 0), 210);
+    let hour = CacheControl { ttl: Some(CacheTtl::OneHour) };
+    assert_eq!(vendor::lifetime(Some(hour)), Duration::from_secs(3_600));
+}
+
+/// Runs one model call in a run of its own, and returns the sizes of the detector's maps while the run is open.
+fn call(detector: &CacheMissDetector, session: &str, run_id: &str, first: &str) -> (usize, usize) {
+    let scope = HookScope::new(run_id, 0, "openai", "m");
+    let messages = [Message::user(first)];
+    let request = RequestRef { messages: &messages, ..Default::default() };
+    let open = |kind| detector.scope(&Operation::new(scope, kind)).unwrap();
+    let run = open(OperationKind::Run { session_id: session, request: &request });
+    let call = open(OperationKind::ModelCall { request: &request, streaming: false });
+    let response = neuron_types::CompletionResponse {
+        id: String::new(),
+        model: String::new(),
+        message: Message::assistant("a"),
+        usage: TokenUsage::default(),
+        stop_reason: neuron_types::StopReason::EndTurn,
+    };
+    call.end(Outcome::Response(&response));
+    let sizes = detector.shared.lock().len();
+    drop(run);
+    sizes
+}
+
+#[test]
+fn conversations_between_runs_are_bounded_by_their_bytes() {
+    let size = Prefix::of(RequestRef { messages: &[Message::user("00")], ..Default::default() });
+    let size = size.unwrap().json().len();
+    let detector = CacheMissDetector::new().max_idle_bytes(size * 3);
+    for number in 0..50 {
+        call(&detector, "", "run", &format!("{number:02}"));
+        assert_eq!(detector.shared.lock().len(), (0, (number + 1).min(3)));
+    }
+    // The oldest are dropped, and a run continues the conversation that it starts with.
+    assert_eq!(call(&detector, "", "run", "49"), (1, 2));
+    assert_eq!(call(&detector, "", "run", "46"), (1, 3));
+    let none = CacheMissDetector::new().max_idle_bytes(0);
+    call(&none, "session", "run", "a");
+    assert_eq!(none.shared.lock().len(), (0, 0));
+}
+
+#[test]
+fn session_continues_whatever_its_messages_are() {
+    let detector = CacheMissDetector::new();
+    for (session, text, idle) in [("s", "a", 0), ("s", "b", 0), ("t", "b", 1), ("", "b", 2)] {
+        assert_eq!(call(&detector, session, "run", text), (1, idle), "{session} {text}");
+    }
+}
+
+#[test]
+fn dropped_run_with_the_id_of_another_keeps_its_conversation() {
+    let detector = CacheMissDetector::new();
+    let scope = HookScope::new("run", 0, "openai", "m");
+    let request = RequestRef::default();
+    let kind = OperationKind::Run { session_id: "", request: &request };
+    let open = || detector.scope(&Operation::new(scope, kind)).unwrap();
+    let (first, second) = (open(), open());
+    drop(first);
+    assert_eq!(detector.shared.lock().len(), (1, 0));
+    drop(second);
+    assert_eq!(detector.shared.lock().len(), (0, 0));
+}

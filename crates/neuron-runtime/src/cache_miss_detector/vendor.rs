@@ -1,0 +1,95 @@
+//! The rules by which vendors cache prompts.
+
+use std::time::Duration;
+
+use neuron_types::{CacheControl, CacheTtl, TokenUsage};
+
+/// The tokens of one pass of a model.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Pass {
+    input: usize,
+    read: Option<usize>,
+    written: Option<usize>,
+}
+
+/// Returns the first and the last pass of a call. A call has several passes if the vendor ran tools inside the call.
+pub(super) fn passes(usage: &TokenUsage) -> (Pass, Pass) {
+    let whole = Pass {
+        input: usage.input_tokens,
+        read: usage.cache_read_tokens,
+        written: usage.cache_creation_tokens,
+    };
+    // The passes of other kinds, such as compactions, have other prompts.
+    let all = usage.iterations.as_deref().unwrap_or_default();
+    let mut passes = all.iter().filter(|pass| pass.kind == "message").map(|pass| Pass {
+        input: pass.input_tokens,
+        read: pass.cache_read_tokens,
+        written: pass.cache_creation_tokens,
+    });
+    let first = passes.next().unwrap_or(whole);
+    (first, passes.next_back().unwrap_or(first))
+}
+
+impl Pass {
+    /// Number of prompt tokens.
+    pub(super) fn input(self) -> usize {
+        self.input
+    }
+
+    /// Number of tokens that were read from the cache. `None` if not reported.
+    pub(super) fn read(self) -> Option<usize> {
+        self.read
+    }
+
+    /// Returns the minimum number of tokens that the vendor's cache has after this pass.
+    ///
+    /// Vendors that cache what a breakpoint marks report exactly what they read and wrote. Other vendors cache in
+    /// blocks of tokens, and route calls by load, so half of the prompt is expected.
+    pub(super) fn cached(self, provider: &str, minimum: usize) -> usize {
+        let reported = self.read.unwrap_or_default().saturating_add(self.written.unwrap_or_default());
+        if needs_breakpoints(provider) {
+            reported
+        } else if self.written.is_some_and(|written| written > 0) {
+            reported / 2
+        } else if self.input >= minimum {
+            self.input / 2
+        } else {
+            0
+        }
+    }
+}
+
+/// Returns `true` if the vendor caches only what a cache breakpoint marks.
+fn needs_breakpoints(provider: &str) -> bool {
+    matches!(provider, "anthropic" | "aws.bedrock")
+}
+
+/// Returns the number of content blocks before a breakpoint in which the vendor looks for a cached prefix. `None` means
+/// that there is no limit.
+///
+/// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
+pub(super) fn lookback(provider: &str) -> Option<usize> {
+    needs_breakpoints(provider).then_some(20)
+}
+
+/// Returns the minimum number of tokens of a prompt that the vendor caches.
+///
+/// Models of Anthropic need between 512 and 4,096 tokens, and report what they wrote.
+///
+/// - <https://developers.openai.com/api/docs/guides/prompt-caching>
+/// - <https://ai.google.dev/gemini-api/docs/caching>
+pub(super) fn minimum(provider: &str) -> usize {
+    match provider {
+        "gcp.gemini" | "gcp.vertex_ai" => 4_096,
+        _ => 1_024,
+    }
+}
+
+/// Returns the lifetime of the cache. It is one hour if the request's breakpoint says so, and otherwise five minutes,
+/// which is the shortest lifetime that vendors document.
+pub(super) fn lifetime(cache: Option<CacheControl>) -> Duration {
+    match cache.and_then(|cache| cache.ttl) {
+        Some(CacheTtl::OneHour) => Duration::from_secs(60 * 60),
+        _ => Duration::from_secs(5 * 60),
+    }
+}
