@@ -1,13 +1,14 @@
 //! Checks that the number of allocations per turn does not grow during a run. The test covers each way to run an agent,
-//! each context strategy and telemetry. It counts allocations instead of measuring time, so its result is the same on
+//! each context strategy, telemetry and the cache miss detector. It counts allocations instead of measuring time, so its result is the same on
 //! every machine.
 //!
 //! The files `sessions.rs` and `replays.rs` have similar tests for storages and for durable runs.
 
 use neuron_benches::telemetry::Listening;
-use neuron_benches::turn::{Cost, Unlimited, Way, run_way};
+use neuron_benches::turn::{Cost, Unlimited, Way, run_watched, run_way};
 use neuron_context::{SlidingWindowStrategy, ToolResultClearingStrategy};
 use neuron_otel::OtelHook;
+use neuron_runtime::CacheMissDetector;
 use neuron_types::ContextStrategy;
 
 /// Maximum ratio of the allocations in a turn after 4,000 turns to the allocations in a turn after 100 turns.
@@ -42,6 +43,7 @@ fn turn_allocations_do_not_grow_during_a_run() {
         ("clearing, streamed", run(Way::Streamed, clearing())),
         ("telemetry", Listening::NoOpExporterMetrics.run(TURNS).unwrap()),
         ("telemetry with content", Listening::Content.run(TURNS).unwrap()),
+        ("cache misses", run_watched(TURNS, Unlimited, Some(CacheMissDetector::new())).unwrap()),
     ] {
         let (early, late) = (allocations(&costs, 100), allocations(&costs, 4_000));
         println!("{name}: {early} allocations after 100 turns, {late} after 4,000");

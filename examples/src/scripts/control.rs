@@ -1,5 +1,6 @@
 //! Scripts of the programs in the part "control".
 
+use neuron::types::TokenUsage;
 use neuron_testing::Reply;
 use serde_json::json;
 
@@ -50,6 +51,17 @@ pub(super) fn examples() -> Vec<Example> {
             Reply::tool_call("toolu_3", "read_page", json!({ "page": 3 })).usage(tokens(6_000, 50)),
             Reply::text("Page 3 is about moss.").usage(tokens(7_000, 100)),
         ])),
+        example!("cache_miss_detector", || {
+            let cached = |read, written| TokenUsage {
+                cache_read_tokens: Some(read),
+                cache_creation_tokens: Some(written),
+                ..tokens(6_100, 20)
+            };
+            Script::anthropic([
+                Reply::text("Ferns need shade and moist soil.").usage(cached(0, 6_080)),
+                Reply::text("Moss needs even more water.").usage(cached(0, 6_090)),
+            ])
+        }),
         example!("guardrails", || Script::anthropic([
             Reply::text("Support costs 10 euros per month."),
             Reply::text("Write to jane.doe@example.com."),

@@ -161,4 +161,11 @@ impl Conversations {
     pub(super) fn len(&self) -> (usize, usize) {
         (self.running.len(), self.idle.len())
     }
+
+    /// Returns `true` if the last call of a run without an agent name is known.
+    #[cfg(test)]
+    pub(super) fn has_last(&self, run_id: &str) -> bool {
+        let key = RunKey { run_id: run_id.to_owned(), agent: String::new() };
+        self.running.get(&key).is_some_and(|running| running.last.is_some())
+    }
 }

@@ -74,11 +74,15 @@ impl Prefix {
         write_messages(&mut writer, request.messages, skipped)?;
         let Comparison { json, matched, new } = writer;
         let new_messages = request.messages.len();
-        let of = |json| Self { json, messages_start: new_start, messages: new_messages, key: history };
+        let of =
+            |json| Self { json, messages_start: new_start, messages: new_messages, key: history };
         let (new, offset) = match new {
             Some((new, offset)) => (new, offset),
             None if matched >= length => {
-                return Ok(Followed::Extended { prefix: of(json), previous: (length, messages, key) });
+                return Ok(Followed::Extended {
+                    prefix: of(json),
+                    previous: (length, messages, key),
+                });
             }
             // The request ends inside the previous prefix.
             None => (json.get(..matched).unwrap_or_default().to_vec(), matched),

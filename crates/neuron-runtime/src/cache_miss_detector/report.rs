@@ -156,9 +156,9 @@ impl fmt::Display for CacheMissCause {
             Self::ManyNewBlocks { blocks } => {
                 write!(f, "the request has {blocks} new content blocks")
             }
-            Self::Evicted => {
-                f.write_str("the vendor's cache did not have the previous request, which is unchanged")
-            }
+            Self::Evicted => f.write_str(
+                "the vendor's cache did not have the previous request, which is unchanged",
+            ),
         }
     }
 }

@@ -40,8 +40,7 @@ fn message() -> impl Strategy<Value = Message> {
         }),
     ];
     let role = prop_oneof![Just(Role::User), Just(Role::Assistant)];
-    (role, prop::collection::vec(block, 0..3))
-        .prop_map(|(role, content)| Message { role, content })
+    (role, prop::collection::vec(block, 0..3)).prop_map(|(role, content)| Message { role, content })
 }
 
 fn request() -> impl Strategy<Value = CompletionRequest> {
@@ -254,4 +253,33 @@ fn dropped_run_with_the_id_of_another_keeps_its_conversation() {
     assert_eq!(detector.shared.lock().len(), (1, 0));
     drop(second);
     assert_eq!(detector.shared.lock().len(), (0, 0));
+}
+
+#[test]
+fn agent_inside_a_tool_call_does_not_continue_the_session() {
+    let detector = CacheMissDetector::new();
+    call(&detector, "session", "run", "a");
+    let outer = neuron_types::OuterCall::new("run", "call", 1);
+    let scope = HookScope::new("inner", 0, "openai", "m").with_outer_call(Some(outer));
+    let messages = [Message::user("b")];
+    let request = RequestRef { messages: &messages, ..Default::default() };
+    let kind = OperationKind::Run { session_id: "session", request: &request };
+    let run = detector.scope(&Operation::new(scope, kind));
+    assert_eq!(detector.shared.lock().len(), (1, 1));
+    drop(run);
+}
+
+#[test]
+fn replayed_call_is_not_compared() {
+    let detector = CacheMissDetector::new();
+    let scope = HookScope::new("run", 0, "openai", "m").with_replaying(true);
+    let request = RequestRef::default();
+    let kind = OperationKind::Run { session_id: "", request: &request };
+    let run = detector.scope(&Operation::new(scope, kind));
+    call(&detector, "", "run", "a");
+    assert!(detector.shared.lock().has_last("run"));
+    let kind = OperationKind::ModelCall { request: &request, streaming: false };
+    assert!(detector.scope(&Operation::new(scope, kind)).is_none());
+    assert!(!detector.shared.lock().has_last("run"));
+    drop(run);
 }

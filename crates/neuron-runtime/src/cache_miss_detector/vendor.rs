@@ -46,7 +46,8 @@ impl Pass {
     /// Vendors that cache what a breakpoint marks report exactly what they read and wrote. Other vendors cache in
     /// blocks of tokens, and route calls by load, so half of the prompt is expected.
     pub(super) fn cached(self, provider: &str, minimum: usize) -> usize {
-        let reported = self.read.unwrap_or_default().saturating_add(self.written.unwrap_or_default());
+        let reported =
+            self.read.unwrap_or_default().saturating_add(self.written.unwrap_or_default());
         if needs_breakpoints(provider) {
             reported
         } else if self.written.is_some_and(|written| written > 0) {

@@ -1,5 +1,6 @@
 //! Tests of the crate's public API with real agents.
 
+mod cache_miss_detector;
 mod guardrails;
 mod local_durable;
 mod loop_detector;
