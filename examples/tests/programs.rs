@@ -48,6 +48,7 @@ programs! {
     budget_in_money
     guardrails
     loop_detector
+    cache_miss_detector
     sandboxed_shell
     sub_agents
     sub_agents_only

@@ -36,12 +36,12 @@ pub(super) fn cause(previous: &Facts, followed: &Followed, next: &Next<'_>) -> C
             let (old, new) = (previous.json(), prefix.json());
             CacheMissCause::Changed(change(old, new, *offset, next.excerpt_bytes))
         }
-        Followed::Extended { .. } => match vendor::lookback(&next.model.provider) {
-            Some(most) if next.new_blocks > most => {
-                CacheMissCause::ManyNewBlocks { blocks: next.new_blocks }
+        Followed::Extended { .. } => {
+            match vendor::is_behind_lookback(&next.model.provider, next.new_blocks) {
+                true => CacheMissCause::ManyNewBlocks { blocks: next.new_blocks },
+                false => CacheMissCause::Evicted,
             }
-            _ => CacheMissCause::Evicted,
-        },
+        }
     }
 }
 

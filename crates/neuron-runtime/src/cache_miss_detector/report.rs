@@ -55,7 +55,7 @@ pub enum CacheMissCause {
     /// The request does not start with the previous request.
     Changed(PrefixChange),
     /// The request starts with the previous request, but has more new content blocks than Anthropic's models look back
-    /// from a cache breakpoint. This happens if a response has more than about nine tool calls.
+    /// from a cache breakpoint, which is 20. This happens if a response has about ten tool calls.
     ManyNewBlocks {
         /// Number of content blocks behind the previous request.
         blocks: usize,

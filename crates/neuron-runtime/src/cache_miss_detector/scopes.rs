@@ -1,6 +1,7 @@
 //! The scopes of a detector around runs and model calls.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use neuron_types::{
     CompletionResponse, ContentBlock, HookScope, Operation, OperationKind, OperationScope, Outcome,
@@ -66,34 +67,36 @@ impl Drop for RunScope {
 struct CallScope {
     detector: CacheMissDetector,
     key: RunKey,
-    /// The call without its cause and tokens. The model is the model of the request.
-    place: Place,
+    info: CallInfo,
     started: Instant,
     /// `None` after the scope has ended.
     open: Option<OpenCall>,
 }
 
-/// The run, the turn and the agent of a call, and the model that was asked.
-struct Place {
+/// The place of a call in its run, and the model that was asked.
+struct CallInfo {
     run_id: String,
     turn: usize,
     agent: String,
     provider: String,
     model: String,
-    cache_lifetime: std::time::Duration,
+    cache_lifetime: Duration,
 }
 
 /// The prefix of an open call, and the previous call.
 enum OpenCall {
     /// There is no previous call.
     First(Prefix),
-    Next {
-        followed: Followed,
-        previous: Facts,
-        is_compacted: bool,
-        /// Number of content blocks behind the messages of the previous call.
-        new_blocks: usize,
-    },
+    Next(Box<NextCall>),
+}
+
+/// The prefix of an open call, compared with the previous call.
+struct NextCall {
+    followed: Followed,
+    previous: Facts,
+    is_compacted: bool,
+    /// Number of content blocks behind the messages of the previous call.
+    new_blocks: usize,
 }
 
 impl CallScope {
@@ -111,11 +114,12 @@ impl CallScope {
                 let new = request.messages.get(prefix.messages()..).unwrap_or_default();
                 let new_blocks = blocks(new);
                 let followed = prefix.follow(request).ok()?;
-                OpenCall::Next { followed, previous: facts, is_compacted, new_blocks }
+                let previous = facts;
+                OpenCall::Next(Box::new(NextCall { followed, previous, is_compacted, new_blocks }))
             }
         };
         let model = if request.model.is_empty() { scope.model } else { request.model };
-        let place = Place {
+        let info = CallInfo {
             run_id: scope.run_id.to_owned(),
             turn: scope.turn,
             agent: scope.agent.to_owned(),
@@ -124,7 +128,7 @@ impl CallScope {
             cache_lifetime: detector.lifetime.unwrap_or_else(|| vendor::lifetime(request.cache)),
         };
         let (detector, started) = (detector.clone(), Instant::now());
-        Some(Self { detector, key, place, started, open: Some(open) })
+        Some(Self { detector, key, info, started, open: Some(open) })
     }
 
     /// Compares the tokens of the response with the previous call, and makes this call the previous one.
@@ -136,7 +140,8 @@ impl CallScope {
         let (mut reports_reads, mut found) = (first.read().is_some(), None);
         let prefix = match open {
             OpenCall::First(prefix) => prefix,
-            OpenCall::Next { followed, previous, is_compacted, new_blocks } => {
+            OpenCall::Next(next) => {
+                let NextCall { followed, previous, is_compacted, new_blocks } = *next;
                 // Gemini leaves out a number that is zero.
                 reports_reads |= previous.reports_reads;
                 let expected = previous.cached_tokens.min(first.input());
@@ -150,9 +155,9 @@ impl CallScope {
                         excerpt_bytes: self.detector.excerpt_bytes,
                     };
                     found = Some(CacheMiss {
-                        run_id: self.place.run_id.clone(),
-                        turn: self.place.turn,
-                        agent: self.place.agent.clone(),
+                        run_id: self.info.run_id.clone(),
+                        turn: self.info.turn,
+                        agent: self.info.agent.clone(),
                         model: model.clone(),
                         expected_tokens: expected,
                         read_tokens: read,
@@ -167,7 +172,7 @@ impl CallScope {
             model,
             reports_reads,
             started: self.started,
-            lifetime: self.place.cache_lifetime,
+            lifetime: self.info.cache_lifetime,
         };
         // The vendor sends only what follows its summary to the model.
         let is_summary = |block: &ContentBlock| matches!(block, ContentBlock::Compaction { .. });
@@ -188,8 +193,8 @@ impl CallScope {
             text => text.to_owned(),
         };
         CachedModel {
-            provider: or(&route.provider, &self.place.provider),
-            model: or(&response.model, &self.place.model),
+            provider: or(&route.provider, &self.info.provider),
+            model: or(&response.model, &self.info.model),
             route: route.name,
         }
     }
@@ -212,7 +217,8 @@ impl OperationScope for CallScope {
 /// After a failed or cancelled call, the call before it is the previous call again.
 impl Drop for CallScope {
     fn drop(&mut self) {
-        if let Some(OpenCall::Next { followed, previous, is_compacted, .. }) = self.open.take() {
+        if let Some(OpenCall::Next(next)) = self.open.take() {
+            let NextCall { followed, previous, is_compacted, .. } = *next;
             let call = Call { prefix: followed.into_previous(), facts: previous };
             self.detector.shared.lock().set(&self.key, call, is_compacted);
         }

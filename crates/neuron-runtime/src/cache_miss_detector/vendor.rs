@@ -65,12 +65,14 @@ fn needs_breakpoints(provider: &str) -> bool {
     matches!(provider, "anthropic" | "aws.bedrock")
 }
 
-/// Returns the number of content blocks before a breakpoint in which the vendor looks for a cached prefix. `None` means
-/// that there is no limit.
+/// Number of content blocks in which Anthropic's models look for the end of a cached prefix, up to the breakpoint.
 ///
 /// <https://platform.claude.com/docs/en/build-with-claude/prompt-caching>
-pub(super) fn lookback(provider: &str) -> Option<usize> {
-    needs_breakpoints(provider).then_some(20)
+const LOOKBACK: usize = 20;
+
+/// Returns `true` if the vendor does not find a cached prefix before this number of content blocks.
+pub(super) fn is_behind_lookback(provider: &str, new_blocks: usize) -> bool {
+    needs_breakpoints(provider) && new_blocks >= LOOKBACK
 }
 
 /// Returns the minimum number of tokens of a prompt that the vendor caches.
