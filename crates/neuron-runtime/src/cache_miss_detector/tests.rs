@@ -125,6 +125,24 @@ proptest! {
     }
 }
 
+/// The key guarantees equal messages. Different messages show that the detector does not read them again.
+#[test]
+fn messages_with_a_known_key_are_not_read_again() {
+    let (key, other) = (HistoryKey::unique(), HistoryKey::unique());
+    let (old, new) = ([Message::user("a")], [Message::user("b"), Message::user("c")]);
+    let request = RequestRef { messages: &old, ..Default::default() };
+    let next = RequestRef { messages: &new, ..Default::default() };
+    for (key, next, is_extended) in [
+        (Some(key), next.with_history(key), true),
+        (Some(key), next.with_history(other), false),
+        (None, next, false),
+    ] {
+        let request = key.map_or(request, |key| request.with_history(key));
+        let followed = Prefix::of(request).unwrap().follow(next).unwrap();
+        assert_eq!(matches!(followed, Followed::Extended { .. }), is_extended);
+    }
+}
+
 #[test]
 fn prefix_has_no_breakpoints_and_no_marks() {
     let cache_control = Some(CacheControl::default());
