@@ -44,7 +44,11 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 /// | vendor | minimum |
 /// |---|---|
 /// | Anthropic and Bedrock, which cache what a breakpoint marks | the tokens that the previous call read and wrote |
-/// | all others, which cache automatically and route calls by load | half of the prompt of the previous call |
+/// | OpenAI, Azure, Gemini, DeepSeek, xAI and Ollama | half of the prompt of the previous call |
+/// | all others | the same, but only if the previous call read or wrote cached tokens |
+///
+/// Vendors that cache without breakpoints cache blocks of tokens and route calls by load. Therefore half of the prompt
+/// suffices.
 ///
 /// - A call cannot read more than its own prompt. A prompt below [`minimum_tokens`](Self::minimum_tokens) is never a
 ///   miss.
@@ -106,9 +110,9 @@ const MAX_IDLE_BYTES: usize = 64 << 20;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), neuron_loop::LoopError> {
-/// # let usage = || TokenUsage { input_tokens: 5_000, cache_read_tokens: Some(0), ..Default::default() };
-/// # let reply = |text: &str| Reply::text(text).usage(usage());
-/// # let provider = ScriptedProvider::new([reply("Hi."), reply("It is 10:05.")]);
+/// # let usage = |read| TokenUsage { input_tokens: 5_000, cache_read_tokens: Some(read), ..Default::default() };
+/// # let reply = |text: &str, read| Reply::text(text).usage(usage(read));
+/// # let provider = ScriptedProvider::new([reply("Hi.", 4_000), reply("It is 10:05.", 0)]);
 /// let (sender, misses) = std::sync::mpsc::channel();
 /// let detector = CacheMissDetector::new().on_miss(move |miss| {
 ///     let _ = sender.send(miss.clone());

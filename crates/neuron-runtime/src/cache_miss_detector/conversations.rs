@@ -65,6 +65,7 @@ struct Idle {
     agent: String,
     session: String,
     last: Call,
+    is_compacted: bool,
 }
 
 impl RunKey {
@@ -107,8 +108,9 @@ impl Conversations {
         let position = found.map(|(position, _)| position);
         let idle = position.and_then(|position| self.idle.remove(position));
         self.idle_bytes = self.idle_bytes.saturating_sub(idle.as_ref().map_or(0, Idle::bytes));
-        let last = idle.map(|idle| idle.last);
-        let running = Running { open: 1, session: session.to_owned(), last, is_compacted: false };
+        let (last, is_compacted) =
+            idle.map_or((None, false), |idle| (Some(idle.last), idle.is_compacted));
+        let running = Running { open: 1, session: session.to_owned(), last, is_compacted };
         self.running.insert(key, running);
     }
 
@@ -120,8 +122,9 @@ impl Conversations {
         if running.open > 0 {
             return;
         }
-        if let Some(Running { session, last: Some(last), .. }) = self.running.remove(key) {
-            let idle = Idle { agent: key.agent.clone(), session, last };
+        let running = self.running.remove(key);
+        if let Some(Running { session, last: Some(last), is_compacted, .. }) = running {
+            let idle = Idle { agent: key.agent.clone(), session, last, is_compacted };
             self.idle_bytes = self.idle_bytes.saturating_add(idle.bytes());
             self.idle.push_back(idle);
         }

@@ -182,6 +182,8 @@ fn cached_tokens_depend_on_the_vendor() {
         ("openai", 5_000, Some(3_000), Some(1_000), 2_000),
         ("openai", 5_000, Some(0), Some(0), 2_500),
         ("openai", 1_023, Some(0), None, 0),
+        ("other", 5_000, Some(0), Some(0), 0),
+        ("other", 5_000, Some(1), None, 2_500),
     ] {
         assert_eq!(cached(provider, input, read, written), expected, "{provider} {input}");
     }

@@ -44,7 +44,8 @@ impl Pass {
     /// Returns the minimum number of tokens that the vendor's cache has after this pass.
     ///
     /// Vendors that cache what a breakpoint marks report exactly what they read and wrote. Other vendors cache in
-    /// blocks of tokens, and route calls by load, so half of the prompt is expected.
+    /// blocks of tokens, and route calls by load, so half of the prompt is expected. Nothing is expected of an unknown
+    /// vendor that did not read from a cache, because it may have none.
     pub(super) fn cached(self, provider: &str, minimum: usize) -> usize {
         let reported =
             self.read.unwrap_or_default().saturating_add(self.written.unwrap_or_default());
@@ -52,7 +53,7 @@ impl Pass {
             reported
         } else if self.written.is_some_and(|written| written > 0) {
             reported / 2
-        } else if self.input >= minimum {
+        } else if self.input >= minimum && (reported > 0 || caches_automatically(provider)) {
             self.input / 2
         } else {
             0
@@ -63,6 +64,20 @@ impl Pass {
 /// Returns `true` if the vendor caches only what a cache breakpoint marks.
 fn needs_breakpoints(provider: &str) -> bool {
     matches!(provider, "anthropic" | "aws.bedrock")
+}
+
+/// Returns `true` if the vendor is known to cache all prompts from a [minimum] size on.
+fn caches_automatically(provider: &str) -> bool {
+    matches!(
+        provider,
+        "openai"
+            | "azure.ai.openai"
+            | "deepseek"
+            | "gcp.gemini"
+            | "gcp.vertex_ai"
+            | "ollama"
+            | "x_ai"
+    )
 }
 
 /// Number of content blocks in which Anthropic's models look for the end of a cached prefix, up to the breakpoint.

@@ -98,7 +98,8 @@ fn act(id: &str, read: impl Into<Option<usize>>) -> Reply {
 
 fn builder(replies: impl IntoIterator<Item = Reply>, detector: &CacheMissDetector) -> AgentBuilder {
     let tools = registry([Act::new("act", &Log::default()), Act::new("look", &Log::default())]);
-    Agent::builder(ScriptedProvider::new(replies)).tools(tools).hook(detector.clone())
+    let provider = Named("openai", ScriptedProvider::new(replies));
+    Agent::builder(provider).tools(tools).hook(detector.clone())
 }
 
 /// Runs an agent with a new conversation.
@@ -116,7 +117,7 @@ async fn hit_is_not_reported_and_a_miss_of_an_unchanged_request_is_an_eviction()
     assert_eq!(miss.cause, CacheMissCause::Evicted);
     assert_eq!((miss.expected_tokens, miss.read_tokens), (5_000, 4_999));
     assert_eq!((&*miss.agent, miss.turn), ("clerk", 1));
-    assert_eq!((&*miss.model.provider, &*miss.model.model), ("scripted", "scripted-model"));
+    assert_eq!((&*miss.model.provider, &*miss.model.model), ("openai", "scripted-model"));
     assert!(!miss.run_id.is_empty());
 }
 
