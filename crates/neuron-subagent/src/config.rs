@@ -47,8 +47,9 @@ pub struct SubAgentConfig {
     /// Maximum number of model calls in one run. Default: the turn limit of [`settings`](Self::settings), which has no
     /// limit by default.
     pub max_turns: Option<usize>,
-    /// Cache breakpoint at the end of the agent's conversations, see [`RequestRef::cache`](neuron_types::RequestRef::cache).
-    /// Default: a breakpoint with the provider's lifetime. A breakpoint in [`settings`](Self::settings) replaces it.
+    /// Cache breakpoint at the end of the agent's conversations. Default: a breakpoint with the provider's lifetime. A
+    /// breakpoint in [`settings`](Self::settings) replaces it. See
+    /// [`RequestRef::cache`](neuron_types::RequestRef::cache).
     pub cache: Option<CacheControl>,
     /// All other settings, such as limits, sampling and parallel tools. Default: [`LoopConfig::default`].
     ///

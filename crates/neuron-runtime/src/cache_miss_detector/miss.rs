@@ -60,8 +60,8 @@ fn change(previous: &[u8], current: &[u8], offset: usize, excerpt_bytes: usize) 
     }
 }
 
-/// Returns at most `bytes` bytes of JSON around a byte. A quarter of them is before the byte. Characters that do not fit
-/// as a whole are left out.
+/// Returns at most `bytes` bytes of JSON around a byte. A quarter of them is before the byte. Characters that do not
+/// fit as a whole are left out.
 fn excerpt(json: &[u8], offset: usize, bytes: usize) -> String {
     let start = offset.saturating_sub(bytes / 4).min(json.len());
     let end = start.saturating_add(bytes).min(json.len());
