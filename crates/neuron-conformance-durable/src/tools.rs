@@ -7,8 +7,8 @@ use std::time::Duration;
 use neuron_tool::ToolRegistry;
 use neuron_types::{
     HookAction, HookError, HookEvent, Money, ObservabilityHook, Operation, OperationKind,
-    OperationScope, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
-    WasmBoxedFuture,
+    OperationScope, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 

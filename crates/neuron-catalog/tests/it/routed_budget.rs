@@ -8,8 +8,8 @@ use neuron_loop::{Agent, Conversation, LoopError};
 use neuron_router::{Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    Budget, CompletionResponse, Cost, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
-    UsageLimits,
+    Budget, CompletionResponse, Cost, Provider, ProviderError, ProviderInfo, RequestRef,
+    StreamHandle, UsageLimits,
 };
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -152,8 +152,10 @@ async fn answer_of_a_route_without_a_price_ends_the_run() {
 async fn answer_with_an_alias_costs_the_price_of_the_requested_model() {
     for is_streamed in [false, true] {
         let alias = ScriptedProvider::new([answer().model("medium-2026")]);
-        let router =
-            router([route("a", "ollama", "llama3.2", &busy(1)), route("b", "mid", "medium", &alias)]);
+        let router = router([
+            route("a", "ollama", "llama3.2", &busy(1)),
+            route("b", "mid", "medium", &alias),
+        ]);
         let budget = one_dollar();
         run(router, "", &budget, is_streamed).await.unwrap();
         assert_eq!(budget.usage().cost, Some(usd("0.003").into()));

@@ -2,14 +2,12 @@
 
 use futures_util::StreamExt;
 use neuron_testing::Reply;
-use neuron_types::{
-    Budget, Message, Money, PriceList, ProviderError, TokenUsage, UnknownPrice,
-};
+use neuron_types::{Budget, Message, Money, PriceList, ProviderError, TokenUsage, UnknownPrice};
 use serde_json::json;
 
+use crate::support::agents::Chat;
 use crate::support::conventions::Version;
 use crate::support::look::Behavior;
-use crate::support::agents::Chat;
 use crate::support::setup::{Vendor, cases, context};
 use crate::support::telemetry::Exported;
 

@@ -11,9 +11,10 @@ use neuron_runtime::{LocalDurableContext, TracingHook};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
 use neuron_types::{
-    ActivityOptions, Budget, CompletionRequest, ContextError, DurableContext, HookAction, HookEvent,
-    HookScope, Message, Money, ObservabilityHook, Operation, OperationKind, OuterCall, PermissionDecision,
-    PermissionPolicy, PriceList, ProviderError, TokenUsage, ToolContext, UnknownPrice,
+    ActivityOptions, Budget, CompletionRequest, ContextError, DurableContext, HookAction,
+    HookEvent, HookScope, Message, Money, ObservabilityHook, Operation, OperationKind, OuterCall,
+    PermissionDecision, PermissionPolicy, PriceList, ProviderError, TokenUsage, ToolContext,
+    UnknownPrice,
 };
 use serde_json::{Value, json};
 use tracing::Level;
