@@ -118,7 +118,8 @@ impl Shadow {
             let _open = open;
             let started = Instant::now();
             // The model and `extra` of the request are for another route.
-            let result = inner.route.whole(request.view(), false).await;
+            let result =
+                inner.route.whole(request.view(), false).await.map(|(response, _)| response);
             let (route, latency) = (inner.route.name().to_owned(), started.elapsed());
             (inner.callback)(ShadowAnswer { route, request, result, latency });
         });
