@@ -7,9 +7,10 @@ use neuron_context::SummarizationStrategy;
 use neuron_loop::{Agent, Conversation, Run, RunEvent, RunResult};
 use neuron_testing::ScriptedProvider;
 use neuron_types::{
-    ActivityOptions, AgentResult, Durability, DurableAgent, DurableContext, DurableProvider,
-    LoopError, Message, PermissionDecision, PermissionPolicy, ProviderError, Start, StopReason,
-    StreamEvent, TokenUsage, ToolContext, WasmBoxedFuture,
+    ActivityOptions, AgentResult, Budget, Durability, DurableAgent, DurableContext,
+    DurableProvider, LoopError, Message, Money, PermissionDecision, PermissionPolicy, PriceList,
+    ProviderError, Start, StopReason, StreamEvent, TokenUsage, ToolContext, UnknownPrice,
+    WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -61,6 +62,7 @@ impl ScenarioAgent {
             .tools(tools::registry(self.scenario.kind, &self.log))
             .config(|config| *config = self.scenario.config())
             .permission_policy(Policy)
+            .budget(Budget::priced(Prices))
             .hook(CallScopes(self.log.clone()))
             .build()
     }
@@ -232,5 +234,24 @@ impl PermissionPolicy for Policy {
             "steal" => PermissionDecision::Deny("that is not allowed".into()),
             _ => PermissionDecision::Allow,
         }
+    }
+}
+
+/// A price list in which a token of any model costs a dollar. The costs show whether a replay counts the same usage.
+struct Prices;
+
+impl PriceList for Prices {
+    fn cost(&self, _: &str, _: &str, usage: &TokenUsage) -> Result<Money, UnknownPrice> {
+        Ok(Money::from_dollars(usage.total_tokens() as u64))
+    }
+
+    fn reserve(
+        &self,
+        _: &str,
+        _: &str,
+        input_tokens: usize,
+        output_tokens: usize,
+    ) -> Result<Money, UnknownPrice> {
+        Ok(Money::from_dollars(input_tokens.saturating_add(output_tokens) as u64))
     }
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    HookAction, HookError, HookEvent, ObservabilityHook, Operation, OperationKind, OperationScope,
-    TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError, ToolOutput,
-    WasmBoxedFuture,
+    HookAction, HookError, HookEvent, Money, ObservabilityHook, Operation, OperationKind,
+    OperationScope, TokenUsage, ToolContext, ToolDefinition, ToolDyn, ToolEffect, ToolError,
+    ToolOutput, WasmBoxedFuture,
 };
 use serde_json::{Value, json};
 
@@ -91,7 +91,10 @@ impl ScenarioTool {
             }
             "research" => {
                 let (input_tokens, output_tokens) = (1000, 7);
-                ctx.usage.add(&TokenUsage { input_tokens, output_tokens, ..TokenUsage::default() });
+                // The engine must journal the cost too.
+                let cost = Some(Money::from_dollars(3).into());
+                let usage = TokenUsage { input_tokens, output_tokens, cost, ..Default::default() };
+                ctx.usage.add(&usage);
                 Ok(ToolOutput::text("they run on time"))
             }
             "ponder" => {

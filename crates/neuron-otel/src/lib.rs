@@ -30,6 +30,10 @@
 //! request, the finish reason, token counts including cached and reasoning tokens, the time to the first chunk of a
 //! stream, and the conversation (the session id). The token counts of a run include the agents inside its tools.
 //!
+//! If the run's budget has prices, the spans of runs and model calls also have `neuron.usage.cost`, the cost in US
+//! dollars. The conventions define no attribute for it. It is left out if the [cost](neuron_types::TokenUsage::cost) is
+//! incomplete, and for a model call that failed.
+//!
 //! A failed operation has `error.type` and the status ERROR. `error.type` is the innermost
 //! [kind](neuron_types::LoopError::innermost_kind) of an error, such as `RateLimit` or `MaxTurns`. Other values are
 //! `tool_error` for a failed tool result, `Cancelled` for a cancelled or dropped operation, `panic` after a panic, and
@@ -43,6 +47,7 @@
 //! | `gen_ai.client.operation.duration` | model calls, runs, tool calls and embedding calls, by `gen_ai.operation.name` |
 //! | `gen_ai.client.operation.time_to_first_chunk` | streamed responses |
 //! | `gen_ai.client.token.usage` | tokens, by `gen_ai.token.type` |
+//! | `neuron.client.cost` | cost of model calls in US dollars, if the run's budget has prices |
 //!
 //! The table shows the names of version 1.41, which is the default. [`SemanticConventions`] selects the latest
 //! conventions, or the names in neuron's book. The latest conventions have other metrics, with separate instruments for

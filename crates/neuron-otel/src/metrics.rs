@@ -9,6 +9,7 @@ use opentelemetry::{InstrumentationScope, KeyValue, global};
 
 use crate::SemanticConventions;
 use crate::failure::Failure;
+use crate::record::dollars;
 
 /// Bucket boundaries of durations in seconds. The conventions advise 0.01 · 2ⁿ.
 const SECONDS: [f64; 14] =
@@ -119,6 +120,8 @@ pub(crate) struct CreatedInstruments {
     /// Time to the first chunk of a stream.
     first_chunk: Histogram<f64>,
     tokens: Tokens,
+    /// Cost of model calls. The conventions define no metric for it, so the name is neuron's.
+    cost: Counter<f64>,
     /// Instruments that only the latest conventions have.
     latest: Option<Latest>,
 }
@@ -176,9 +179,15 @@ impl CreatedInstruments {
         };
         let operation =
             seconds("gen_ai.client.operation.duration", "How long GenAI operations take");
+        let cost = meter
+            .f64_counter("neuron.client.cost")
+            .with_unit("{USD}")
+            .with_description("Cost of model calls in US dollars")
+            .build();
         if !is_latest {
             return Self {
                 operation,
+                cost,
                 first_chunk: seconds(
                     "gen_ai.client.operation.time_to_first_chunk",
                     "How long streamed answers take until their first part comes",
@@ -192,6 +201,7 @@ impl CreatedInstruments {
         }
         Self {
             operation,
+            cost,
             first_chunk: seconds(
                 "gen_ai.client.inference.time_to_first_chunk",
                 "How long streamed answers take until their first part comes",
@@ -244,7 +254,8 @@ impl CreatedInstruments {
         }
     }
 
-    /// Records a model call with its duration in seconds, the time to the first chunk in seconds, and its tokens.
+    /// Records a model call with its duration in seconds, the time to the first chunk in seconds, its tokens and their
+    /// cost.
     pub(crate) fn inference(
         &self,
         seconds: f64,
@@ -260,6 +271,9 @@ impl CreatedInstruments {
         }
         if let Some(usage) = usage {
             self.tokens.count(usage, &mut call);
+            if let Some(dollars) = dollars(usage) {
+                self.cost.add(dollars, &call);
+            }
         }
     }
 

@@ -67,8 +67,8 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Records token counts. `parts` selects the details, because the conventions define different details for each
-    /// operation.
+    /// Records token counts, and the cost if it is complete. `parts` selects the details, because the conventions define
+    /// different details for each operation.
     pub(crate) fn usage(
         &self,
         usage: &TokenUsage,
@@ -93,6 +93,9 @@ impl<'a> Record<'a> {
         if let Some(tokens) = usage.reasoning_tokens.filter(|_| parts == UsageDetails::All) {
             self.count("gen_ai.usage.reasoning.output_tokens", tokens);
         }
+        if let Some(dollars) = dollars(usage) {
+            self.number("neuron.usage.cost", dollars);
+        }
     }
 
     /// Records the error type and the status of a failed operation.
@@ -104,6 +107,11 @@ impl<'a> Record<'a> {
             self.text("otel.status_description", description);
         }
     }
+}
+
+/// Returns the cost of a usage in US dollars. Returns `None` if it is unknown or incomplete.
+pub(crate) fn dollars(usage: &TokenUsage) -> Option<f64> {
+    usage.cost.filter(|cost| cost.is_complete).map(|cost| cost.amount.as_f64())
 }
 
 /// The details of token counts that an operation records.

@@ -247,6 +247,7 @@ impl From<WireUsage> for TokenUsage {
                 cache_creation_tokens: created,
                 reasoning_tokens,
                 iterations: None,
+                cost: None,
             };
         }
         let iterations: Vec<_> = passes.into_iter().map(UsageIteration::from).collect();

@@ -161,6 +161,7 @@ impl From<WireUsage> for TokenUsage {
             ]),
             reasoning_tokens,
             iterations: None,
+            cost: None,
         }
     }
 }

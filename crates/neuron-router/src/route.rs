@@ -140,28 +140,37 @@ impl Route {
         !model.is_empty() && (self.name == model || self.model.as_deref() == Some(model))
     }
 
-    /// Calls the provider for a whole response.
+    /// Calls the provider for a whole response. Returns it with the name of the requested model.
     pub(crate) async fn whole(
         &self,
         request: RequestRef<'_>,
         is_addressed: bool,
-    ) -> Result<CompletionResponse, ProviderError> {
+    ) -> Result<(CompletionResponse, String), ProviderError> {
         let request = self.own_request(request, is_addressed);
         let settings = self.changed(request);
         let request = settings.as_ref().map_or(request, |own| request.with_settings(own));
-        self.provider.complete_ref(request).await
+        let response = self.provider.complete_ref(request).await?;
+        Ok((response, self.requested_model(request)))
     }
 
-    /// Calls the provider for a stream, and reads the stream up to its first content.
+    /// Calls the provider for a stream, and reads the stream up to its first content. Returns it with the name of the
+    /// requested model.
     pub(crate) async fn stream(
         &self,
         request: RequestRef<'_>,
         is_addressed: bool,
-    ) -> Result<OpenStream, ProviderError> {
+    ) -> Result<(OpenStream, String), ProviderError> {
         let request = self.own_request(request, is_addressed);
         let settings = self.changed(request);
         let request = settings.as_ref().map_or(request, |own| request.with_settings(own));
-        open(self.provider.complete_stream_ref(request).await?).await
+        let stream = open(self.provider.complete_stream_ref(request).await?).await?;
+        Ok((stream, self.requested_model(request)))
+    }
+
+    /// Returns the model of a request to the provider, or else the provider's default model.
+    fn requested_model(&self, request: RequestRef<'_>) -> String {
+        let default = self.provider.info().default_model;
+        if request.model.is_empty() { default } else { request.model }.to_owned()
     }
 
     /// Returns the request with the model and the `extra` fields that are valid for this route.

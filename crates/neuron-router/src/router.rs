@@ -75,7 +75,8 @@ impl Provider for Router {
         let answered = first_answer(&self.shared, request, Form::Whole, |route, request, named| {
             Box::pin(route.whole(request, named))
         });
-        let Answered { answer, route, .. } = answered.await?;
+        let Answered { answer: (answer, model), mut route, .. } = answered.await?;
+        route.model = model;
         let mut metadata = AnswerMetadata::default();
         metadata.route = Some(route);
         let message: Message = answer.message.with_metadata(&metadata);
@@ -92,7 +93,8 @@ impl Provider for Router {
             first_answer(&self.shared, request, Form::Streamed, |route, request, named| {
                 Box::pin(route.stream(request, named))
             });
-        let Answered { answer, index, route, span } = answered.await?;
+        let Answered { answer: (answer, model), index, mut route, span } = answered.await?;
+        route.model = model;
         let shared = Arc::clone(&self.shared);
         Ok(StreamReceiver::new(RoutedStream::new(answer, shared, index, route, span)).into())
     }

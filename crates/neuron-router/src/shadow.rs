@@ -120,7 +120,8 @@ impl Shadow {
             let started = Instant::now();
             // The model and `extra` of the request are for another route.
             let view = RequestRef { cache, ..request.view() };
-            let result = inner.route.whole(view, false).await;
+            let answer = inner.route.whole(view, false).await;
+            let result = answer.map(|(response, _)| response);
             let (route, latency) = (inner.route.name().to_owned(), started.elapsed());
             (inner.callback)(ShadowAnswer { route, request, result, latency });
         });

@@ -39,7 +39,8 @@ use clocks::Clocks;
 /// The fields have these purposes:
 ///
 /// - They identify the call: `run_id`, `agent`, `turn`, `call_id`, `provider`, `model`.
-/// - They contain counts: `input_tokens`, `output_tokens` and their parts, `messages`, `tools`, `duration_ms`.
+/// - They contain counts: `input_tokens`, `output_tokens` and their parts, `cost`, `messages`, `tools`,
+///   `duration_ms`.
 /// - They contain the outcome: `stop_reason`, `is_error`, `error_kind`, `error`.
 /// - `replaying` is `true` while a durable run repeats work from its journal.
 ///

@@ -11,8 +11,8 @@ pub struct AgentResult {
     pub response: String,
     /// The whole conversation, including messages from before this run.
     pub messages: Vec<Message>,
-    /// The tokens that this run used, including the runs of nested agents. For a response without reported usage, an
-    /// estimate is counted.
+    /// The tokens that this run used and their [cost](TokenUsage::cost), including the runs of nested agents. For a
+    /// response without reported usage, an estimate is counted.
     pub usage: TokenUsage,
     /// Number of model calls of this run that returned a response.
     pub turns: usize,

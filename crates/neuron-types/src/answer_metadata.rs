@@ -59,7 +59,11 @@ pub struct AnswerMetadata {
     /// Log probabilities of the response's tokens, in the vendor's format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logprobs: Option<Value>,
-    /// Cost of the call in US dollars. `None` if not reported.
+    /// Cost of the call in US dollars, as reported by the vendor. `None` if not reported.
+    ///
+    /// Budgets and [`TokenUsage::cost`](crate::TokenUsage::cost) do not use it, because most vendors report no cost, and
+    /// none before the call. To compare it with the price list, convert it with
+    /// [`Money::from_f64`](crate::Money::from_f64).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<f64>,
     /// Route that answered the call, and the routes that failed before. `None` if no router chose the provider.

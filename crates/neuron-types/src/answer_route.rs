@@ -16,6 +16,9 @@ pub struct AnswerRoute {
     pub name: String,
     /// Name of the route's provider, for example `openai`. Empty if unknown.
     pub provider: String,
+    /// Model that the route requested. Empty if unknown. The response may name the model differently.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub model: String,
     /// Routes that failed before, in order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedRoute>,

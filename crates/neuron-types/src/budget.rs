@@ -1,15 +1,16 @@
-//! A budget of tokens, calls and money that several agents share, and reservations in it.
+//! A budget of tokens, calls and money that several agents share.
 
 mod account;
+mod reservation;
 
 use std::fmt;
 use std::sync::Arc;
 
 use account::{Account, Amount, Balance, ModelName, MoneyTerms};
+pub use reservation::Reservation;
+use reservation::ReservedModel;
 
-use crate::{
-    CompletionResponse, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits,
-};
+use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
 
 /// Usage limits that several agents share. Clones are cheap and share the counters.
 ///
@@ -44,18 +45,25 @@ use crate::{
 ///
 /// # Money
 ///
-/// A budget [`in_money`](Self::in_money) has a limit in dollars and a list of prices. The cost of a call is reserved and
-/// replaced in the same way as its tokens. A model without a known price is not called, and the run ends with
-/// [`LoopError::UnknownPrice`]. The cost of a compaction is computed with the price of the run's model, because the
-/// model of a context strategy is not known.
+/// A [`priced`](Self::priced) budget has a list of prices, and counts the cost of its calls. The loop also adds this cost
+/// to the usage of the run, see [`TokenUsage::cost`]. If a run has several budgets with prices, the first one gives the
+/// cost of the run. The cost of a model without a known price is [incomplete](Cost::is_complete).
+///
+/// A budget [`in_money`](Self::in_money) also has a limit in dollars. The cost of a call is reserved and replaced in the
+/// same way as its tokens. A model without a known price is not called, and the run ends with
+/// [`LoopError::UnknownPrice`].
+///
+/// The cost of a compaction is computed with the price of the run's model, because the model of a context strategy is
+/// not known.
 ///
 /// A [router](crate::ProviderInfo::chooses_model) chooses the model of each call itself. Its calls are reserved with the
-/// price of the provider's name and the request's model or else the default model. If this price is unknown, no money is
-/// reserved, and only the calls in progress can exceed the limit. Each call is settled with the price of the vendor and
-/// the model that answered. If this price is unknown, the run ends with [`LoopError::UnknownPrice`] after the call.
+/// price of the provider's name and its default model. If this price is unknown, no money is reserved, and only the calls
+/// in progress can exceed the limit. Each call is settled with the price of the vendor and the model that answered, or
+/// else of the model that the [route](crate::AnswerRoute) requested. If both prices are unknown, a run with a limit in
+/// money ends with [`LoopError::UnknownPrice`] after the call.
 ///
 /// [`part`](Self::part) and [`together_with`](Self::together_with) combine limits in money with other limits. A
-/// part of a budget with prices counts its own cost. A part for a single run thus reports the cost of this run.
+/// part of a budget with prices counts its own cost.
 ///
 /// # Processes and replays
 ///
@@ -88,15 +96,6 @@ pub struct Budget {
     accounts: Arc<[Arc<Account>]>,
 }
 
-/// The model of a [`Reservation`].
-#[derive(Debug)]
-struct ReservedModel {
-    vendor: String,
-    model: String,
-    /// Set if the provider may choose another model.
-    is_routed: bool,
-}
-
 impl Budget {
     /// Creates a budget with limits and without a parent budget.
     #[must_use]
@@ -104,13 +103,20 @@ impl Budget {
         Self { accounts: Arc::new([Account::new(limits, None)]) }
     }
 
+    /// Creates a budget that counts the cost of calls, without limits or a parent budget.
+    ///
+    /// The prices apply to this budget and its [parts](Self::part).
+    #[must_use]
+    pub fn priced(prices: impl PriceList + 'static) -> Self {
+        Self::with_terms(MoneyTerms { prices: Arc::new(prices), limit: None })
+    }
+
     /// Creates a budget with a limit in money, and without other limits or a parent budget.
     ///
     /// The prices apply to this budget and its [parts](Self::part).
     #[must_use]
     pub fn in_money(limit: Money, prices: impl PriceList + 'static) -> Self {
-        let money = MoneyTerms { prices: Arc::new(prices), limit: Some(limit) };
-        Self { accounts: Arc::new([Account::new(UsageLimits::default(), Some(money))]) }
+        Self::with_terms(MoneyTerms { prices: Arc::new(prices), limit: Some(limit) })
     }
 
     /// Creates a sub-budget with its own limits. Usage of the sub-budget also counts for this budget.
@@ -118,7 +124,7 @@ impl Budget {
     pub fn part(&self, limits: UsageLimits) -> Self {
         // The own account must be first, because the getters report the first account.
         let whole = self.accounts.iter().cloned();
-        let terms = self.with_prices().and_then(|account| account.money.clone());
+        let terms = self.priced_account().and_then(|(_, account)| account.money.clone());
         let own = Account::new(limits, terms.map(|terms| MoneyTerms { limit: None, ..terms }));
         Self { accounts: std::iter::once(own).chain(whole).collect() }
     }
@@ -140,10 +146,13 @@ impl Budget {
         self.accounts.first().map(|account| account.limits.clone()).unwrap_or_default()
     }
 
-    /// Returns the used input and output tokens, without reservations.
+    /// Returns the used input and output tokens, and their cost if the budget has prices, without reservations.
+    ///
+    /// If the first of two combined budgets has no prices, the cost is the one that the second budget counted.
     #[must_use]
     pub fn usage(&self) -> TokenUsage {
-        self.balance().used.as_usage()
+        let cost = self.priced_account().map(|(_, account)| account.lock().used.cost);
+        TokenUsage { cost, ..self.balance().used.as_usage() }
     }
 
     /// Returns the number of model calls that were made, without calls in progress.
@@ -164,18 +173,18 @@ impl Budget {
         self.balance().reserved.as_usage().total_tokens()
     }
 
-    /// Returns the cost of the calls that were made, without calls in progress. Zero if the budget has no prices.
-    ///
-    /// If the first of two combined budgets has no prices, this is the cost that the second budget counted.
+    /// Returns the known cost of the calls that were made, which is the amount in [`usage`](Self::usage). Zero if the
+    /// budget has no prices.
     #[must_use]
     pub fn spent(&self) -> Money {
-        self.with_prices().map(|account| account.lock().used.money).unwrap_or_default()
+        self.usage().cost.unwrap_or_default().amount
     }
 
     /// Returns the money reserved for calls in progress. Zero if the budget has no prices.
     #[must_use]
     pub fn reserved_money(&self) -> Money {
-        self.with_prices().map(|account| account.lock().reserved.money).unwrap_or_default()
+        let reserved = self.priced_account().map(|(_, account)| account.lock().reserved.cost);
+        reserved.unwrap_or_default().amount
     }
 
     /// Returns the limit in money. `None` if there is no limit.
@@ -193,8 +202,8 @@ impl Budget {
     /// # Errors
     ///
     /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a budget of which it is a
-    /// [part](Self::part). [`LoopError::UnknownPrice`] if the budget has no price for the model. Nothing is reserved in
-    /// these cases.
+    /// [part](Self::part). [`LoopError::UnknownPrice`] if the budget limits money and has no price for the model. Nothing
+    /// is reserved in these cases.
     pub fn reserve_call(
         &self,
         vendor: &str,
@@ -232,7 +241,7 @@ impl Budget {
     /// # Errors
     ///
     /// [`LoopError::UsageLimitExceeded`] if the call does not fit into the budget or into a budget of which it is a
-    /// [part](Self::part). [`LoopError::UnknownPrice`] if the budget has prices. Nothing is reserved in these cases.
+    /// [part](Self::part). [`LoopError::UnknownPrice`] if the budget limits money. Nothing is reserved in these cases.
     pub fn reserve(
         &self,
         input_tokens: usize,
@@ -262,30 +271,36 @@ impl Budget {
     }
 
     /// Adds the tokens of a named model, and their cost, that were used without a reservation, for example by a
-    /// compaction. This may exceed the limits.
+    /// compaction. This may exceed the limits. Returns the cost, or `None` if the budget has no prices.
     ///
     /// # Errors
     ///
-    /// [`UnknownPrice`] if the budget has no price for the model. The tokens count in this case too.
+    /// [`UnknownPrice`] if the budget limits money and has no price for the model. The tokens count in this case too.
     pub fn charge_call(
         &self,
         vendor: &str,
         model: &str,
         usage: &TokenUsage,
-    ) -> Result<(), UnknownPrice> {
+    ) -> Result<Option<Cost>, UnknownPrice> {
         self.add(Some(ModelName { vendor, model }), usage)
     }
 
-    fn add(&self, name: Option<ModelName<'_>>, usage: &TokenUsage) -> Result<(), UnknownPrice> {
-        let mut result = Ok(());
-        for account in self.accounts.iter() {
-            let money = account.cost(name, usage).unwrap_or_else(|error| {
-                result = Err(error);
-                Money::ZERO
-            });
-            account.exchange(Amount::default(), Amount { money, ..Amount::of(usage) });
-        }
-        result
+    fn add(
+        &self,
+        name: Option<ModelName<'_>>,
+        usage: &TokenUsage,
+    ) -> Result<Option<Cost>, UnknownPrice> {
+        let accounts = self.accounts.len();
+        let (amount, costs, model) = (Amount::default(), Vec::new(), None);
+        let is_started = false;
+        let budget = self.clone();
+        let nothing = Reservation { budget, accounts, amount, costs, model, is_started };
+        let (cost, known) = nothing.count(name.as_slice(), usage, |used, _| used);
+        known.map(|()| cost)
+    }
+
+    fn with_terms(money: MoneyTerms) -> Self {
+        Self { accounts: Arc::new([Account::new(UsageLimits::default(), Some(money))]) }
     }
 
     /// Reserves an amount in this budget and in its parents. On an error, nothing is reserved. With `is_routed`, an
@@ -300,15 +315,14 @@ impl Budget {
             budget: self.clone(),
             accounts: 0,
             amount,
-            money: Vec::new(),
+            costs: Vec::new(),
             model: None,
             is_started: false,
         };
         // A reservation without prices allocates nothing.
-        if amount.requests > 0 && self.with_prices().is_some() {
+        if amount.requests > 0 && self.priced_account().is_some() {
             for account in self.accounts.iter() {
-                let cost = account.highest_cost(name, amount);
-                reservation.money.push(if is_routed { cost.unwrap_or_default() } else { cost? });
+                reservation.costs.push(account.highest_cost(name, amount, !is_routed)?);
             }
             reservation.model = name.map(|ModelName { vendor, model }| ReservedModel {
                 vendor: vendor.to_owned(),
@@ -324,146 +338,15 @@ impl Budget {
         Ok(reservation)
     }
 
-    /// Returns the first account that counts money.
-    fn with_prices(&self) -> Option<&Account> {
-        self.accounts.iter().map(|account| &**account).find(|account| account.money.is_some())
+    /// Returns the first account that counts money, with its index.
+    fn priced_account(&self) -> Option<(usize, &Account)> {
+        let mut accounts = self.accounts.iter().map(|account| &**account).enumerate();
+        accounts.find(|(_, account)| account.money.is_some())
     }
 
     /// Returns the counters of this budget, but not the counters of a parent.
     fn balance(&self) -> Balance {
         self.accounts.first().map(|account| *account.lock()).unwrap_or_default()
-    }
-}
-
-/// A reservation in a [`Budget`] for a model call or for tool calls.
-///
-/// A reservation that is dropped before [`start`](Self::start) is released. If it is dropped after `start`, the whole
-/// reserved amount counts as used, because the actual usage is unknown.
-#[derive(Debug)]
-#[must_use = "what is reserved is given back when this is dropped"]
-pub struct Reservation {
-    budget: Budget,
-    /// Number of elements of the budget's `accounts` in which the amount is reserved, counted from the first element.
-    accounts: usize,
-    /// The reserved amount that was not yet used, without its money.
-    amount: Amount,
-    /// The reserved money of each account. Empty if no account counts money.
-    money: Vec<Money>,
-    /// The model, if an account needs it for the cost.
-    model: Option<ReservedModel>,
-    /// Set if the call was [started](Self::start), so that dropping the reservation counts its amount as used.
-    is_started: bool,
-}
-
-impl Reservation {
-    /// Marks the call as started. From now on the call may use tokens, even if it fails.
-    pub fn start(&mut self) {
-        self.is_started = true;
-    }
-
-    /// Replaces the reserved estimate of a completed model call with its actual usage.
-    ///
-    /// If the cost of the usage is unknown, the reserved money counts, and a warning is logged. This happens if
-    /// [`iterations`](TokenUsage::iterations) names a model without a price.
-    pub fn settle(mut self, usage: &TokenUsage) {
-        self.close(|account, name, reserved| Amount {
-            requests: reserved.requests,
-            money: account.cost_or(name, usage, reserved.money),
-            ..Amount::of(usage)
-        });
-    }
-
-    /// Replaces the reserved estimate with the actual usage of a response. `usage` is usually the response's own.
-    ///
-    /// The cost is computed with the price of the reserved model. If the provider
-    /// [chooses the model](crate::ProviderInfo::chooses_model), or if the response has a
-    /// [route](crate::AnswerMetadata::route), the cost is computed with the price of the route's provider and the
-    /// response's model instead.
-    ///
-    /// # Errors
-    ///
-    /// [`UnknownPrice`] if the budget has no price for the model. The tokens and the reserved money count in this case.
-    pub fn settle_response(
-        mut self,
-        response: &CompletionResponse,
-        usage: &TokenUsage,
-    ) -> Result<(), UnknownPrice> {
-        let model = self.model.take();
-        let route = match model {
-            Some(_) => response.message.metadata().and_then(|metadata| metadata.route),
-            None => None,
-        };
-        let name = model.as_ref().map(|reserved| {
-            let vendor = route.as_ref().map_or(&*reserved.vendor, |route| &*route.provider);
-            let is_reserved = match response.model.is_empty() {
-                true => vendor == reserved.vendor,
-                false => route.is_none() && !reserved.is_routed,
-            };
-            ModelName { vendor, model: if is_reserved { &reserved.model } else { &response.model } }
-        });
-        let mut result = Ok(());
-        self.close(|account, _, reserved| {
-            let money = account.cost(name, usage).unwrap_or_else(|error| {
-                result = Err(error);
-                reserved.money
-            });
-            Amount { requests: reserved.requests, money, ..Amount::of(usage) }
-        });
-        result
-    }
-
-    /// Ends the reservation of a model call that broke off. Each counter of the budget grows by the estimate or by
-    /// `usage`, whichever is larger.
-    pub fn settle_at_least(mut self, usage: &TokenUsage) {
-        self.close(|account, name, reserved| {
-            let money = account.cost_or(name, usage, reserved.money);
-            Amount { money, ..Amount::of(usage) }.with(reserved, usize::max, Money::max)
-        });
-    }
-
-    /// Releases the reserved tokens of a model call that the provider refused. The request still counts as used if the
-    /// call was [started](Self::start).
-    pub fn release(mut self) {
-        let is_started = self.is_started;
-        self.close(|_, _, reserved| {
-            let requests = if is_started { reserved.requests } else { 0 };
-            Amount { requests, ..Amount::default() }
-        });
-    }
-
-    /// Counts one of the reserved tool calls as used. Does nothing if no reserved call is left.
-    pub fn spend_tool_call(&mut self) {
-        let one = Amount { tool_calls: 1, ..Amount::default() };
-        if self.amount.tool_calls > 0 {
-            self.amount = self.amount.minus(one);
-            let accounts = self.budget.accounts.iter().take(self.accounts);
-            accounts.for_each(|account| account.exchange(one, one));
-        }
-    }
-
-    /// Returns the amount that is reserved in an account, by its index.
-    fn amount_at(&self, account: usize) -> Amount {
-        Amount { money: self.money.get(account).copied().unwrap_or_default(), ..self.amount }
-    }
-
-    /// Releases the reservation and counts the result of `spent` as used, which may exceed the reservation. `spent`
-    /// receives each account with its reserved amount.
-    fn close(&mut self, mut spent: impl FnMut(&Account, Option<ModelName<'_>>, Amount) -> Amount) {
-        // Take the number, so that `drop` does not release the reservation again.
-        let accounts = std::mem::take(&mut self.accounts);
-        let model = self.model.as_ref();
-        let name = model.map(|it| ModelName { vendor: &it.vendor, model: &it.model });
-        for (index, account) in self.budget.accounts.iter().take(accounts).enumerate() {
-            let reserved = self.amount_at(index);
-            account.exchange(reserved, spent(account, name, reserved));
-        }
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        let is_started = self.is_started;
-        self.close(|_, _, reserved| if is_started { reserved } else { Amount::default() });
     }
 }
 

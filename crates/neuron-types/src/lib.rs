@@ -32,7 +32,7 @@
 //! | observing a run | [`ObservabilityHook`], [`HookEvent`], [`OperationScope`], [`TraceContext`] |
 //! | recovery after a crash | [`DurableContext`], [`Durability`], [`DurableProvider`] |
 //! | stored conversations | [`Session`], [`SessionStorage`], [`VersionedSessionStorage`], [`stored_json`] |
-//! | limits on usage and cost | [`UsageLimits`], [`Budget`], [`Money`], [`PriceList`] |
+//! | limits on usage and cost | [`UsageLimits`], [`Budget`], [`Cost`], [`Money`], [`PriceList`] |
 //! | errors | [`ProviderError`], [`ToolError`], [`LoopError`] and the other error enums |
 //! | wasm32 | [`WasmCompatSend`], [`WasmBoxedFuture`] |
 //!
@@ -83,6 +83,7 @@ mod budget;
 mod call_scope;
 pub mod clock;
 mod context_strategy;
+mod cost;
 mod delta_sink;
 mod durability;
 mod durable;
@@ -120,6 +121,7 @@ pub use budget::{Budget, Reservation};
 pub use call_scope::{CallScope, InCallScope};
 pub use command::{CommandOutput, CommandStatus, ToolCommand};
 pub use context_strategy::{BoxedStrategy, ContextStrategy, ContextStrategyDyn};
+pub use cost::Cost;
 pub use deferred_call::{CALL_TOOL, RunTools, SEARCH_TOOLS};
 pub use delta_sink::{BufferedDeltas, DeltaSink, DeltaSlot};
 pub use durability::Durability;

@@ -1,12 +1,12 @@
-//! Token usage and usage limits.
+//! Token usage with its cost, and usage limits.
 
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-use crate::LoopError;
+use crate::{Cost, LoopError};
 
-/// The tokens of one or more model calls.
+/// The tokens of one or more model calls, and their cost.
 ///
 /// All providers fill the fields in the same way. [`input_tokens`](Self::input_tokens) includes the
 /// [`cache_read_tokens`](Self::cache_read_tokens) and the [`cache_creation_tokens`](Self::cache_creation_tokens).
@@ -33,6 +33,13 @@ pub struct TokenUsage {
     /// [`output_tokens`](Self::output_tokens).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iterations: Option<Vec<UsageIteration>>,
+    /// Cost of the tokens. `None` if no price list is known.
+    ///
+    /// Providers leave the field empty. The agent loop sets it from the prices of the run's [`Budget`](crate::Budget),
+    /// at the time of the call. A cost that a vendor reported is only in
+    /// [`AnswerMetadata::cost`](crate::AnswerMetadata::cost).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
 impl TokenUsage {
@@ -41,17 +48,31 @@ impl TokenUsage {
     pub fn total_tokens(&self) -> usize {
         self.input_tokens.saturating_add(self.output_tokens)
     }
+
+    /// Returns the cost of tokens that have no price. It is unknown, unless there are no tokens.
+    fn cost_without_prices(&self) -> Cost {
+        if self.total_tokens() == 0 { Cost::default() } else { Cost::UNKNOWN }
+    }
 }
 
 /// Adds the counters of another usage. Sums saturate at `usize::MAX`.
 ///
 /// An optional counter is `None` only if both usages have `None`. The [`iterations`](TokenUsage::iterations) are
-/// concatenated.
+/// concatenated. If only one usage has a [cost](TokenUsage::cost), and the other has tokens, the sum has an incomplete
+/// cost.
 impl AddAssign<&TokenUsage> for TokenUsage {
     fn add_assign(&mut self, other: &TokenUsage) {
         let add = |a: &mut Option<usize>, b: Option<usize>| {
             if let Some(b) = b {
                 *a = Some(a.unwrap_or(0).saturating_add(b));
+            }
+        };
+        self.cost = match (self.cost, other.cost) {
+            (None, None) => None,
+            (own, others) => {
+                let mut sum = own.unwrap_or_else(|| self.cost_without_prices());
+                sum += others.unwrap_or_else(|| other.cost_without_prices());
+                Some(sum)
             }
         };
         // The counters come from providers, so a sum may overflow.

@@ -47,13 +47,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{} turns, {}", conversation.turns(), budget.spent());
     // ANCHOR_END: run
 
-    // ANCHOR: part
-    // A part of a budget counts the cost of a single run.
+    // ANCHOR: cost
     let today = Budget::in_money(Money::from_dollars(5), catalog);
-    let part = today.part(UsageLimits::default());
-    let run = agent.run(&mut conversation, "What is on page 3?").budget(part.clone());
-    println!("\n{}", run.await?.response);
-    println!("this run: {}, today: {}", part.spent(), today.spent());
-    // ANCHOR_END: part
+    let run = agent.run(&mut conversation, "What is on page 3?").budget(today.clone());
+    let result = run.await?;
+    println!("\n{}", result.response);
+    let cost = result.usage.cost.unwrap_or_default();
+    println!("this run: {cost}, today: {}", today.spent());
+    // ANCHOR_END: cost
     Ok(())
 }

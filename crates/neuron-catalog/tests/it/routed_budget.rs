@@ -8,8 +8,8 @@ use neuron_loop::{Agent, Conversation, LoopError};
 use neuron_router::{Route, Router};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    Budget, CompletionResponse, Provider, ProviderError, ProviderInfo, RequestRef, StreamHandle,
-    UsageLimits,
+    Budget, CompletionResponse, Cost, Provider, ProviderError, ProviderInfo, RequestRef,
+    StreamHandle, UsageLimits,
 };
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -141,9 +141,36 @@ async fn answer_of_a_route_without_a_price_ends_the_run() {
         let error = run(router, "", &budget, is_streamed).await.unwrap_err();
         let LoopError::UnknownPrice(error) = error else { panic!("{error}") };
         assert_eq!((&*error.vendor, &*error.model), ("mid", "custom"));
-        assert_eq!((budget.usage(), budget.requests()), (usage(1_000, 100), 1));
+        assert_eq!((budget.usage().total_tokens(), budget.requests()), (1_100, 1));
         assert!(budget.spent() > usd("0.01"), "the reserved money: {}", budget.spent());
         assert_eq!(budget.reserved_money(), Money::ZERO);
+    }
+}
+
+/// Regression test. Before the fix, the run ended with an unknown price.
+#[tokio::test]
+async fn answer_with_an_alias_costs_the_price_of_the_requested_model() {
+    for is_streamed in [false, true] {
+        let alias = ScriptedProvider::new([answer().model("medium-2026")]);
+        let router = router([
+            route("a", "ollama", "llama3.2", &busy(1)),
+            route("b", "mid", "medium", &alias),
+        ]);
+        let budget = one_dollar();
+        run(router, "", &budget, is_streamed).await.unwrap();
+        assert_eq!(budget.usage().cost, Some(usd("0.003").into()));
+    }
+}
+
+/// A run without a limit in money has a cost too, and goes on if a price is unknown.
+#[tokio::test]
+async fn usage_of_a_run_has_the_cost_of_the_route_that_answered() {
+    for (model, cost) in [("medium", usd("0.003").into()), ("custom", Cost::UNKNOWN)] {
+        let router =
+            router([route("a", "dear", "large", &busy(1)), route("b", "mid", model, &answers(1))]);
+        let agent = Agent::builder(router).budget(Budget::priced(prices())).build();
+        let result = agent.run(&mut Conversation::new(), "Hi").await.unwrap();
+        assert_eq!(result.usage.cost, Some(cost), "{model}");
     }
 }
 

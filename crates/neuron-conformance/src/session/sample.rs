@@ -122,6 +122,7 @@ pub(super) fn state() -> SessionState {
             cache_creation_tokens: None,
             reasoning_tokens: Some(7),
             iterations: None,
+            cost: None,
         },
         event_count: u64::MAX,
         ..SessionState::default()

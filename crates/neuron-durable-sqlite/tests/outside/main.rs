@@ -5,6 +5,7 @@ mod backup;
 mod cancelled;
 mod changed_agent;
 mod conformance;
+mod cost;
 mod crash;
 mod damage;
 mod damaged_files;

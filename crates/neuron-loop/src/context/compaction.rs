@@ -1,7 +1,7 @@
 //! Compaction by the context strategy.
 
 use neuron_types::{
-    HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage, UnknownPrice,
+    Cost, HookEvent, LoopError, OperationKind, Outcome, RequestRef, TokenUsage, UnknownPrice,
 };
 
 use crate::ledger::{KnownSize, Ledger};
@@ -102,9 +102,10 @@ async fn compact(
     };
     let mut charged = Ok(());
     if let Some(usage) = usage {
-        env.ctx.usage.add(usage);
-        ledger.tally.add_usage(usage);
-        charged = charge(env, request, usage);
+        let mut usage = usage.clone();
+        charged = charge(env, request, &mut usage);
+        env.ctx.usage.add(&usage);
+        ledger.tally.add_usage(&usage);
     }
     let checked = compacted.and_then(|(messages, _)| {
         charged?;
@@ -146,17 +147,21 @@ fn fits_budget(env: &Env<'_>, request: RequestRef<'_>) -> bool {
     budget.is_none_or(|budget| env.reserve_call(budget, request, 1, 1).is_ok())
 }
 
-/// Counts the usage of a compaction in the budget. The strategy does not report its model, so the price is that of the
-/// run's model.
-fn charge(env: &Env<'_>, request: RequestRef<'_>, usage: &TokenUsage) -> Result<(), UnknownPrice> {
+/// Counts the usage of a compaction in the budget, and adds its cost to the usage. The strategy does not report its
+/// model, so the price is that of the run's model.
+fn charge(
+    env: &Env<'_>,
+    request: RequestRef<'_>,
+    usage: &mut TokenUsage,
+) -> Result<(), UnknownPrice> {
     let Some(budget) = env.run.budget.as_ref().filter(|_| *usage != TokenUsage::default()) else {
         return Ok(());
     };
-    let info = env.parts.model.info_dyn();
-    // The request's model may be the name of a route, which has no price.
-    let is_default = info.chooses_model || request.model.is_empty();
-    let model = if is_default { info.default_model } else { request.model };
-    budget.charge_call(info.name, model, usage)
+    let (info, model) = env.priced_model(request);
+    // If the price is unknown, the budget counts the tokens without money.
+    let charged = budget.charge_call(info.name, model, usage);
+    usage.cost = charged.as_ref().map_or(Some(Cost::UNKNOWN), |cost| cost.or(usage.cost));
+    charged.map(drop)
 }
 
 /// Returns `tokens * new / old`, which scales a size in tokens by two estimates. Returns `new` if `old` is 0.

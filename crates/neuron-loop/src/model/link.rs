@@ -7,10 +7,12 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelCall,
-    ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef, Reservation,
-    ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
+    CompletionResponse, Cost, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError,
+    ModelCall, ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef,
+    Reservation, ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, UnknownPrice,
+    transcript,
 };
+use scopeguard::ScopeGuard;
 
 use super::source::Source;
 use crate::ledger::{KnownSize, Tally};
@@ -104,19 +106,7 @@ impl<'a, 'l> Link<'a, 'l> {
         check(self.hooks.env.token)?;
         lock(self.tally).count_request(self.messages);
         reservation.iter_mut().for_each(Reservation::start);
-        let mut told = TokenUsage::default();
-        let answered = self.ask_in_scope(call.request, sink, &mut told, prefetch).await;
-        let used = self.count(call, &answered, told);
-        if let Some(reservation) = reservation {
-            match &answered {
-                Ok(response) => reservation.settle_response(response, &used)?,
-                // If the tokens are unknown, at least the reserved estimate is charged.
-                Err(error) if !error.takes_no_tokens() => reservation.settle_at_least(&used),
-                // A refused call costs nothing, even if the price has a fee for each call.
-                Err(_) if used == TokenUsage::default() => reservation.release(),
-                Err(_) => reservation.settle(&used),
-            }
-        }
+        let answered = self.ask_in_scope(call, sink, reservation, prefetch).await;
         if let Ok(response) = &answered {
             transcript::check_answer(&response.message)?;
         }
@@ -150,23 +140,61 @@ impl<'a, 'l> Link<'a, 'l> {
         self.hooks.env.reserve_call(budget, call.request, prompt, answer).map(Some)
     }
 
-    /// Adds the tokens of a finished attempt to the run, and returns them. If the attempt failed, its tokens are
-    /// `told`, the usage that arrived before the error. If a response reports no usage, its tokens are estimated.
+    /// Calls the model inside the scopes that the hooks open around the call, such as tracing spans. Counts the tokens
+    /// and their cost before the scopes end.
+    async fn ask_in_scope(
+        &self,
+        call: &ModelCall<'_>,
+        sink: Option<&dyn DeltaSink>,
+        reservation: Option<Reservation>,
+        prefetch: &mut Prefetch<'a>,
+    ) -> Result<CompletionResponse, LoopError> {
+        let count_dropped = |reservation| self.count_dropped(reservation);
+        let reservation = scopeguard::guard(reservation, count_dropped);
+        let kind = OperationKind::ModelCall { request: &call.request, streaming: sink.is_some() };
+        let mut scopes = self.hooks.open(kind);
+        let mut told = TokenUsage::default();
+        let mut answered = scopes.run(self.ask(call.request, sink, &mut told, prefetch)).await;
+        let reservation = ScopeGuard::into_inner(reservation);
+        let priced = self.count(call, &mut answered, told, reservation);
+        scopes.end((&answered).into());
+        priced?;
+        answered
+    }
+
+    /// Adds the tokens of a finished attempt and their cost to the run, and the cost to the usage of the response. If the
+    /// attempt failed, its tokens are `told`, the usage that arrived before the error. If a response reports no usage,
+    /// its tokens are estimated.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownPrice`] if the budget limits money and has no price for the model that answered.
     fn count(
         &self,
         call: &ModelCall<'_>,
-        answered: &Result<CompletionResponse, LoopError>,
+        answered: &mut Result<CompletionResponse, LoopError>,
         told: TokenUsage,
-    ) -> TokenUsage {
-        let (mut used, mut tally) = (told, lock(self.tally));
-        if let Ok(response) = answered {
-            tally.count_answer();
-            lock(&self.state).usage = Some(response.usage.clone());
+        reservation: Option<Reservation>,
+    ) -> Result<(), UnknownPrice> {
+        let mut used = told;
+        let mut is_estimated = false;
+        if let Ok(response) = &*answered {
             used.clone_from(&response.usage);
             if used.total_tokens() == 0 {
                 let answer = std::slice::from_ref(&response.message);
                 used.input_tokens = self.hooks.env.tokens_of(call.request, self.size);
                 used.output_tokens = self.hooks.env.parts.strategy.token_estimate_dyn(answer);
+                is_estimated = true;
+            }
+        }
+        let (cost, priced) = settle(reservation, answered, &used);
+        used.cost = cost.or(used.cost);
+        let mut tally = lock(self.tally);
+        if let Ok(response) = answered {
+            tally.count_answer();
+            response.usage.cost = used.cost;
+            lock(&self.state).usage = Some(response.usage.clone());
+            if is_estimated {
                 if tally.run.usage.estimated == TokenUsage::default() {
                     let text = "the provider reports no usage; the estimates of the context strategy count";
                     tracing::warn!(used.input_tokens, used.output_tokens, "{text}");
@@ -176,22 +204,17 @@ impl<'a, 'l> Link<'a, 'l> {
         }
         tally.add_usage(&used);
         self.hooks.env.ctx.usage.add(&used);
-        used
+        priced
     }
 
-    /// Calls the model inside the scopes that the hooks open around the call, such as tracing spans.
-    async fn ask_in_scope(
-        &self,
-        request: RequestRef<'_>,
-        sink: Option<&dyn DeltaSink>,
-        told: &mut TokenUsage,
-        prefetch: &mut Prefetch<'a>,
-    ) -> Result<CompletionResponse, LoopError> {
-        let kind = OperationKind::ModelCall { request: &request, streaming: sink.is_some() };
-        let mut scopes = self.hooks.open(kind);
-        let answered = scopes.run(self.ask(request, sink, told, prefetch)).await;
-        scopes.end((&answered).into());
-        answered
+    /// Adds the reserved cost of a dropped attempt to the run. Its tokens are unknown.
+    fn count_dropped(&self, reservation: Option<Reservation>) {
+        let cost = reservation.and_then(|reservation| reservation.cost());
+        if cost.is_some() {
+            let used = TokenUsage { cost, ..TokenUsage::default() };
+            lock(self.tally).add_usage(&used);
+            self.hooks.env.ctx.usage.add(&used);
+        }
     }
 
     /// Gets the response from the durable engine or the provider, as a stream if there is a `sink`.
@@ -273,6 +296,38 @@ impl<'a, 'l> Link<'a, 'l> {
             }
         }
     }
+}
+
+/// Replaces the reservation of an attempt with its actual usage. Returns the cost that the budget counts.
+fn settle(
+    reservation: Option<Reservation>,
+    answered: &Result<CompletionResponse, LoopError>,
+    used: &TokenUsage,
+) -> (Option<Cost>, Result<(), UnknownPrice>) {
+    let Some(reservation) = reservation else {
+        return (None, Ok(()));
+    };
+    let cost = match answered {
+        Ok(response) => {
+            let reserved = reservation.cost();
+            return match reservation.settle_response(response, used) {
+                Ok(cost) => (cost, Ok(())),
+                Err(error) => {
+                    let counted = reserved.map(|cost| Cost { is_complete: false, ..cost });
+                    (counted, Err(error))
+                }
+            };
+        }
+        // If the tokens are unknown, at least the reserved estimate is charged.
+        Err(error) if !error.takes_no_tokens() => reservation.settle_at_least(used),
+        // A refused call costs nothing, even if the price has a fee for each call.
+        Err(_) if *used == TokenUsage::default() => {
+            reservation.release();
+            None
+        }
+        Err(_) => reservation.settle(used),
+    };
+    (cost, Ok(()))
 }
 
 /// Returns the names of the agent's tools that a layer removed from the request, and of the deferred tools that a layer

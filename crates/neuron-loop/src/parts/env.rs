@@ -8,9 +8,9 @@ use std::task::Poll;
 
 use neuron_tool::ToolRegistry;
 use neuron_types::{
-    Budget, CALL_TOOL, Extensions, HistoryKey, LoopConfig, LoopError, RequestRef, Reservation,
-    ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition, ToolDyn,
-    ToolError, ToolUseRef, UsageMeter,
+    Budget, CALL_TOOL, Extensions, HistoryKey, LoopConfig, LoopError, ProviderInfo, RequestRef,
+    Reservation, ResumedApproval, RunTools, SEARCH_TOOLS, TokenUsage, ToolContext, ToolDefinition,
+    ToolDyn, ToolError, ToolUseRef, UsageMeter,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -107,8 +107,20 @@ impl<'a> Env<'a> {
         known.unwrap_or_else(|| strategy.estimate_request_dyn(request))
     }
 
-    /// Reserves a model call with an estimate of its tokens. The model is that of the request, or else the provider's
-    /// default model.
+    /// Returns the provider of a request, and the model whose price applies before the response is known.
+    ///
+    /// The model is that of the request, or else the provider's default model. If the provider chooses the model itself,
+    /// it is the default model, because the request may have the name of a route, which has no price.
+    pub(crate) fn priced_model<'r>(&self, request: RequestRef<'r>) -> (ProviderInfo<'r>, &'r str)
+    where
+        'a: 'r,
+    {
+        let info = self.parts.model.info_dyn();
+        let is_default = info.chooses_model || request.model.is_empty();
+        (info, if is_default { info.default_model } else { request.model })
+    }
+
+    /// Reserves a model call with an estimate of its tokens.
     pub(crate) fn reserve_call(
         &self,
         budget: &Budget,
@@ -116,8 +128,7 @@ impl<'a> Env<'a> {
         input_tokens: usize,
         output_tokens: usize,
     ) -> Result<Reservation, LoopError> {
-        let info = self.parts.model.info_dyn();
-        let model = if request.model.is_empty() { info.default_model } else { request.model };
+        let (info, model) = self.priced_model(request);
         match info.chooses_model {
             true => budget.reserve_routed_call(info.name, model, input_tokens, output_tokens),
             false => budget.reserve_call(info.name, model, input_tokens, output_tokens),

@@ -14,7 +14,10 @@ pub struct RunResult<O = ()> {
     pub response: String,
     /// The output of a [typed](crate::Run::typed) run. `()` for other runs.
     pub output: O,
-    /// Tokens of the run, including the tokens of its tools.
+    /// Tokens of the run and their [cost](TokenUsage::cost), including the agents inside its tools.
+    ///
+    /// The cost is `None` if the run has no [`Budget`](crate::Budget) with prices. Without a limit in money, use
+    /// [`Budget::priced`](crate::Budget::priced).
     pub usage: TokenUsage,
     /// The part of `usage` that is an estimate, because the provider did not report it.
     pub estimated_usage: TokenUsage,

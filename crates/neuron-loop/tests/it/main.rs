@@ -10,6 +10,7 @@ mod chat;
 mod compaction;
 mod context_size;
 mod continue_as_new;
+mod cost;
 mod deferred_tools;
 mod durability;
 mod early_tools;

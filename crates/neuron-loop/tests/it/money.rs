@@ -4,14 +4,14 @@ use neuron_context::SummarizationStrategy;
 use neuron_loop::{Budget, OnLimit};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_types::{
-    CompletionResponse, Message, Money, PriceList, Provider, ProviderError, ProviderInfo,
+    CompletionResponse, Cost, Message, Money, PriceList, Provider, ProviderError, ProviderInfo,
     RequestRef, StreamHandle, TokenUsage, ToolContext, UnknownPrice, UsageLimits,
 };
 
 use crate::support::*;
 
 /// A call of the scripted model costs a dollar, and a cent for each token. Other models have no price.
-struct Fee;
+pub(crate) struct Fee;
 
 impl PriceList for Fee {
     fn cost(&self, vendor: &str, model: &str, usage: &TokenUsage) -> Result<Money, UnknownPrice> {
@@ -32,15 +32,15 @@ impl PriceList for Fee {
     }
 }
 
-fn cents(cents: usize) -> Money {
+pub(crate) fn cents(cents: usize) -> Money {
     Money::from_picodollars(cents as u128 * 10_000_000_000)
 }
 
-fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
+pub(crate) fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
     TokenUsage { input_tokens, output_tokens, ..Default::default() }
 }
 
-fn budget(dollars: u64) -> Budget {
+pub(crate) fn budget(dollars: u64) -> Budget {
     Budget::in_money(Money::from_dollars(dollars), Fee)
 }
 
@@ -59,7 +59,7 @@ async fn refused_call_costs_no_fee() {
 }
 
 /// A provider that chooses the model itself.
-struct Chooser(ScriptedProvider, &'static str);
+pub(crate) struct Chooser(pub(crate) ScriptedProvider, pub(crate) &'static str);
 
 impl Provider for Chooser {
     async fn complete_ref(
@@ -82,12 +82,12 @@ impl Provider for Chooser {
 }
 
 /// Returns a strategy that summarises the history before the first call, and its provider.
-fn summaries() -> (SummarizationStrategy<ScriptedProvider>, ScriptedProvider) {
+pub(crate) fn summaries() -> (SummarizationStrategy<ScriptedProvider>, ScriptedProvider) {
     let provider = ScriptedProvider::new([Reply::text("a summary").usage(usage(70, 30))]);
     (SummarizationStrategy::new(provider.clone(), 1, 10), provider)
 }
 
-fn history() -> Vec<Message> {
+pub(crate) fn history() -> Vec<Message> {
     vec![Message::user("question"), Message::assistant("x".repeat(400))]
 }
 
@@ -101,7 +101,7 @@ async fn exhausted_budget_does_not_compact() {
             let money = budget(1);
             money.charge_call("scripted", "scripted-model", &usage(0, 0)).unwrap();
             for budget in [tokens, money] {
-                let used = (budget.usage(), budget.spent());
+                let used = budget.usage();
                 let (strategy, summarizer) = summaries();
                 let provider = ScriptedProvider::new([Reply::text("never")]);
                 let builder = Chat::builder(provider.clone(), strategy).messages(history());
@@ -109,7 +109,7 @@ async fn exhausted_budget_does_not_compact() {
                 let error = run(way, &mut agent, &ToolContext::default()).await.unwrap_err();
                 assert!(error.starts_with("usage limit exceeded: budget: "), "{error}");
                 assert_eq!((summarizer.calls(), provider.calls()), (0, 0), "{way:?}");
-                assert_eq!((budget.usage(), budget.spent()), used);
+                assert_eq!(budget.usage(), used);
                 assert_eq!((budget.reserved_tokens(), budget.requests()), (0, 0));
             }
         }
@@ -149,5 +149,7 @@ async fn compaction_with_an_unknown_price_ends_the_run() {
     let error = run(Way::Run, &mut agent, &ToolContext::default()).await.unwrap_err();
     assert!(error.contains("\"unknown\" of \"scripted\" is unknown"), "{error}");
     assert_eq!((summarizer.calls(), provider.calls()), (1, 0));
-    assert_eq!(budget.usage(), usage(70, 30));
+    let cost = Some(Cost::UNKNOWN);
+    assert_eq!(budget.usage(), TokenUsage { cost, ..usage(70, 30) });
+    assert_eq!(agent.usage(), &budget.usage());
 }

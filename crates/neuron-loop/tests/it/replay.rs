@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::approval::ByArguments;
 use crate::journal::{Journal, Journaled, World};
+use crate::money::Fee;
 use crate::support::*;
 
 type Agent = Chat<'static>;
@@ -130,7 +131,7 @@ impl Case {
     async fn outcome(&self, way: Way, continue_at: impl IntoIterator<Item = usize>) -> Outcome {
         let (log, hook) = (Log::default(), Recorder::default());
         let world = self.world(&log);
-        let budget = Budget::new(UsageLimits::default());
+        let budget = Budget::priced(Fee);
         let mut context = Journaled::new(&world, &Journal::default()).continuing_at(continue_at);
         let mut start = Start::from("go");
         let mut executions = 0;
@@ -143,8 +144,7 @@ impl Case {
 
             let model_calls = world.provider.calls();
             let again = context.replay(asked_before);
-            let mut replayed =
-                self.agent(&again, &Budget::new(UsageLimits::default()), &Recorder::default());
+            let mut replayed = self.agent(&again, &Budget::priced(Fee), &Recorder::default());
             let ended_again = run_from(way, &mut replayed, start.clone()).await;
             same(&again.calls.lines(), &context.calls.lines()[calls_before..]);
             assert_eq!(format!("{ended_again:?}"), format!("{ended:?}"));

@@ -380,6 +380,7 @@ fn usage(random: &mut Random) -> TokenUsage {
             cache_creation_tokens: some(random),
             reasoning_tokens: some(random),
             iterations: None,
+            cost: None,
         },
     }
 }

@@ -1,10 +1,11 @@
 //! Two agents share a budget, and run one after the other or concurrently. One of them is interrupted. Afterwards no
-//! tokens are reserved, all used tokens are counted, and no limit on calls is exceeded.
+//! tokens are reserved, all used tokens are counted, and no limit on calls is exceeded. The runs have the cost that the
+//! budget counted.
 
 use std::collections::BTreeSet;
 
 use neuron_loop::Budget;
-use neuron_types::TokenUsage;
+use neuron_types::{Money, PriceList, TokenUsage, UnknownPrice};
 
 use crate::case::*;
 use crate::check::{Checked, context, no_faults, no_scope_is_open, same};
@@ -20,7 +21,7 @@ pub(crate) struct Shared {
 }
 
 pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<String>) -> Checked {
-    let budget = Budget::new(shared.limits.clone());
+    let budget = Budget::priced(Dollars).part(shared.limits.clone());
     let stop = match case.interruption.how {
         How::Cancel | How::CancelWithin => Stop::Cancel(1 + case.interruption.nth % 20),
         How::Drop | How::Panic => Stop::Drop(1 + case.interruption.nth % 20),
@@ -79,6 +80,12 @@ pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<Stri
     } else {
         seen.insert("budget: with an estimate".into());
     }
+    // Tools have no prices.
+    let (cost, spent) = (usage.cost.unwrap_or_default(), used.cost.unwrap_or_default());
+    same("the cost", &cost.amount, &spent.amount)?;
+    same("that the cost is complete", &cost.is_complete, &(taken == 0))?;
+    same("that the budget knows all prices", &spent.is_complete, &true)?;
+    same("the money that stays reserved", &budget.reserved_money(), &Money::ZERO)?;
     let limits = &shared.limits;
     for (what, count, limit) in [
         ("requests", budget.requests(), limits.request_limit),
@@ -89,6 +96,26 @@ pub(crate) async fn check(case: &Case, shared: &Shared, seen: &mut BTreeSet<Stri
         }
     }
     Ok(())
+}
+
+/// A price list in which a call costs a dollar, and a dollar more for each token.
+struct Dollars;
+
+impl PriceList for Dollars {
+    fn cost(&self, vendor: &str, model: &str, usage: &TokenUsage) -> Result<Money, UnknownPrice> {
+        self.reserve(vendor, model, usage.input_tokens, usage.output_tokens)
+    }
+
+    fn reserve(
+        &self,
+        _: &str,
+        _: &str,
+        input_tokens: usize,
+        output_tokens: usize,
+    ) -> Result<Money, UnknownPrice> {
+        let tokens = input_tokens as u128 + output_tokens as u128;
+        Ok(Money::from_picodollars((1 + tokens) * 1_000_000_000_000))
+    }
 }
 
 /// An agent after its run, with the journal and the outcome of the run.

@@ -176,6 +176,7 @@ fn begin(config: &Config, target: &CallTarget<'_>, streaming: bool) -> Span {
         gen_ai.usage.cache_creation.input_tokens = Empty,
         gen_ai.usage.cache_write.input_tokens = Empty,
         gen_ai.usage.reasoning.output_tokens = Empty,
+        neuron.usage.cost = Empty,
         gen_ai.system_instructions = Empty,
         gen_ai.input.messages = Empty,
         gen_ai.output.messages = Empty,

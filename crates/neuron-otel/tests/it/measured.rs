@@ -2,9 +2,10 @@
 
 use futures_util::StreamExt;
 use neuron_testing::Reply;
-use neuron_types::{Message, ProviderError, TokenUsage};
+use neuron_types::{Budget, Message, Money, PriceList, ProviderError, TokenUsage, UnknownPrice};
 use serde_json::json;
 
+use crate::support::agents::Chat;
 use crate::support::conventions::Version;
 use crate::support::look::Behavior;
 use crate::support::setup::{Vendor, cases, context};
@@ -180,5 +181,66 @@ async fn input_tokens_include_cached_tokens() {
             }
         };
         assert_eq!(metrics, [100.0, 9.0], "{case:?}");
+    }
+}
+
+/// A price list in which a token costs a quarter of a dollar. The field is the number of tokens above which the price is
+/// unknown.
+struct Quarters(usize);
+
+impl PriceList for Quarters {
+    fn cost(&self, vendor: &str, model: &str, usage: &TokenUsage) -> Result<Money, UnknownPrice> {
+        match usage.total_tokens() {
+            tokens if tokens > self.0 => Err(UnknownPrice::new(vendor, model)),
+            tokens => Ok(Money::from_picodollars(tokens as u128 * 250_000_000_000)),
+        }
+    }
+
+    fn reserve(&self, _: &str, _: &str, _: usize, _: usize) -> Result<Money, UnknownPrice> {
+        Ok(Money::ZERO)
+    }
+}
+
+#[tokio::test]
+async fn cost_is_recorded_if_the_budget_has_prices() {
+    let usage = |output_tokens| TokenUsage { output_tokens, ..TokenUsage::default() };
+    for case in cases() {
+        for (most, of_run) in [(10, Some(2.75)), (9, None)] {
+            let look = Reply::tool_call("call_1", "look", json!({})).usage(usage(1));
+            let replies = [look, Reply::text("Blue.").usage(usage(10))];
+            let setup = case.start(replies).await;
+            let agent = setup.plain(Behavior::Echo).hook(setup.hook());
+            let mut agent = Chat::new(agent.budget(Budget::priced(Quarters(most))));
+            agent.run("What is it like?", &context()).await.unwrap();
+            let exported = setup.finish();
+            let forest = exported.forest();
+            let run = forest.root();
+            assert_eq!(run.attributes.double("neuron.usage.cost"), of_run, "{case:?}");
+            let calls = run.children.iter().filter(|span| span.name.starts_with("chat"));
+            let costs: Vec<_> =
+                calls.map(|call| call.attributes.double("neuron.usage.cost")).collect();
+            // An unknown cost is left out. It is not zero.
+            assert_eq!(costs, [Some(0.25), of_run.map(|_| 2.5)], "{case:?}");
+            let metric = exported.metric("neuron.client.cost");
+            assert_eq!(metric.unit, "{USD}");
+            assert_eq!(sum(&exported, "neuron.client.cost", None), of_run.unwrap_or(0.25));
+            let point = &exported.points("neuron.client.cost")[0].0;
+            assert_eq!(point.text("gen_ai.request.model"), Some(case.vendor.model()));
+            assert_eq!(point.text("gen_ai.provider.name"), Some(case.vendor.name()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn cost_of_a_run_without_prices_is_not_recorded() {
+    for case in cases() {
+        let setup = case.start([Reply::text("Blue.")]).await;
+        setup.agent(Behavior::Echo).run("What is it like?", &context()).await.unwrap();
+        let exported = setup.finish();
+        let is_cost = |name: &str| name.contains("cost");
+        assert!(!exported.metric_names().into_iter().any(is_cost));
+        let forest = exported.forest();
+        let spans = [forest.root(), &forest.root().children[0]];
+        assert!(spans.iter().all(|span| !span.attributes.iter().any(|(name, _)| is_cost(name))));
     }
 }

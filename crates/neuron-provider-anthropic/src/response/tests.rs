@@ -155,6 +155,7 @@ fn usage_includes_all_billed_tokens() {
             cache_creation_tokens: Some(30),
             reasoning_tokens: Some(5),
             iterations: None,
+            cost: None,
         },
     );
     check_usage(

@@ -195,6 +195,7 @@ fn rich() -> CompletionResponse {
                 pass("compaction", 100, 50, None),
                 pass("message", 181, 20, Some(80)),
             ]),
+            cost: None,
         },
         stop_reason: StopReason::ToolUse,
     }
@@ -712,6 +713,7 @@ fn later_count_replaces_earlier_one_except_null() {
             cache_creation_tokens: Some(5),
             reasoning_tokens: Some(4),
             iterations: None,
+            cost: None,
         }
     );
     assert_eq!(response.stop_reason, StopReason::MaxTokens);

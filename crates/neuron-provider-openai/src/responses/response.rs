@@ -313,6 +313,7 @@ impl From<WireUsage> for TokenUsage {
             cache_creation_tokens: input.cache_write_tokens,
             reasoning_tokens: output.reasoning_tokens,
             iterations: None,
+            cost: None,
         }
     }
 }

@@ -75,6 +75,7 @@ fn everything() -> CompletionResponse {
             cache_creation_tokens: Some(3),
             reasoning_tokens: Some(2),
             iterations: None,
+            cost: None,
         },
         stop_reason: StopReason::ToolUse,
     }

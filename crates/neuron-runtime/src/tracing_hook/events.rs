@@ -108,6 +108,7 @@ impl TracingHook {
             limit_reached = limit_reached.as_deref(),
             input_tokens = usage.input_tokens,
             output_tokens = usage.output_tokens,
+            cost = usage.cost.map(tracing::field::display),
             duration_ms = self.clocks.since_run(scope.run_id)
         });
     }
@@ -175,6 +176,7 @@ impl TracingHook {
             cache_read_tokens = usage.cache_read_tokens,
             cache_creation_tokens = usage.cache_creation_tokens,
             reasoning_tokens = usage.reasoning_tokens,
+            cost = usage.cost.map(tracing::field::display),
             duration_ms,
             answer
         });

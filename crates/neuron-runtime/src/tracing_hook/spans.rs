@@ -30,6 +30,7 @@ impl TracingHook {
                     stop_reason = Empty,
                     input_tokens = Empty,
                     output_tokens = Empty,
+                cost = Empty,
                     error_kind = Empty,
                     error = Empty,
                 );
@@ -53,6 +54,7 @@ impl TracingHook {
                 stop_reason = Empty,
                 input_tokens = Empty,
                 output_tokens = Empty,
+                cost = Empty,
                 error_kind = Empty,
                 error = Empty,
             ),
@@ -142,6 +144,9 @@ impl Spanned {
 fn record_usage(span: &Span, usage: &TokenUsage) {
     span.record("input_tokens", usage.input_tokens);
     span.record("output_tokens", usage.output_tokens);
+    if let Some(cost) = usage.cost {
+        span.record("cost", tracing::field::display(cost));
+    }
 }
 
 impl OperationScope for Spanned {

@@ -11,9 +11,10 @@ use neuron_runtime::{LocalDurableContext, TracingHook};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, tool_middleware_fn};
 use neuron_types::{
-    ActivityOptions, CompletionRequest, ContextError, DurableContext, HookAction, HookEvent,
-    HookScope, Message, ObservabilityHook, Operation, OperationKind, OuterCall, PermissionDecision,
-    PermissionPolicy, ProviderError, TokenUsage, ToolContext,
+    ActivityOptions, Budget, CompletionRequest, ContextError, DurableContext, HookAction,
+    HookEvent, HookScope, Message, Money, ObservabilityHook, Operation, OperationKind, OuterCall,
+    PermissionDecision, PermissionPolicy, PriceList, ProviderError, TokenUsage, ToolContext,
+    UnknownPrice,
 };
 use serde_json::{Value, json};
 use tracing::Level;
@@ -157,6 +158,38 @@ async fn events_of_a_run_have_order_and_fields() {
     assert_eq!((run.fields["outcome"].as_str(), run.fields["turns"].as_str()), ("ok", "2"));
     assert_eq!(run.level, Level::INFO);
     assert!(records.spans().iter().all(|span| span.has_ended));
+}
+
+#[tokio::test]
+async fn cost_is_recorded_if_the_budget_has_prices() {
+    /// A call costs two dollars. The price of another model than `known` is unknown.
+    struct Two(&'static str);
+
+    impl PriceList for Two {
+        fn cost(&self, v: &str, model: &str, _: &TokenUsage) -> Result<Money, UnknownPrice> {
+            match model == self.0 {
+                true => Ok(Money::from_dollars(2)),
+                false => Err(UnknownPrice::new(v, model)),
+            }
+        }
+
+        fn reserve(&self, v: &str, m: &str, _: usize, _: usize) -> Result<Money, UnknownPrice> {
+            self.cost(v, m, &TokenUsage::default())
+        }
+    }
+
+    for (known, cost) in [("scripted-model", "$2.00"), ("other", "$0.00 (incomplete)")] {
+        let (records, _guard) = Records::start();
+        let agent = agent([Reply::text("done")], TracingHook::default());
+        let agent = agent.budget(Budget::priced(Two(known)));
+        Chat::new(agent).run("go", &ctx()).await.unwrap();
+        for name in ["neuron.llm.post_call", "neuron.run.end"] {
+            assert_eq!(records.event(name).fields["cost"], cost, "{name}");
+        }
+        for name in ["neuron.llm.call", "neuron.run"] {
+            assert_eq!(records.span(name).fields["cost"], cost, "{name}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -2,7 +2,9 @@
 
 use neuron_loop::{Budget, LoopError, OnLimit};
 use neuron_testing::Reply;
-use neuron_types::{ProviderError, TokenUsage, ToolContext, UsageLimits};
+use neuron_types::{
+    Cost, Money, PriceList, ProviderError, TokenUsage, ToolContext, UnknownPrice, UsageLimits,
+};
 use serde_json::json;
 
 use crate::support::*;
@@ -38,6 +40,48 @@ async fn agent_tokens_count_once_in_all_parent_runs() {
             assert_eq!(agent.conversation.tool_usage(), &usage(1_030, 103));
             assert_eq!(agent.conversation.total_usage(), &result.usage);
             assert_eq!(ctx.usage.total(), result.usage);
+        }
+    }
+}
+
+/// A call costs a dollar for each token. The model `b` has no price.
+struct Dollars;
+
+impl PriceList for Dollars {
+    fn cost(&self, vendor: &str, model: &str, usage: &TokenUsage) -> Result<Money, UnknownPrice> {
+        self.reserve(vendor, model, usage.input_tokens, usage.output_tokens)
+    }
+
+    fn reserve(&self, v: &str, m: &str, input: usize, out: usize) -> Result<Money, UnknownPrice> {
+        match m {
+            "b" => Err(UnknownPrice::new(v, m)),
+            _ => Ok(Money::from_dollars((input + out) as u64)),
+        }
+    }
+}
+
+#[tokio::test]
+async fn cost_of_a_run_includes_its_agents() {
+    for way in WAYS {
+        for (agents, is_complete) in [(&["a"][..], true), (&["a", "b"], false)] {
+            let scripts = Scripts::new([
+                ("main", vec![asks(agents), text("done")]),
+                ("a", vec![text("a").usage(usage(1_000, 100))]),
+                ("b", vec![text("b")]),
+            ]);
+            let all = [("a", with_tools("a", &[])), ("b", with_tools("b", &[]))];
+            let budget = Budget::priced(Dollars);
+            let builder = parent(&scripts, &Log::default(), all).budget(budget.clone());
+            let mut agent = Chat::new(builder);
+            let ctx = ToolContext::default();
+            let result = run(way, &mut agent, &ctx).await.unwrap();
+            // `main` uses 22 tokens.
+            let amount = Money::from_dollars(1_100 + 22);
+            assert_eq!(result.usage.cost, Some(Cost { amount, is_complete }), "{way:?}");
+            assert_eq!(budget.usage().cost, result.usage.cost);
+            assert_eq!(ctx.usage.total(), result.usage);
+            let amount = Money::from_dollars(1_100);
+            assert_eq!(agent.conversation.tool_usage().cost, Some(Cost { amount, is_complete }));
         }
     }
 }

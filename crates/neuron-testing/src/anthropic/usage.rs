@@ -83,6 +83,7 @@ mod tests {
             cache_creation_tokens: Some(30),
             reasoning_tokens: Some(5),
             iterations: None,
+            cost: None,
         };
         assert_eq!(
             final_usage(&usage),

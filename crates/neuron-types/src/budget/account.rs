@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
+use crate::{Cost, LoopError, Money, PriceList, TokenUsage, UnknownPrice, UsageLimits};
 
 /// The limits and the counters of one budget.
 pub(super) struct Account {
@@ -42,7 +42,7 @@ pub(super) struct Amount {
     pub(super) output_tokens: usize,
     pub(super) requests: usize,
     pub(super) tool_calls: usize,
-    pub(super) money: Money,
+    pub(super) cost: Cost,
 }
 
 impl Account {
@@ -50,43 +50,65 @@ impl Account {
         Arc::new(Self { limits, money, balance: Mutex::default() })
     }
 
+    /// Returns `true` if the account has a limit in money.
+    fn limits_money(&self) -> bool {
+        self.money.as_ref().is_some_and(|terms| terms.limit.is_some())
+    }
+
     /// Returns the highest cost of a reserved model call. Zero if the account does not count money.
+    ///
+    /// An unknown price is an error only if it `must_be_known` and the account limits money. Otherwise the cost is
+    /// unknown.
     pub(super) fn highest_cost(
         &self,
         name: Option<ModelName<'_>>,
         amount: Amount,
-    ) -> Result<Money, UnknownPrice> {
+        must_be_known: bool,
+    ) -> Result<Cost, UnknownPrice> {
         let Some(terms) = &self.money else {
-            return Ok(Money::ZERO);
+            return Ok(Cost::default());
         };
-        let ModelName { vendor, model } = name.ok_or_else(|| UnknownPrice::new("", ""))?;
-        terms.prices.reserve(vendor, model, amount.input_tokens, amount.output_tokens)
+        let price = match name {
+            Some(ModelName { vendor, model }) => {
+                terms.prices.reserve(vendor, model, amount.input_tokens, amount.output_tokens)
+            }
+            None => Err(UnknownPrice::new("", "")),
+        };
+        match price {
+            Ok(money) => Ok(money.into()),
+            Err(error) if must_be_known && self.limits_money() => Err(error),
+            Err(_) => Ok(Cost::UNKNOWN),
+        }
     }
 
-    /// Returns the cost of a call. Zero if the account does not count money.
+    /// Returns the cost of a call with the price of the first of `names` that has one. Zero if the account does not
+    /// count money.
+    ///
+    /// If no price is known, the cost is the amount of `reserved`, but incomplete. The second value is then the error of
+    /// the first name, if the account limits money.
     pub(super) fn cost(
         &self,
-        name: Option<ModelName<'_>>,
+        names: &[ModelName<'_>],
         usage: &TokenUsage,
-    ) -> Result<Money, UnknownPrice> {
+        reserved: Cost,
+    ) -> (Cost, Result<(), UnknownPrice>) {
         let Some(terms) = &self.money else {
-            return Ok(Money::ZERO);
+            return (Cost::default(), Ok(()));
         };
-        let ModelName { vendor, model } = name.ok_or_else(|| UnknownPrice::new("", ""))?;
-        terms.prices.cost(vendor, model, usage)
-    }
-
-    /// Returns the cost of a call. If the cost is unknown, logs a warning and returns `reserved`.
-    pub(super) fn cost_or(
-        &self,
-        name: Option<ModelName<'_>>,
-        usage: &TokenUsage,
-        reserved: Money,
-    ) -> Money {
-        self.cost(name, usage).unwrap_or_else(|error| {
-            tracing::warn!(%error, %reserved, "the cost of a call is unknown; the reserved amount counts");
-            reserved
-        })
+        let mut unknown = None;
+        for ModelName { vendor, model } in names {
+            match terms.prices.cost(vendor, model, usage) {
+                Ok(money) => return (money.into(), Ok(())),
+                Err(error) => unknown = unknown.or(Some(error)),
+            }
+        }
+        let error = unknown.unwrap_or_else(|| UnknownPrice::new("", ""));
+        let cost = Cost { is_complete: false, ..reserved };
+        if self.limits_money() {
+            return (cost, Err(error));
+        }
+        tracing::warn!(%error, %reserved, "the cost of a call is unknown; the reserved amount counts");
+        (cost, Ok(()))
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Balance> {
@@ -105,7 +127,7 @@ impl Account {
         let checked = limits
             .check_requests(taken.requests)
             .and_then(|()| limits.check_tokens(&tokens.as_usage()))
-            .and_then(|()| self.check_money(tokens.money))
+            .and_then(|()| self.check_money(tokens.cost.amount))
             .and_then(|()| limits.check_tool_calls(taken.tool_calls));
         // The prefix distinguishes a shared budget from the run's own limits in the error text.
         checked.map_err(|error| match error {
@@ -168,7 +190,7 @@ impl Amount {
             output_tokens: count(self.output_tokens, other.output_tokens),
             requests: count(self.requests, other.requests),
             tool_calls: count(self.tool_calls, other.tool_calls),
-            money: money(self.money, other.money),
+            cost: self.cost.with(other.cost, money),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Reservations in budgets with a limit in money.
 
 use neuron_types::{
-    AnswerMetadata, AnswerRoute, Budget, CompletionResponse, LoopError, Message, Money, PriceList,
-    StopReason, TokenUsage, UnknownPrice, UsageIteration, UsageLimits,
+    AnswerMetadata, AnswerRoute, Budget, CompletionResponse, Cost, LoopError, Message, Money,
+    PriceList, StopReason, TokenUsage, UnknownPrice, UsageIteration, UsageLimits,
 };
 
 /// A token of output costs a cent, and a token of input a tenth of a cent, for every model but `unknown`. The vendor
@@ -41,6 +41,11 @@ fn usage(input_tokens: usize, output_tokens: usize) -> TokenUsage {
 
 fn budget(limit: &str) -> Budget {
     Budget::in_money(usd(limit), Cents)
+}
+
+/// Returns a cost of this amount, without the cost of other calls.
+fn incomplete(amount: &str) -> Option<Cost> {
+    Some(Cost { amount: usd(amount), is_complete: false })
 }
 
 /// Returns the spent and the reserved money.
@@ -120,7 +125,7 @@ fn cost_that_becomes_unknown_counts_with_its_reservation() {
     let error = budget.charge_call("acme", "unknown", &usage(1, 1)).unwrap_err();
     assert_eq!(error, UnknownPrice::new("acme", "unknown"));
     assert_eq!(budget.spent(), usd("0.2"), "there is no reservation");
-    assert_eq!(budget.usage(), usage(2, 2));
+    assert_eq!(budget.usage(), TokenUsage { cost: incomplete("0.2"), ..usage(2, 2) });
 }
 
 #[test]
@@ -163,7 +168,7 @@ fn reservation_without_a_model_needs_a_budget_without_prices() {
     let budget = budget("1");
     assert!(matches!(budget.reserve(1, 1), Err(LoopError::UnknownPrice(_))));
     budget.charge(&usage(1, 1));
-    assert_eq!((budget.spent(), budget.usage()), (Money::ZERO, usage(1, 1)));
+    assert_eq!(budget.usage(), TokenUsage { cost: incomplete("0"), ..usage(1, 1) });
 }
 
 /// Returns a response of a model, with the provider of the route that answered.
@@ -188,9 +193,12 @@ fn response_is_settled_with_the_vendor_and_the_model_that_answered() {
             false => budget.reserve_call("acme", "m", 1, 0),
         };
         let result = reserved.unwrap().settle_response(&response(model, provider), &usage(100, 10));
-        assert_eq!((budget.usage(), budget.requests()), (usage(100, 10), 1));
+        assert_eq!((budget.usage().input_tokens, budget.requests()), (100, 1));
         assert_eq!(budget.reserved_money(), Money::ZERO);
-        result.map(|()| budget.spent().to_string()).map_err(|error| (error.vendor, error.model))
+        if let Ok(cost) = &result {
+            assert_eq!((*cost, cost.unwrap().is_complete), (budget.usage().cost, true));
+        }
+        result.map(|_| budget.spent().to_string()).map_err(|error| (error.vendor, error.model))
     };
     let unknown = |vendor: &str| Err((vendor.to_owned(), "unknown".to_owned()));
     let cheap = || Ok("$0.20".to_owned());
@@ -222,13 +230,133 @@ fn unknown_price_of_a_response_counts_with_its_reservation() {
     let budget = budget("1");
     let held = budget.reserve_routed_call("acme", "m", 100, 10).unwrap();
     held.settle_response(&response("unknown", Some("dear")), &usage(1, 1)).unwrap_err();
-    assert_eq!((budget.usage(), state(&budget)), (usage(1, 1), (usd("0.2"), Money::ZERO)));
+    assert_eq!(budget.usage(), TokenUsage { cost: incomplete("0.2"), ..usage(1, 1) });
+    assert_eq!(budget.reserved_money(), Money::ZERO);
 }
 
 #[test]
 fn response_is_settled_in_a_budget_without_prices() {
     let budget = Budget::new(UsageLimits::default());
     let held = budget.reserve_routed_call("acme", "unknown", 1, 1).unwrap();
-    held.settle_response(&response("unknown", Some("dear")), &usage(100, 10)).unwrap();
-    assert_eq!((budget.usage(), budget.spent()), (usage(100, 10), Money::ZERO));
+    assert_eq!(held.cost(), None);
+    let cost = held.settle_response(&response("unknown", Some("dear")), &usage(100, 10)).unwrap();
+    assert_eq!((cost, budget.usage(), budget.spent()), (None, usage(100, 10), Money::ZERO));
+}
+
+/// Regression test. Before the fix, a route whose response named an alias without a price had an unknown cost.
+#[test]
+fn response_with_an_alias_costs_the_price_of_the_requested_model() {
+    let settle = |requested: &str, answered: &str| {
+        let mut response = response(answered, Some("dear"));
+        let mut metadata = response.message.metadata().unwrap();
+        metadata.route.as_mut().unwrap().model = requested.into();
+        response.message = Message::assistant("hi").with_metadata(&metadata);
+        let budget = budget("100");
+        let held = budget.reserve_routed_call("acme", "m", 1, 0).unwrap();
+        held.settle_response(&response, &usage(100, 10)).map(|cost| cost.unwrap().to_string())
+    };
+    assert_eq!(settle("m", "unknown"), Ok("$2.00".to_owned()));
+    assert_eq!(settle("unknown", "m"), Ok("$2.00".to_owned()));
+    assert_eq!(settle("unknown", "unknown"), Err(UnknownPrice::new("dear", "unknown")));
+}
+
+#[test]
+fn priced_budget_counts_costs_without_a_limit() {
+    let budget = Budget::priced(Cents);
+    assert_eq!((budget.money_limit(), budget.usage().cost), (None, Some(Cost::default())));
+    let held = budget.reserve_call("acme", "m", 100, 10).unwrap();
+    assert_eq!(held.cost(), Some(usd("0.2").into()));
+    assert_eq!(held.settle(&usage(1_000_000, 0)), Some(usd("1000").into()));
+    let mut held = budget.reserve_call("acme", "m", 100, 10).unwrap();
+    held.start();
+    assert_eq!(held.settle_at_least(&usage(0, 1)), Some(usd("0.2").into()));
+    let charged = budget.charge_call("acme", "m", &usage(0, 1)).unwrap();
+    assert_eq!(charged, Some(usd("0.01").into()));
+    assert_eq!(budget.usage().cost, Some(usd("1000.21").into()));
+}
+
+#[test]
+fn unknown_price_without_a_limit_makes_the_cost_incomplete() {
+    let call = |settle: &dyn Fn(&Budget) -> Option<Cost>| {
+        let budget = Budget::priced(Cents);
+        budget.charge_call("acme", "m", &usage(0, 1)).unwrap();
+        assert_eq!(settle(&budget), Some(Cost::UNKNOWN));
+        assert_eq!(budget.usage().cost, incomplete("0.01"));
+        assert_eq!(budget.reserved_money(), Money::ZERO);
+    };
+    let reserve = |budget: &Budget| {
+        let mut held = budget.reserve_call("acme", "unknown", 1, 1).unwrap();
+        held.start();
+        held
+    };
+    call(&|budget| reserve(budget).settle(&usage(1, 1)));
+    call(&|budget| reserve(budget).settle_at_least(&usage(0, 0)));
+    call(&|budget| reserve(budget).settle_response(&response("x", None), &usage(1, 1)).unwrap());
+    call(&|budget| budget.charge_call("acme", "unknown", &usage(1, 1)).unwrap());
+    call(&|budget| reserve(budget).cost());
+    call(&|budget| {
+        budget.charge(&usage(1, 1));
+        Some(Cost::UNKNOWN)
+    });
+}
+
+#[test]
+fn released_call_with_an_unknown_price_costs_nothing() {
+    let budget = Budget::priced(Cents);
+    budget.reserve_call("acme", "unknown", 1, 1).unwrap().release();
+    drop(budget.reserve_call("acme", "unknown", 1, 1).unwrap());
+    assert_eq!(budget.usage().cost, Some(Cost::default()));
+}
+
+#[test]
+fn first_budget_with_prices_returns_the_cost() {
+    /// Every call costs a dollar.
+    struct Dollar;
+
+    impl PriceList for Dollar {
+        fn cost(&self, _: &str, _: &str, _: &TokenUsage) -> Result<Money, UnknownPrice> {
+            Ok(usd("1"))
+        }
+
+        fn reserve(&self, _: &str, _: &str, _: usize, _: usize) -> Result<Money, UnknownPrice> {
+            Ok(usd("1"))
+        }
+    }
+
+    let (tokens, cents, dollars) =
+        (Budget::new(UsageLimits::default()), Budget::priced(Cents), Budget::priced(Dollar));
+    let all = tokens.together_with(&cents).together_with(&dollars);
+    let cost = all.reserve_call("acme", "m", 0, 1).unwrap().settle(&usage(0, 1));
+    assert_eq!((cost, all.usage().cost), (Some(usd("0.01").into()), cost));
+    assert_eq!((cents.spent(), dollars.spent()), (usd("0.01"), usd("1")));
+    assert_eq!(tokens.usage().cost, None);
+    // A limit in the second budget applies, although the first budget does not know the price.
+    let both = dollars.together_with(&budget("1"));
+    let error = both.reserve_call("acme", "unknown", 1, 1).unwrap_err();
+    assert!(matches!(error, LoopError::UnknownPrice(_)));
+}
+
+#[test]
+fn sum_of_costs_saturates() {
+    struct All;
+
+    impl PriceList for All {
+        fn cost(&self, _: &str, _: &str, _: &TokenUsage) -> Result<Money, UnknownPrice> {
+            Ok(Money::MAX)
+        }
+
+        fn reserve(&self, _: &str, _: &str, _: usize, _: usize) -> Result<Money, UnknownPrice> {
+            Ok(Money::MAX)
+        }
+    }
+
+    let budget = Budget::priced(All);
+    let (one, other) = (budget.reserve_call("a", "m", 1, 1), budget.reserve_call("a", "m", 1, 1));
+    for held in [one, other] {
+        assert_eq!(held.unwrap().settle(&usage(1, 1)), Some(Money::MAX.into()));
+    }
+    assert_eq!(budget.usage().cost, Some(Money::MAX.into()));
+    // With a limit, the largest amount is refused.
+    let limited = Budget::in_money(usd("1"), All);
+    assert!(matches!(limited.reserve_call("a", "m", 1, 1), Err(LoopError::UsageLimitExceeded(_))));
 }

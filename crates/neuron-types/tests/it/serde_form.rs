@@ -269,8 +269,14 @@ fn stored_usage_keeps_its_form() {
                 cache_read_tokens: Some(8),
                 cache_creation_tokens: Some(9),
             }]),
+            cost: None,
         },
         r#"{"input_tokens":1,"output_tokens":2,"cache_read_tokens":3,"cache_creation_tokens":4,"reasoning_tokens":5,"iterations":[{"kind":"compaction","model":"m","input_tokens":6,"output_tokens":7,"cache_read_tokens":8,"cache_creation_tokens":9}]}"#,
+    );
+    let cost = Some(Cost { amount: "0.0375".parse().unwrap(), is_complete: false });
+    check(
+        TokenUsage { cost, ..usage_of_three() },
+        r#"{"input_tokens":1,"output_tokens":2,"cost":{"amount":"0.0375","is_complete":false}}"#,
     );
     check(UsageIteration::default(), r#"{"kind":"","input_tokens":0,"output_tokens":0}"#);
     check(

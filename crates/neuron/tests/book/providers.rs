@@ -206,7 +206,8 @@ async fn custom_provider_responds() {
         message,
         Message { role: Role::Assistant, content: vec![ContentBlock::Text("Echo: hello".into())] }
     );
-    // Destructuring without `..` checks that the type has exactly these six counts. The optional counts are `None`.
+    // Destructuring without `..` checks that the type has exactly these six counts and the cost. The optional fields are
+    // `None`.
     let TokenUsage {
         input_tokens: 10,
         output_tokens: 20,
@@ -214,6 +215,7 @@ async fn custom_provider_responds() {
         cache_creation_tokens: None,
         reasoning_tokens: None,
         iterations: None,
+        cost: None,
     } = usage
     else {
         panic!("{usage:?}")

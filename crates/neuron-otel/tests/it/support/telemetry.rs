@@ -164,7 +164,8 @@ impl Exported {
                     Some(Number::AsInt(value)) => {
                         (Attributes::new(&point.attributes), 1, value as f64)
                     }
-                    other => panic!("{name} counts in {other:?}"),
+                    Some(Number::AsDouble(value)) => (Attributes::new(&point.attributes), 1, value),
+                    None => panic!("{name} has a point without a value"),
                 };
                 sum.data_points.iter().map(point).collect()
             }

@@ -244,6 +244,7 @@ fn token_counts_are_parsed_from_every_format() {
             cache_creation_tokens: Some(1),
             reasoning_tokens: Some(2),
             iterations: None,
+            cost: None,
         }
     );
     for none in [json!(null), json!("?"), json!({"input_tokens_details": null})] {

@@ -1,0 +1,182 @@
+//! Reservations in a budget for model calls and tool calls.
+
+use super::Budget;
+use super::account::{Account, Amount, ModelName};
+use crate::{CompletionResponse, Cost, Money, TokenUsage, UnknownPrice};
+
+/// A reservation in a [`Budget`] for a model call or for tool calls.
+///
+/// A reservation that is dropped before [`start`](Self::start) is released. If it is dropped after `start`, the whole
+/// reserved amount counts as used, because the actual usage is unknown.
+#[derive(Debug)]
+#[must_use = "what is reserved is given back when this is dropped"]
+pub struct Reservation {
+    pub(super) budget: Budget,
+    /// Number of elements of the budget's `accounts` in which the amount is reserved, counted from the first element.
+    pub(super) accounts: usize,
+    /// The reserved amount that was not yet used, without its cost.
+    pub(super) amount: Amount,
+    /// The reserved cost of each account. Empty if no account counts money.
+    pub(super) costs: Vec<Cost>,
+    /// The model, if an account needs it for the cost.
+    pub(super) model: Option<ReservedModel>,
+    /// Set if the call was [started](Self::start), so that dropping the reservation counts its amount as used.
+    pub(super) is_started: bool,
+}
+
+impl Reservation {
+    /// Marks the call as started. From now on the call may use tokens, even if it fails.
+    pub fn start(&mut self) {
+        self.is_started = true;
+    }
+
+    /// Returns the reserved cost, which also counts if the reservation is dropped after [`start`](Self::start). `None` if
+    /// the budget has no prices.
+    #[must_use]
+    pub fn cost(&self) -> Option<Cost> {
+        let (index, _) = self.budget.priced_account()?;
+        Some(self.amount_at(index).cost)
+    }
+
+    /// Replaces the reserved estimate of a completed model call with its actual usage. Returns the cost of the call, or
+    /// `None` if the budget has no prices.
+    ///
+    /// If the cost of the usage is unknown, the reserved money counts, and a warning is logged. This happens if
+    /// [`iterations`](TokenUsage::iterations) names a model without a price.
+    pub fn settle(self, usage: &TokenUsage) -> Option<Cost> {
+        self.count_reserved(usage, |used, _| used)
+    }
+
+    /// Replaces the reserved estimate with the actual usage of a response. `usage` is usually the response's own. Returns
+    /// the cost of the call, or `None` if the budget has no prices.
+    ///
+    /// The cost is computed with the price of the reserved model. If the provider
+    /// [chooses the model](crate::ProviderInfo::chooses_model), or if the response has a
+    /// [route](crate::AnswerMetadata::route), the cost is computed with the price of the route's provider and the
+    /// response's model instead. If this price is unknown, the price of the model that the route requested is used.
+    ///
+    /// # Errors
+    ///
+    /// [`UnknownPrice`] if the budget limits money and has no price for the model. The tokens and the
+    /// [reserved cost](Self::cost) count in this case, but the cost is incomplete.
+    pub fn settle_response(
+        mut self,
+        response: &CompletionResponse,
+        usage: &TokenUsage,
+    ) -> Result<Option<Cost>, UnknownPrice> {
+        let Some(reserved) = self.model.take() else {
+            let (cost, known) = self.count(&[], usage, |used, _| used);
+            return known.map(|()| cost);
+        };
+        let route = response.message.metadata().and_then(|metadata| metadata.route);
+        let vendor = route.as_ref().map_or(&*reserved.vendor, |route| &*route.provider);
+        let is_reserved = match response.model.is_empty() {
+            true => vendor == reserved.vendor,
+            false => route.is_none() && !reserved.is_routed,
+        };
+        let model = if is_reserved { &reserved.model } else { &response.model };
+        let requested = route.as_ref().map(|route| &*route.model).filter(|name| !name.is_empty());
+        let names = [Some(&**model), requested];
+        let names = names.into_iter().flatten().map(|model| ModelName { vendor, model });
+        let (cost, known) = self.count(&names.collect::<Vec<_>>(), usage, |used, _| used);
+        known.map(|()| cost)
+    }
+
+    /// Ends the reservation of a model call that broke off. Each counter of the budget grows by the estimate or by
+    /// `usage`, whichever is larger. Returns the cost of the call, or `None` if the budget has no prices.
+    pub fn settle_at_least(self, usage: &TokenUsage) -> Option<Cost> {
+        self.count_reserved(usage, |used, reserved| used.with(reserved, usize::max, Money::max))
+    }
+
+    /// Releases the reserved tokens of a model call that the provider refused. The request still counts as used if the
+    /// call was [started](Self::start).
+    pub fn release(mut self) {
+        let is_started = self.is_started;
+        self.close(|_, reserved| {
+            let requests = if is_started { reserved.requests } else { 0 };
+            Amount { requests, ..Amount::default() }
+        });
+    }
+
+    /// Counts one of the reserved tool calls as used. Does nothing if no reserved call is left.
+    pub fn spend_tool_call(&mut self) {
+        let one = Amount { tool_calls: 1, ..Amount::default() };
+        if self.amount.tool_calls > 0 {
+            self.amount = self.amount.minus(one);
+            let accounts = self.budget.accounts.iter().take(self.accounts);
+            accounts.for_each(|account| account.exchange(one, one));
+        }
+    }
+
+    /// Returns the amount that is reserved in an account, by its index.
+    pub(super) fn amount_at(&self, account: usize) -> Amount {
+        Amount { cost: self.costs.get(account).copied().unwrap_or_default(), ..self.amount }
+    }
+
+    /// [Counts](Self::count) a usage with the price of the reserved model. Logs a warning if this price is unknown.
+    fn count_reserved(
+        mut self,
+        usage: &TokenUsage,
+        spent: fn(Amount, Amount) -> Amount,
+    ) -> Option<Cost> {
+        let model = self.model.take();
+        let name = model.as_ref().map(|it| ModelName { vendor: &it.vendor, model: &it.model });
+        let (cost, known) = self.count(name.as_slice(), usage, spent);
+        if let Err(error) = known {
+            tracing::warn!(%error, "the cost of a call is unknown; the reserved amount counts");
+        }
+        cost
+    }
+
+    /// Ends the reservation and counts a usage, with the price of the first of `names` that has one. `spent` receives
+    /// the actual and the reserved amount, and returns the amount to count. Returns the counted cost, or `None` if the
+    /// budget has no prices.
+    pub(super) fn count(
+        mut self,
+        names: &[ModelName<'_>],
+        usage: &TokenUsage,
+        spent: fn(Amount, Amount) -> Amount,
+    ) -> (Option<Cost>, Result<(), UnknownPrice>) {
+        let (mut counted, mut known) = (None, Ok(()));
+        self.close(|account, reserved| {
+            let (cost, priced) = account.cost(names, usage, reserved.cost);
+            if priced.is_err() {
+                known = priced;
+            }
+            let used = Amount { requests: reserved.requests, cost, ..Amount::of(usage) };
+            let spent = spent(used, reserved);
+            if account.money.is_some() {
+                counted = counted.or(Some(spent.cost));
+            }
+            spent
+        });
+        (counted, known)
+    }
+
+    /// Releases the reservation and counts the result of `spent` as used, which may exceed the reservation. `spent`
+    /// receives each account with its reserved amount.
+    fn close(&mut self, mut spent: impl FnMut(&Account, Amount) -> Amount) {
+        // Take the number, so that `drop` does not release the reservation again.
+        let accounts = std::mem::take(&mut self.accounts);
+        for (index, account) in self.budget.accounts.iter().take(accounts).enumerate() {
+            let reserved = self.amount_at(index);
+            account.exchange(reserved, spent(account, reserved));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        let is_started = self.is_started;
+        self.close(|_, reserved| if is_started { reserved } else { Amount::default() });
+    }
+}
+
+/// The model of a [`Reservation`].
+#[derive(Debug)]
+pub(super) struct ReservedModel {
+    pub(super) vendor: String,
+    pub(super) model: String,
+    /// Set if the provider may choose another model.
+    pub(super) is_routed: bool,
+}
