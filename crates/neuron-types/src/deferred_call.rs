@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Message, ToolDefinition, ToolUseRef};
+use crate::{Message, RequestRef, ToolDefinition, ToolUseRef};
 
 /// Name of the tool with which a model searches for tools that are not in the request.
 pub const SEARCH_TOOLS: &str = "search_tools";
@@ -39,6 +39,14 @@ impl ToolUseRef<'_> {
             }
             _ => self,
         }
+    }
+}
+
+impl<'a> RequestRef<'a> {
+    /// Iterates over [`tools`](Self::tools), except [`SEARCH_TOOLS`] and [`CALL_TOOL`]. A provider that searches the
+    /// [deferred tools](Self::deferred_tools) itself sends these tools, because two searches would confuse the model.
+    pub fn tools_without_search(self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
+        self.tools.iter().filter(|tool| tool.name != SEARCH_TOOLS && tool.name != CALL_TOOL)
     }
 }
 
