@@ -54,11 +54,17 @@ pub struct ToolSearch {
     visible: HashSet<String>,
     max_results: usize,
     max_names: usize,
+    prefers_vendor: bool,
 }
 
 impl Default for ToolSearch {
     fn default() -> Self {
-        Self { visible: HashSet::new(), max_results: MAX_RESULTS, max_names: MAX_NAMES }
+        Self {
+            visible: HashSet::new(),
+            max_results: MAX_RESULTS,
+            max_names: MAX_NAMES,
+            prefers_vendor: false,
+        }
     }
 }
 
@@ -86,6 +92,33 @@ impl ToolSearch {
     pub fn max_names(mut self, count: usize) -> Self {
         self.max_names = count;
         self
+    }
+
+    /// Lets the vendor search the deferred tools, if it has a search of its own. The model then calls a found tool by its
+    /// own name. With any other vendor or model, the model searches with [`SEARCH_TOOLS`].
+    ///
+    /// | provider | search | models |
+    /// |---|---|---|
+    /// | Anthropic | `tool_search_tool_bm25_20251119` | Claude 4 and later |
+    /// | OpenAI with the Responses API | `tool_search` | gpt-5.4 and later, up to 128 tools |
+    ///
+    /// Each request then has the definitions of all deferred tools in
+    /// [`RequestRef::deferred_tools`](neuron_types::RequestRef::deferred_tools), which the vendor keeps out of the model's
+    /// context. With hundreds of tools these are hundreds of kilobytes. A durable engine may store them with each
+    /// request.
+    ///
+    /// The settings for results and names apply only to [`SEARCH_TOOLS`].
+    ///
+    /// Sources: [Anthropic](https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool),
+    /// [OpenAI](https://developers.openai.com/api/docs/guides/tools-tool-search).
+    pub fn prefer_vendor(mut self) -> Self {
+        self.prefers_vendor = true;
+        self
+    }
+
+    /// Returns `true` if the vendor searches where it can.
+    pub(crate) fn prefers_vendor(&self) -> bool {
+        self.prefers_vendor
     }
 
     /// Returns `true` if a tool with this name is not in the requests.

@@ -7,9 +7,10 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelCall,
-    ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef, Reservation,
-    ResponseEnd, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
+    CALL_TOOL, CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError,
+    ModelCall, ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef,
+    Reservation, ResponseEnd, SEARCH_TOOLS, StreamEvent, TakeBack, TokenUsage, ToolDefinition,
+    transcript,
 };
 
 use super::source::Source;
@@ -75,6 +76,9 @@ impl<'a, 'l> Link<'a, 'l> {
             check(self.hooks.env.token)?;
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
+        let fewer = fewer_deferred_tools(call);
+        let deferred_tools = fewer.as_deref().unwrap_or(call.request.deferred_tools);
+        let call = &call.with_request(RequestRef { deferred_tools, ..call.request });
         let reservation = self.reserve(call)?;
         let mut prefetch = Prefetch::new(call.is_last);
         let answered = self.ask_and_count(call, sink, reservation, &mut prefetch).await;
@@ -272,6 +276,23 @@ impl<'a, 'l> Link<'a, 'l> {
                 _ => {}
             }
         }
+    }
+}
+
+/// Returns the deferred tools that the vendor may search, if they are fewer than those in the request. These are the tools
+/// that no layer refused. If a layer removed the tools of the agent's own search, the vendor searches no tools either.
+fn fewer_deferred_tools(call: &ModelCall<'_>) -> Option<Vec<ToolDefinition>> {
+    let RequestRef { tools, deferred_tools, .. } = call.request;
+    let has = |name: &str| tools.iter().any(|tool| tool.name == name);
+    if deferred_tools.is_empty() {
+        None
+    } else if !has(SEARCH_TOOLS) || !has(CALL_TOOL) {
+        Some(Vec::new())
+    } else if call.refused.is_empty() {
+        None
+    } else {
+        let is_refused = |tool: &&ToolDefinition| call.refused.contains(&&*tool.name);
+        Some(deferred_tools.iter().filter(|tool| !is_refused(tool)).cloned().collect())
     }
 }
 
