@@ -16,12 +16,12 @@ pub(crate) struct Echo<'a> {
     /// Set if the block is a tool call whose `input` is not an object. The arguments are then serialised as an object,
     /// because the API requires one.
     input: Option<ObjectInput<'a>>,
-    search: Search<'a>,
+    search: &'a Search<'a>,
 }
 
 impl<'a> Echo<'a> {
     /// Wraps the [`ContentBlock::Raw`] `block`, whose JSON is `json`.
-    pub(crate) fn new(block: &'a ContentBlock, json: &'a Value, search: Search<'a>) -> Self {
+    pub(crate) fn new(block: &'a ContentBlock, json: &'a Value, search: &'a Search<'a>) -> Self {
         let call = block.as_tool_use().filter(|_| !json.get("input").is_some_and(Value::is_object));
         Self { json, input: call.map(|call| ObjectInput(call.input)), search }
     }
@@ -58,7 +58,7 @@ const REFERENCES: &str = "tool_references";
 /// The result of a tool search, serialised without references to tools that are not in the request.
 struct Found<'a> {
     found: &'a Map<String, Value>,
-    search: Search<'a>,
+    search: &'a Search<'a>,
 }
 
 impl Serialize for Found<'_> {

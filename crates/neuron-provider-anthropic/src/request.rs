@@ -98,7 +98,7 @@ fn write_fields(
     fields
         .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
     let search = Search::of(&request, model);
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(search)))?;
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&search)))?;
     fields.some("tool_choice", tool_choice(request))?;
     fields.some("container", metadata::container(request))?;
     let (leading, messages) = split_leading_system(request.messages);
@@ -106,7 +106,7 @@ fn write_fields(
     fields.some("system", (!system.is_empty()).then_some(system))?;
     // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
-    fields.entry("messages", &Messages { messages, search })
+    fields.entry("messages", &Messages { messages, search: &search })
 }
 
 /// Returns the maximum number of output tokens. The API requires this number, and it must exceed the thinking budget.
@@ -329,7 +329,7 @@ impl Serialize for System<'_> {
 
 struct Messages<'a> {
     messages: &'a [Message],
-    search: Search<'a>,
+    search: &'a Search<'a>,
 }
 
 impl Serialize for Messages<'_> {
@@ -363,7 +363,7 @@ impl Serialize for Messages<'_> {
 struct Content<'a> {
     blocks: &'a [ContentBlock],
     ids: &'a Ids<'a>,
-    search: Search<'a>,
+    search: &'a Search<'a>,
 }
 
 impl<'a> Content<'a> {
@@ -432,7 +432,11 @@ fn is_blank(text: &str) -> bool {
 
 /// Converts a block for the request. Returns `None` if the API would reject the block, or if only another provider can
 /// read it.
-fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>, search: Search<'a>) -> Option<Block<'a>> {
+fn block<'a>(
+    block: &'a ContentBlock,
+    ids: &'a Ids<'_>,
+    search: &'a Search<'a>,
+) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },

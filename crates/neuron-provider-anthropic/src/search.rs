@@ -25,23 +25,22 @@ fn supports_search(model: &str) -> bool {
 }
 
 /// The tools of a request, and the use of Anthropic's search in it.
-#[derive(Clone, Copy)]
 pub(crate) struct Search<'a> {
     request: &'a RequestRef<'a>,
     /// The tools that Anthropic searches. Empty if the model does not support the search.
-    deferred: &'a [ToolDefinition],
+    deferred: Vec<ToolDefinition>,
 }
 
 impl<'a> Search<'a> {
     /// Returns the search in a request to the model `model`.
     pub(crate) fn of(request: &'a RequestRef<'a>, model: &str) -> Self {
-        let deferred = if supports_search(model) { request.deferred_tools } else { &[] };
+        let deferred = if supports_search(model) { request.deferred_tools() } else { Vec::new() };
         Self { request, deferred }
     }
 
     /// Returns the tools whose definitions the model always sees.
-    pub(crate) fn tools(self) -> impl Iterator<Item = &'a ToolDefinition> {
-        let (all, own) = match self.deferred {
+    pub(crate) fn tools(&self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
+        let (all, own) = match &self.deferred[..] {
             [] => (self.request.tools, None),
             _ => (&[][..], Some(self.request.tools_without_search())),
         };
@@ -49,18 +48,18 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the tools that Anthropic searches.
-    pub(crate) fn deferred(self) -> &'a [ToolDefinition] {
-        self.deferred
+    pub(crate) fn deferred(&self) -> &[ToolDefinition] {
+        &self.deferred
     }
 
     /// Returns `true` if this crate adds the search tool, because the caller has not added one.
-    pub(crate) fn adds_tool(self) -> bool {
+    pub(crate) fn adds_tool(&self) -> bool {
         !self.deferred.is_empty() && !self.extra_tools().any(is_search_tool)
     }
 
     /// Returns `true` if a block of an earlier response must not be sent, because it belongs to a search and the request
     /// has no search tool.
-    pub(crate) fn omits(self, block: &Value) -> bool {
+    pub(crate) fn omits(&self, block: &Value) -> bool {
         let is_search = match text(block, "type") {
             "server_tool_use" => text(block, "name").starts_with(ANY_SEARCH),
             kind => kind == "tool_search_tool_result",
@@ -70,16 +69,16 @@ impl<'a> Search<'a> {
 
     /// Returns `true` if a search result may refer to a tool with this name. The API rejects references to tools that are
     /// not in the request, for example after a tool was removed.
-    pub(crate) fn knows(self, name: &str) -> bool {
+    pub(crate) fn knows(&self, name: &str) -> bool {
         let is_named = |tool: &ToolDefinition| tool.name == name;
         // The request does not have the names of the tools of MCP servers.
         let may_be =
             |tool: &Value| text(tool, "name") == name || text(tool, "type") == "mcp_toolset";
-        self.tools().chain(self.deferred).any(is_named) || self.extra_tools().any(may_be)
+        self.tools().chain(&self.deferred).any(is_named) || self.extra_tools().any(may_be)
     }
 
     /// Returns the tools that the caller added in Anthropic's format.
-    fn extra_tools(self) -> impl Iterator<Item = &'a Value> {
+    fn extra_tools(&self) -> impl Iterator<Item = &'a Value> + use<'a> {
         let tools = self.request.extra.and_then(|extra| extra.get("tools")?.as_array());
         tools.into_iter().flatten()
     }
@@ -139,6 +138,10 @@ mod tests {
         })
     }
 
+    fn tools(deferred: &[ToolDefinition]) -> Vec<ToolDefinition> {
+        vec![tool("look"), tool(SEARCH_TOOLS).with_deferred_tools(deferred), tool(CALL_TOOL)]
+    }
+
     /// Returns a request after a search that found `send_mail` and `read_mail`. `deferred` are its deferred tools.
     fn request(deferred: &[&str]) -> CompletionRequest {
         let call =
@@ -156,8 +159,7 @@ mod tests {
                 Message { role: Role::Assistant, content },
                 Message { role: Role::User, content: vec![result] },
             ],
-            tools: ["look", SEARCH_TOOLS, CALL_TOOL].map(tool).into(),
-            deferred_tools: deferred.iter().copied().map(tool).collect(),
+            tools: tools(&deferred.iter().copied().map(tool).collect::<Vec<_>>()),
             ..Default::default()
         }
     }
@@ -179,11 +181,11 @@ mod tests {
 
     #[test]
     fn deferred_tools_come_after_the_search_of_the_api() {
-        let mut request = request(&["send_mail", "read_mail"]);
-        for tool in &mut request.deferred_tools {
-            tool.cache_control = Some(CacheControl::default());
-            *tool = tool.clone().with_vendor_field(PROVIDER, "defer_loading", false);
-        }
+        let mail = ["send_mail", "read_mail"].map(|name| ToolDefinition {
+            cache_control: Some(CacheControl::default()),
+            ..tool(name).with_vendor_field(PROVIDER, "defer_loading", false)
+        });
+        let request = CompletionRequest { tools: tools(&mail), ..request(&[]) };
         let body = body(&request);
         let deferred = |name: &str| json!({ "name": name, "description": "d", "input_schema": { "type": "object" }, "defer_loading": true });
         assert_eq!(
@@ -237,7 +239,6 @@ mod tests {
         assert_eq!(names(&body(&request)), ["look", "send_mail", own]);
         // Without deferred tools, the caller defers with vendor fields.
         request.tools = vec![tool("send_mail").with_vendor_field(PROVIDER, "defer_loading", true)];
-        request.deferred_tools.clear();
         let sent = body(&request);
         assert_eq!(names(&sent), ["send_mail", own]);
         assert_eq!(sent["messages"][1]["content"][1], found(&["send_mail"]));

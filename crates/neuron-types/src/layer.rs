@@ -74,8 +74,8 @@ pub struct ModelCall<'a> {
     /// there is no such tool.
     pub output_tool: Option<&'a str>,
     /// Names of deferred tools that the model must not call in response to this request. Calls of these tools fail like
-    /// calls of unknown tools. If the request has [deferred tools](RequestRef::deferred_tools) for the vendor's search, the
-    /// loop removes these tools from it.
+    /// calls of unknown tools. A layer cannot remove these tools from the request, but the loop removes them from the
+    /// tools that a [vendor searches](RequestRef::deferred_tools).
     pub refused: &'a [&'a str],
     /// Set if a limit ends the run after this call. A layer must then not repeat the call.
     pub is_last: bool,
@@ -167,8 +167,7 @@ impl<'a> ModelCall<'a> {
 /// - Layers run again when a durable engine replays a run. They must not read the clock or random numbers.
 /// - An error ends the run. The response is then not added to the conversation.
 /// - A layer that removes tools from the request must also add deferred tools to [`ModelCall::refused`]. If it removes
-///   [`CALL_TOOL`](crate::CALL_TOOL), the model can call no deferred tool. If it removes
-///   [`SEARCH_TOOLS`](crate::SEARCH_TOOLS), the vendor does not search either.
+///   [`CALL_TOOL`](crate::CALL_TOOL), the model can call no deferred tool.
 ///
 /// # Example
 ///

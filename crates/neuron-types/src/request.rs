@@ -33,10 +33,6 @@ pub struct CompletionRequest {
     /// The tools that the model may call.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ToolDefinition>,
-    /// Tools that the model may call after the provider's own search has found them. See
-    /// [`RequestRef::deferred_tools`](crate::RequestRef::deferred_tools).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub deferred_tools: Vec<ToolDefinition>,
     /// Maximum number of tokens of the response. `None` means the provider's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,

@@ -38,13 +38,6 @@ pub struct RequestRef<'a> {
     /// The tools that the model may call.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub tools: &'a [ToolDefinition],
-    /// Tools that the model may call after the provider's own search has found them.
-    ///
-    /// A provider without such a search ignores the field. The model then searches with
-    /// [`SEARCH_TOOLS`](crate::SEARCH_TOOLS), if the request has this tool. A provider with such a search sends
-    /// [`tools_without_search`](Self::tools_without_search) and these tools.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub deferred_tools: &'a [ToolDefinition],
     /// Maximum number of tokens of the response. `None` means the provider's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<usize>,
@@ -102,7 +95,6 @@ impl RequestRef<'_> {
             messages: self.messages.to_vec(),
             system: self.system.cloned(),
             tools: self.tools.to_vec(),
-            deferred_tools: self.deferred_tools.to_vec(),
             max_tokens: self.max_tokens,
             temperature: self.temperature,
             top_p: self.top_p,
@@ -128,7 +120,6 @@ impl CompletionRequest {
             messages,
             system,
             tools,
-            deferred_tools,
             max_tokens,
             temperature,
             top_p,
@@ -145,7 +136,6 @@ impl CompletionRequest {
             messages,
             system: system.as_ref(),
             tools,
-            deferred_tools,
             max_tokens: *max_tokens,
             temperature: *temperature,
             top_p: *top_p,
@@ -176,21 +166,19 @@ mod tests {
     use crate::{ContextEdit, SystemBlock};
 
     fn full() -> CompletionRequest {
-        let tool = |name: &str| ToolDefinition {
-            name: name.into(),
-            title: None,
-            description: "d".into(),
-            input_schema: json!({ "type": "object" }),
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        };
         CompletionRequest {
             model: "m".into(),
             messages: vec![Message::user("hi")],
             system: Some(vec![SystemBlock { text: "s".into(), cache_control: None }].into()),
-            tools: vec![tool("t")],
-            deferred_tools: vec![tool("u")],
+            tools: vec![ToolDefinition {
+                name: "t".into(),
+                title: None,
+                description: "d".into(),
+                input_schema: json!({ "type": "object" }),
+                output_schema: None,
+                annotations: None,
+                cache_control: None,
+            }],
             max_tokens: Some(1),
             temperature: Some(0.5),
             top_p: Some(0.25),

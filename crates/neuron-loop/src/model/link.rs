@@ -7,10 +7,9 @@ use std::mem;
 use std::sync::{Arc, Mutex};
 
 use neuron_types::{
-    CALL_TOOL, CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError,
-    ModelCall, ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef,
-    Reservation, ResponseEnd, SEARCH_TOOLS, StreamEvent, TakeBack, TokenUsage, ToolDefinition,
-    transcript,
+    CompletionResponse, DeltaSink, DeltaSlot, DurableContext, HookEvent, LoopError, ModelCall,
+    ModelEndpoint, ModelResponseFuture, OperationKind, Progress, RequestRef, Reservation,
+    ResponseEnd, SEARCH_TOOLS, StreamEvent, TakeBack, TokenUsage, ToolDefinition, transcript,
 };
 
 use super::source::Source;
@@ -76,9 +75,9 @@ impl<'a, 'l> Link<'a, 'l> {
             check(self.hooks.env.token)?;
             lock(self.tally).run.check_before_call(self.hooks.env.config())?;
         }
-        let fewer = fewer_deferred_tools(call);
-        let deferred_tools = fewer.as_deref().unwrap_or(call.request.deferred_tools);
-        let call = &call.with_request(RequestRef { deferred_tools, ..call.request });
+        let fewer_tools = without_refused(call);
+        let tools = fewer_tools.as_deref().unwrap_or(call.request.tools);
+        let call = &call.with_request(RequestRef { tools, ..call.request });
         let reservation = self.reserve(call)?;
         let mut prefetch = Prefetch::new(call.is_last);
         let answered = self.ask_and_count(call, sink, reservation, &mut prefetch).await;
@@ -279,21 +278,22 @@ impl<'a, 'l> Link<'a, 'l> {
     }
 }
 
-/// Returns the deferred tools that the vendor may search, if they are fewer than those in the request. These are the tools
-/// that no layer refused. If a layer removed the tools of the agent's own search, the vendor searches no tools either.
-fn fewer_deferred_tools(call: &ModelCall<'_>) -> Option<Vec<ToolDefinition>> {
-    let RequestRef { tools, deferred_tools, .. } = call.request;
-    let has = |name: &str| tools.iter().any(|tool| tool.name == name);
-    if deferred_tools.is_empty() {
-        None
-    } else if !has(SEARCH_TOOLS) || !has(CALL_TOOL) {
-        Some(Vec::new())
-    } else if call.refused.is_empty() {
-        None
-    } else {
-        let is_refused = |tool: &&ToolDefinition| call.refused.contains(&&*tool.name);
-        Some(deferred_tools.iter().filter(|tool| !is_refused(tool)).cloned().collect())
+/// Returns the tools of the request, if a layer refused deferred tools that the vendor would search. The vendor then
+/// searches all others.
+fn without_refused(call: &ModelCall<'_>) -> Option<Vec<ToolDefinition>> {
+    if call.refused.is_empty() {
+        return None;
     }
+    let mut tools = call.request.tools.to_vec();
+    let search = tools.iter_mut().find(|tool| tool.name == SEARCH_TOOLS)?;
+    let mut deferred = search.deferred_tools();
+    let before = deferred.len();
+    deferred.retain(|tool| !call.refused.contains(&&*tool.name));
+    if deferred.len() == before {
+        return None;
+    }
+    *search = search.clone().with_deferred_tools(&deferred);
+    Some(tools)
 }
 
 /// Returns the names of the agent's tools that a layer removed from the request, and of the deferred tools that a layer

@@ -40,8 +40,6 @@ pub(crate) struct Derived {
     tools: Vec<ToolDefinition>,
     /// The definitions of the deferred tools. `None` if tools are not deferred.
     pub(crate) deferred: Option<Vec<ToolDefinition>>,
-    /// Set if the requests have the deferred tools, so that the vendor can search them.
-    sends_deferred: bool,
     /// All layers around model calls, the outermost first.
     pub(crate) layers: Vec<BoxedLayer>,
     /// All injectors. The injectors of the hooks are called last.
@@ -65,7 +63,6 @@ impl Definition {
                     all.retain(|tool| self.tools.is_deferred(&tool.name));
                     all
                 }),
-                sends_deferred: self.tools.prefers_vendor_search(),
                 layers: self.layers.iter().cloned().chain(of_hooks).chain(retry).collect(),
                 injectors: self.injectors.iter().cloned().chain(injectors).collect(),
                 size: OnceLock::new(),
@@ -94,8 +91,6 @@ pub(crate) struct FrameChanges {
 pub(crate) struct Frame<'a> {
     pub(crate) system: Option<&'a SystemPrompt>,
     pub(crate) tools: &'a [ToolDefinition],
-    /// The deferred tools that the vendor may search. Empty if the agent does not prefer the vendor's search.
-    deferred_tools: &'a [ToolDefinition],
     pub(crate) settings: &'a RequestSettings,
     /// Estimated tokens of the system prompt, the tools and the settings, computed on first use.
     size: &'a OnceLock<usize>,
@@ -104,9 +99,8 @@ pub(crate) struct Frame<'a> {
 impl<'a> Frame<'a> {
     /// Returns a request with these messages and with the system prompt, the tools and the settings of the frame.
     pub(crate) fn request(self, messages: &'a [Message]) -> RequestRef<'a> {
-        let Self { system, tools, deferred_tools, settings, .. } = self;
-        RequestRef { messages, system, tools, deferred_tools, ..RequestRef::default() }
-            .with_settings(settings)
+        let Self { system, tools, settings, .. } = self;
+        RequestRef { messages, system, tools, ..RequestRef::default() }.with_settings(settings)
     }
 
     /// Returns the estimated tokens of the frame. The estimate is computed once, with the strategy of the first call.
@@ -154,12 +148,10 @@ impl<'a> Parts<'a> {
         let system = system.unwrap_or(&config.system_prompt);
         let tools = changes.and_then(|changes| changes.tools.as_deref());
         let settings = changes.and_then(|changes| changes.settings.as_ref());
-        let searched = derived.deferred.as_deref().filter(|_| derived.sends_deferred);
         let size = || self.frame_size.unwrap_or(&derived.size);
         Frame {
             system: (!system.is_empty()).then_some(system),
             tools: tools.unwrap_or(&derived.tools),
-            deferred_tools: searched.unwrap_or_default(),
             settings: settings.unwrap_or(&config.request),
             size: changes.map_or_else(size, |changes| &changes.size),
         }

@@ -12,7 +12,7 @@ use super::{Cache, PROVIDER};
 use crate::search::{SEARCH_NAME, SEARCH_TYPE, Search};
 
 /// The tools of a request. If Anthropic searches the deferred tools, its search and the deferred tools come last.
-pub(super) struct Tools<'a>(pub(super) Search<'a>);
+pub(super) struct Tools<'a>(pub(super) &'a Search<'a>);
 
 impl Serialize for Tools<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -38,11 +38,11 @@ fn supports_search(model: &str) -> bool {
 pub(crate) struct Search<'a> {
     request: &'a RequestRef<'a>,
     /// The tools that OpenAI may search. Empty if OpenAI does not search.
-    tools: &'a [ToolDefinition],
+    tools: Vec<ToolDefinition>,
     /// Set if the caller added OpenAI's search tool.
     has_own: bool,
     /// Names of the tools in `tools` that are not deferred, because an earlier call has no namespace.
-    loaded: HashSet<&'a str>,
+    loaded: HashSet<String>,
     /// Names of the tools in the results of earlier searches.
     found: HashSet<&'a str>,
 }
@@ -50,31 +50,37 @@ pub(crate) struct Search<'a> {
 impl<'a> Search<'a> {
     /// Returns the search in a request to the model `model`. `vendor` is the provider name of items that are sent back.
     pub(crate) fn of(request: &'a RequestRef<'a>, model: &str, vendor: &str) -> Self {
-        let (own, tools) = (request.tools_without_search().count(), request.deferred_tools);
-        let fits = own.saturating_add(tools.len()) < MOST_TOOLS;
-        let tools = if fits && supports_search(model) { tools } else { &[] };
-        let has_own = extra_tools(request).any(|tool| text_of(tool, "type") == SEARCH_TYPE);
-        let (loaded, found) = (HashSet::new(), HashSet::new());
-        let mut search = Self { request, tools, has_own, loaded, found };
-        if tools.is_empty() {
+        let mut search = Self {
+            request,
+            tools: if supports_search(model) { request.deferred_tools() } else { Vec::new() },
+            has_own: extra_tools(request).any(|tool| text_of(tool, "type") == SEARCH_TYPE),
+            loaded: HashSet::new(),
+            found: HashSet::new(),
+        };
+        let own = request.tools_without_search().count();
+        if search.tools.len().saturating_add(own) >= MOST_TOOLS {
+            search.tools.clear();
+        }
+        if search.tools.is_empty() {
             return search;
         }
         let blocks = || request.messages.iter().flat_map(|message| &message.content);
         search.found = blocks().flat_map(|block| found_in(block, vendor)).collect();
-        let names: HashSet<&str> = tools.iter().map(|tool| &*tool.name).collect();
         let bare = blocks().filter(|block| !search.keeps_namespace(block, vendor));
-        let called = bare.filter_map(ContentBlock::as_tool_use).map(|call| call.name);
-        search.loaded = called.filter(|name| names.contains(name)).collect();
+        let called: HashSet<&str> =
+            bare.filter_map(ContentBlock::as_tool_use).map(|call| call.name).collect();
+        let names = search.tools.iter().map(|tool| &tool.name);
+        search.loaded = names.filter(|name| called.contains(name.as_str())).cloned().collect();
         // The API rejects a search without deferred tools.
-        if search.loaded.len() == names.len() {
-            search.tools = &[];
+        if search.loaded.len() == search.tools.len() {
+            search.tools.clear();
         }
         search
     }
 
     /// Returns the tools that are not searched.
     pub(crate) fn tools(&self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
-        let (all, own) = match self.tools {
+        let (all, own) = match &self.tools[..] {
             [] => (self.request.tools, None),
             _ => (&[][..], Some(self.request.tools_without_search())),
         };
@@ -82,8 +88,8 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the tools that are searched. The flag is `false` for a tool that the model sees without a search.
-    pub(crate) fn searched(&self) -> impl Iterator<Item = (&'a ToolDefinition, bool)> {
-        self.tools.iter().map(|tool| (tool, !self.loaded.contains(&*tool.name)))
+    pub(crate) fn searched(&self) -> impl Iterator<Item = (&ToolDefinition, bool)> {
+        self.tools.iter().map(|tool| (tool, !self.loaded.contains(&tool.name)))
     }
 
     /// Returns `true` if this crate adds the search tool, because the caller has not added one.
@@ -169,6 +175,10 @@ mod tests {
         call
     }
 
+    fn tools(deferred: &[ToolDefinition]) -> Vec<ToolDefinition> {
+        vec![tool("look"), tool(SEARCH_TOOLS).with_deferred_tools(deferred), tool(CALL_TOOL)]
+    }
+
     /// Returns a request after a response with these blocks and the result of its call.
     fn request(content: Vec<ContentBlock>, deferred: &[&str]) -> CompletionRequest {
         let result = ContentBlock::ToolResult {
@@ -182,8 +192,7 @@ mod tests {
                 Message { role: Role::Assistant, content },
                 Message { role: Role::User, content: vec![result] },
             ],
-            tools: ["look", SEARCH_TOOLS, CALL_TOOL].map(tool).into(),
-            deferred_tools: deferred.iter().copied().map(tool).collect(),
+            tools: tools(&deferred.iter().copied().map(tool).collect::<Vec<_>>()),
             ..Default::default()
         }
     }
@@ -214,9 +223,9 @@ mod tests {
     #[test]
     fn deferred_tools_come_after_the_search_of_the_api() {
         let history = [searched(), found(), call(Some(TOOL))];
-        let mut request = request(items(&history), &[TOOL, "read_mail"]);
-        let read = request.deferred_tools[1].clone();
-        request.deferred_tools[1] = read.with_vendor_field(PROVIDER, "defer_loading", false);
+        let read = tool("read_mail").with_vendor_field(PROVIDER, "defer_loading", false);
+        let tools = tools(&[tool(TOOL), read]);
+        let request = CompletionRequest { tools, ..request(items(&history), &[]) };
         let body = body(&request);
         assert_eq!(names(&body), ["look", "tool_search", "send_mail*", "read_mail*"]);
         assert_eq!(body["input"].as_array().unwrap()[..3], history);
@@ -251,17 +260,15 @@ mod tests {
         let none = request(history(), &[]);
         let old = CompletionRequest { model: "gpt-4.1".into(), ..request(history(), &[TOOL]) };
         let many: Vec<String> = (0..126).map(|number| format!("tool_{number}")).collect();
-        let many: Vec<&str> = many.iter().map(String::as_str).chain([TOOL]).collect();
-        let many = request(history(), &many);
-        for request in [none, old, many.clone()] {
+        let many: Vec<&str> = [TOOL].into_iter().chain(many.iter().map(String::as_str)).collect();
+        for request in [none, old, request(history(), &many)] {
             let body = body(&request);
             assert_eq!(names(&body), ["look", SEARCH_TOOLS, CALL_TOOL]);
             assert_eq!(body["input"][0], call(None));
             assert_eq!(body["input"].as_array().unwrap().len(), 2);
         }
         // One tool less, so that all of them and the search fit.
-        let mut fits = many;
-        fits.deferred_tools.remove(0);
+        let fits = request(history(), &many[..126]);
         assert_eq!(names(&body(&fits)).len(), 128);
     }
 
@@ -279,7 +286,7 @@ mod tests {
         request.tools = vec![tool(TOOL).with_vendor_field(PROVIDER, "defer_loading", true)];
         request.extra = Some(json!({ "tools": [{ "type": "tool_search" }] }));
         assert_eq!(body_of(&request).as_array().unwrap()[..3], history);
-        request.deferred_tools = vec![tool("read_mail")];
+        request.tools.extend(tools(&[tool("read_mail")]).into_iter().skip(1));
         let body = body(&request);
         assert_eq!(names(&body), ["send_mail*", "read_mail*", "tool_search"]);
     }

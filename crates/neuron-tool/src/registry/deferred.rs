@@ -106,9 +106,7 @@ impl ToolRegistry {
         self.search.is_some()
     }
 
-    /// Returns `true` if tools are deferred with [`ToolSearch::prefer_vendor`]. A request then has the definitions of all
-    /// [deferred](Self::is_deferred) tools in
-    /// [`RequestRef::deferred_tools`](neuron_types::RequestRef::deferred_tools).
+    /// Returns `true` if tools are deferred with [`ToolSearch::prefer_vendor`].
     #[must_use]
     pub fn prefers_vendor_search(&self) -> bool {
         self.search.as_ref().is_some_and(ToolSearch::prefers_vendor)
