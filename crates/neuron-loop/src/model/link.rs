@@ -284,14 +284,14 @@ fn without_refused(call: &ModelCall<'_>) -> Option<Vec<ToolDefinition>> {
     if call.refused.is_empty() {
         return None;
     }
-    let mut tools = call.request.tools.to_vec();
-    let search = tools.iter_mut().find(|tool| tool.name == SEARCH_TOOLS)?;
-    let mut deferred = search.deferred_tools();
+    let mut deferred = call.request.deferred_tools();
     let before = deferred.len();
     deferred.retain(|tool| !call.refused.contains(&&*tool.name));
     if deferred.len() == before {
         return None;
     }
+    let mut tools = call.request.tools.to_vec();
+    let search = tools.iter_mut().find(|tool| tool.name == SEARCH_TOOLS)?;
     *search = search.clone().with_deferred_tools(&deferred);
     Some(tools)
 }

@@ -57,8 +57,9 @@ impl<'a> Search<'a> {
             loaded: HashSet::new(),
             found: HashSet::new(),
         };
-        let own = request.tools_without_search().count();
-        if search.tools.len().saturating_add(own) >= MOST_TOOLS {
+        let own = request.tools_without_search().count() + extra_tools(request).count();
+        let all = own + usize::from(search.adds_tool()) + search.tools.len();
+        if all > MOST_TOOLS {
             search.tools.clear();
         }
         if search.tools.is_empty() {
