@@ -8,19 +8,22 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
+use crate::search::Search;
+
 /// A [`ContentBlock::Raw`] of an earlier response, serialised for the next request.
 pub(crate) struct Echo<'a> {
     json: &'a Value,
     /// Set if the block is a tool call whose `input` is not an object. The arguments are then serialised as an object,
     /// because the API requires one.
     input: Option<ObjectInput<'a>>,
+    search: &'a Search<'a>,
 }
 
 impl<'a> Echo<'a> {
     /// Wraps the [`ContentBlock::Raw`] `block`, whose JSON is `json`.
-    pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Self {
+    pub(crate) fn new(block: &'a ContentBlock, json: &'a Value, search: &'a Search<'a>) -> Self {
         let call = block.as_tool_use().filter(|_| !json.get("input").is_some_and(Value::is_object));
-        Self { json, input: call.map(|call| ObjectInput(call.input)) }
+        Self { json, input: call.map(|call| ObjectInput(call.input)), search }
     }
 }
 
@@ -36,6 +39,9 @@ impl Serialize for Echo<'_> {
                 ("citations", Value::Array(list)) => {
                     block.serialize_entry(key, &Citations(list))?;
                 }
+                ("content", Value::Object(found)) if found.contains_key(REFERENCES) => {
+                    block.serialize_entry(key, &Found { found, search: self.search })?;
+                }
                 _ => block.serialize_entry(key, value)?,
             }
         }
@@ -43,6 +49,35 @@ impl Serialize for Echo<'_> {
             block.serialize_entry("input", input)?;
         }
         block.end()
+    }
+}
+
+/// Name of the list of tools in the result of a tool search.
+const REFERENCES: &str = "tool_references";
+
+/// The result of a tool search, serialised without references to tools that are not in the request.
+struct Found<'a> {
+    found: &'a Map<String, Value>,
+    search: &'a Search<'a>,
+}
+
+impl Serialize for Found<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut result = serializer.serialize_map(None)?;
+        for (key, value) in self.found {
+            match value {
+                Value::Array(list) if key == REFERENCES => {
+                    let is_known = |tool: &&Value| {
+                        let name = tool.get("tool_name").and_then(Value::as_str);
+                        name.is_some_and(|name| self.search.knows(name))
+                    };
+                    let known: Vec<&Value> = list.iter().filter(is_known).collect();
+                    result.serialize_entry(key, &known)?;
+                }
+                _ => result.serialize_entry(key, value)?,
+            }
+        }
+        result.end()
     }
 }
 

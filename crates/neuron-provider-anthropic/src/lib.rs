@@ -33,6 +33,9 @@
 //!   separately.
 //! - [`CompletionRequest::extra`](neuron_types::CompletionRequest::extra) is merged recursively into the body, and its
 //!   `tools` are appended to the tools of the request. Use `extra` for Anthropic's own tools.
+//! - The API searches [deferred tools](neuron_types::RequestRef::deferred_tools) itself, if the model is of Claude 4 or
+//!   later. Results of the search that refer to tools which are not in the request are sent back without them, because
+//!   the API rejects such references.
 //! - System messages at the beginning of the conversation are added to the system prompt. Later system messages keep
 //!   their position.
 //! - A stream that ends before its stop reason is an error and never a short response. A broken connection before the
@@ -46,6 +49,7 @@
 //! |---|---|
 //! | `client.rs` | [`Anthropic`], with settings, headers and calls |
 //! | `request.rs` | requests |
+//! | `search.rs` | the API's search for deferred tools |
 //! | `ids.rs` | ids of tool calls, including those of other vendors |
 //! | `echo.rs` | blocks of earlier responses in a request |
 //! | `response.rs` | responses |
@@ -70,6 +74,7 @@ mod ids;
 mod metadata;
 mod request;
 mod response;
+mod search;
 mod stream;
 
 pub mod models;

@@ -4,22 +4,23 @@
 //! begins with the bytes of the previous turn's body, unless the conversation was compacted between them. Prompt caches
 //! need this.
 
-use std::borrow::Cow;
-use std::ops::Not;
+mod tools;
 
-use neuron_http::{Fields, ObjectInput, Shortest, VendorFields, write_json};
+use neuron_http::{Fields, ObjectInput, Shortest, write_json};
 use neuron_types::{
     CacheControl, CacheTtl, ContentBlock, ContentItem, ContextEdit, DocumentSource, ImageSource,
     Message, ModelContent, ProviderError, ReasoningEffort, RequestRef, ResponseFormat, Role,
-    SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
+    SystemPrompt, ThinkingConfig, ToolChoice,
 };
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
+use self::tools::Tools;
 use crate::echo::Echo;
 use crate::ids::Ids;
 use crate::metadata;
+use crate::search::Search;
 
 /// Name of Anthropic in telemetry, and name of the API's JSON format in a [`ContentBlock::Raw`].
 pub(crate) const PROVIDER: &str = "anthropic";
@@ -96,7 +97,8 @@ fn write_fields(
     // turn.
     fields
         .some("cache_control", conversation_cache(request, settings).as_ref().map(Cache::from))?;
-    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(request.tools)))?;
+    let search = Search::of(&request, model);
+    fields.some("tools", (!request.tools.is_empty()).then_some(Tools(&search)))?;
     fields.some("tool_choice", tool_choice(request))?;
     fields.some("container", metadata::container(request))?;
     let (leading, messages) = split_leading_system(request.messages);
@@ -104,7 +106,7 @@ fn write_fields(
     fields.some("system", (!system.is_empty()).then_some(system))?;
     // The other fields of `extra` come before the messages, which must be last.
     fields.rest_but("messages")?;
-    fields.entry("messages", &Messages(messages))
+    fields.entry("messages", &Messages { messages, search: &search })
 }
 
 /// Returns the maximum number of output tokens. The API requires this number, and it must exceed the thinking budget.
@@ -244,35 +246,6 @@ fn tool_choice(request: RequestRef<'_>) -> Option<Choice<'_>> {
     })
 }
 
-struct Tools<'a>(&'a [ToolDefinition]);
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Tool<'a> {
-            name: &'a str,
-            description: &'a str,
-            input_schema: Cow<'a, Value>,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            cache_control: Option<Cache>,
-            #[serde(skip_serializing_if = "Not::not")]
-            strict: bool,
-            #[serde(flatten)]
-            vendor: VendorFields<'a>,
-        }
-        const WRITTEN: [&str; 5] =
-            ["name", "description", "input_schema", "cache_control", "strict"];
-        serializer.collect_seq(self.0.iter().map(|tool| Tool {
-            name: &tool.name,
-            description: &tool.description,
-            input_schema: tool.strict_schema().map_or_else(|| tool.plain_schema(), Cow::Borrowed),
-            cache_control: tool.cache_control.as_ref().map(Cache::from),
-            strict: tool.is_strict(),
-            vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },
-        }))
-    }
-}
-
 #[derive(Serialize)]
 struct Cache {
     r#type: &'static str,
@@ -354,7 +327,10 @@ impl Serialize for System<'_> {
     }
 }
 
-struct Messages<'a>(&'a [Message]);
+struct Messages<'a> {
+    messages: &'a [Message],
+    search: &'a Search<'a>,
+}
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -364,16 +340,16 @@ impl Serialize for Messages<'_> {
             content: Content<'a>,
         }
         // The id of a call depends on all earlier messages, so messages are entered in order.
-        let mut ids = Ids::new(self.0);
+        let mut ids = Ids::new(self.messages);
         let mut sequence = serializer.serialize_seq(None)?;
-        for message in self.0 {
+        for message in self.messages {
             let role = match message.role {
                 Role::User => "user",
                 Role::Assistant => "assistant",
                 Role::System => "system",
             };
             ids.enter_message(message);
-            let content = Content { blocks: &message.content, ids: &ids };
+            let content = Content { blocks: &message.content, ids: &ids, search: self.search };
             // The API rejects messages without content.
             if content.blocks().next().is_some() {
                 sequence.serialize_element(&WireMessage { role, content })?;
@@ -387,11 +363,12 @@ impl Serialize for Messages<'_> {
 struct Content<'a> {
     blocks: &'a [ContentBlock],
     ids: &'a Ids<'a>,
+    search: &'a Search<'a>,
 }
 
 impl<'a> Content<'a> {
     fn blocks(self) -> impl Iterator<Item = Block<'a>> {
-        self.blocks.iter().filter_map(move |block| self::block(block, self.ids))
+        self.blocks.iter().filter_map(move |block| self::block(block, self.ids, self.search))
     }
 }
 
@@ -455,7 +432,11 @@ fn is_blank(text: &str) -> bool {
 
 /// Converts a block for the request. Returns `None` if the API would reject the block, or if only another provider can
 /// read it.
-fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
+fn block<'a>(
+    block: &'a ContentBlock,
+    ids: &'a Ids<'_>,
+    search: &'a Search<'a>,
+) -> Option<Block<'a>> {
     Some(match block {
         ContentBlock::Text(text) if is_blank(text) => return None,
         ContentBlock::Text(text) => Block::Text { text },
@@ -477,9 +458,12 @@ fn block<'a>(block: &'a ContentBlock, ids: &'a Ids<'_>) -> Option<Block<'a>> {
         // The API rejects a blank text even in a raw block that it sent itself.
         ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => match block.as_text() {
             Some(text) if is_blank(text) => return None,
-            _ => Block::Raw(Echo::new(block, json)),
+            _ if search.omits(json) => return None,
+            _ => Block::Raw(Echo::new(block, json, search)),
         },
-        ContentBlock::Raw { portable, .. } => return self::block(portable.as_deref()?, ids),
+        ContentBlock::Raw { portable, .. } => {
+            return self::block(portable.as_deref()?, ids, search);
+        }
         _ => return None,
     })
 }

@@ -54,11 +54,17 @@ pub struct ToolSearch {
     visible: HashSet<String>,
     max_results: usize,
     max_names: usize,
+    prefers_vendor: bool,
 }
 
 impl Default for ToolSearch {
     fn default() -> Self {
-        Self { visible: HashSet::new(), max_results: MAX_RESULTS, max_names: MAX_NAMES }
+        Self {
+            visible: HashSet::new(),
+            max_results: MAX_RESULTS,
+            max_names: MAX_NAMES,
+            prefers_vendor: false,
+        }
     }
 }
 
@@ -88,6 +94,33 @@ impl ToolSearch {
         self
     }
 
+    /// Lets the vendor search the deferred tools, if it has a search of its own. The model then calls a found tool by its
+    /// own name. With any other vendor or model, the model searches with [`SEARCH_TOOLS`].
+    ///
+    /// | provider | search | models |
+    /// |---|---|---|
+    /// | Anthropic | `tool_search_tool_bm25_20251119` | Claude 4 and later |
+    /// | OpenAI with the Responses API | `tool_search` | gpt-5.4 and later, up to 128 tools |
+    ///
+    /// The definition of [`SEARCH_TOOLS`] then contains the definitions of all deferred tools, see
+    /// [`RequestRef::deferred_tools`](neuron_types::RequestRef::deferred_tools). The vendor receives them with each request,
+    /// and keeps them out of the model's context. With hundreds of tools these are hundreds of kilobytes, which a durable
+    /// engine may store with each request.
+    ///
+    /// The settings for results and names apply only to [`SEARCH_TOOLS`].
+    ///
+    /// Sources: [Anthropic](https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool),
+    /// [OpenAI](https://developers.openai.com/api/docs/guides/tools-tool-search).
+    pub fn prefer_vendor(mut self) -> Self {
+        self.prefers_vendor = true;
+        self
+    }
+
+    /// Returns `true` if the vendor searches where it can.
+    pub(crate) fn prefers_vendor(&self) -> bool {
+        self.prefers_vendor
+    }
+
     /// Returns `true` if a tool with this name is not in the requests.
     pub(crate) fn defers(&self, name: &str) -> bool {
         !is_own_tool(name) && !self.visible.contains(name)
@@ -95,8 +128,8 @@ impl ToolSearch {
 
     /// Creates the tool that searches `tools`.
     pub(crate) fn search_tool(&self, tools: Vec<Arc<ToolDefinition>>) -> Arc<dyn ToolDyn> {
-        let Self { max_results, max_names, .. } = *self;
-        Arc::new(SearchTools { tools, max_results, max_names })
+        let Self { max_results, max_names, prefers_vendor, .. } = *self;
+        Arc::new(SearchTools { tools, max_results, max_names, prefers_vendor })
     }
 }
 
@@ -132,6 +165,8 @@ struct SearchTools {
     tools: Vec<Arc<ToolDefinition>>,
     max_results: usize,
     max_names: usize,
+    /// Set if the definition of this tool contains the definitions in `tools`, for a vendor that searches them itself.
+    prefers_vendor: bool,
 }
 
 impl SearchTools {
@@ -178,7 +213,7 @@ impl ToolDyn for SearchTools {
         let description = "Searches the tools that are not listed here, by words of their names and descriptions. Each \
              line of the result is the definition of a tool as JSON. After the result, call such a tool with \
              `call_tool`.";
-        definition(
+        let definition = definition(
             SEARCH_TOOLS,
             description,
             json!({
@@ -187,7 +222,12 @@ impl ToolDyn for SearchTools {
                     "description": "Words of names and descriptions, or whole names of tools",
                 },
             }),
-        )
+        );
+        if !self.prefers_vendor {
+            return definition;
+        }
+        let tools: Vec<ToolDefinition> = self.tools.iter().map(|tool| (**tool).clone()).collect();
+        definition.with_deferred_tools(&tools)
     }
 
     fn call_dyn<'a>(

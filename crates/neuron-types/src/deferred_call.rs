@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Message, ToolDefinition, ToolUseRef};
+use crate::{Message, RequestRef, ToolDefinition, ToolUseRef};
 
 /// Name of the tool with which a model searches for tools that are not in the request.
 pub const SEARCH_TOOLS: &str = "search_tools";
@@ -39,6 +39,31 @@ impl ToolUseRef<'_> {
             }
             _ => self,
         }
+    }
+}
+
+impl<'a> RequestRef<'a> {
+    /// Returns the tools that the provider may search itself. They are in the definition of [`SEARCH_TOOLS`], see
+    /// [`ToolDefinition::with_deferred_tools`].
+    ///
+    /// A provider with such a search sends [`tools_without_search`](Self::tools_without_search) and these tools. All
+    /// other providers send [`tools`](Self::tools), so the model searches with [`SEARCH_TOOLS`].
+    ///
+    /// Returns nothing if the request does not have both [`SEARCH_TOOLS`] and [`CALL_TOOL`], because the model must then
+    /// not search.
+    #[must_use]
+    pub fn deferred_tools(self) -> Vec<ToolDefinition> {
+        let tool = |name: &str| self.tools.iter().find(|tool| tool.name == name);
+        match (tool(SEARCH_TOOLS), tool(CALL_TOOL)) {
+            (Some(search), Some(_)) => search.deferred_tools(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Iterates over [`tools`](Self::tools), except [`SEARCH_TOOLS`] and [`CALL_TOOL`]. A provider that searches the
+    /// [deferred tools](Self::deferred_tools) itself sends these tools, because two searches would confuse the model.
+    pub fn tools_without_search(self) -> impl Iterator<Item = &'a ToolDefinition> + use<'a> {
+        self.tools.iter().filter(|tool| tool.name != SEARCH_TOOLS && tool.name != CALL_TOOL)
     }
 }
 
@@ -113,5 +138,24 @@ mod tests {
         let input = json!({ "name": CALL_TOOL, "arguments": inner });
         let call = ToolUseRef { id: "1", name: CALL_TOOL, input: &input };
         assert_eq!(call.target(), ToolUseRef { id: "1", name: CALL_TOOL, input: &inner });
+    }
+
+    #[test]
+    fn request_has_deferred_tools_only_with_both_tools_of_the_search() {
+        let tool = |name: &str| crate::tool_options::definition(name, json!({ "type": "object" }));
+        let search = tool(SEARCH_TOOLS).with_deferred_tools(&[tool("a"), tool("b").strict()]);
+        let all = [tool("look"), search, tool(CALL_TOOL)];
+        let names = |tools: &[ToolDefinition]| {
+            let request = RequestRef { tools, ..RequestRef::default() };
+            let deferred = request.deferred_tools().into_iter().map(|tool| tool.name);
+            let own = request.tools_without_search().map(|tool| tool.name.clone());
+            (deferred.collect::<Vec<_>>(), own.collect::<Vec<_>>())
+        };
+        let own = vec!["look".to_owned()];
+        assert_eq!(names(&all), (vec!["a".into(), "b".into()], own.clone()));
+        assert_eq!(names(&all[..2]), (vec![], own.clone()));
+        assert_eq!(names(&[tool("look"), tool(CALL_TOOL)]), (vec![], own.clone()));
+        assert_eq!(names(&[tool("look"), tool(SEARCH_TOOLS), tool(CALL_TOOL)]), (vec![], own));
+        assert_eq!(names(&[]), (vec![], vec![]));
     }
 }

@@ -73,8 +73,9 @@ pub struct ModelCall<'a> {
     /// Name of the tool with which the model returns the [typed output](crate::OutputMode::Tool) of the run. `None` if
     /// there is no such tool.
     pub output_tool: Option<&'a str>,
-    /// Names of deferred tools that the model must not call in response to this request. The request does not have
-    /// their definitions, so a layer cannot remove them from it. Calls of these tools fail like calls of unknown tools.
+    /// Names of deferred tools that the model must not call in response to this request. Calls of these tools fail like
+    /// calls of unknown tools. A layer cannot remove these tools from the request, but the loop removes them from the
+    /// tools that a [vendor searches](RequestRef::deferred_tools).
     pub refused: &'a [&'a str],
     /// Set if a limit ends the run after this call. A layer must then not repeat the call.
     pub is_last: bool,

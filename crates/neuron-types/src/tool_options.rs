@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::ToolDefinition;
@@ -15,6 +16,9 @@ const KEYWORD: &str = "x-neuron-options";
 
 /// Name of the option that stores the schema for the vendor's strict mode.
 const STRICT: &str = "strict";
+
+/// Name of the option that stores the definitions of other tools.
+const DEFERRED: &str = "deferred_tools";
 
 impl ToolDefinition {
     /// Requests that the vendor enforces the input schema. The model then cannot omit an argument, invent an argument
@@ -124,15 +128,38 @@ impl ToolDefinition {
         fields.filter(move |(name, _)| !written.contains(&name.as_str()))
     }
 
+    /// Stores the definitions of `tools` in the definition of [`SEARCH_TOOLS`](crate::SEARCH_TOOLS). A provider that
+    /// searches tools itself reads them with [`RequestRef::deferred_tools`](crate::RequestRef::deferred_tools), and any
+    /// other provider ignores them. Replaces the tools of an earlier call.
+    ///
+    /// Like all options, the definitions are kept when a request is copied or serialised, and are not part of
+    /// [`plain_schema`](Self::plain_schema). If the input schema is not a JSON object, this method changes nothing.
+    #[must_use]
+    pub fn with_deferred_tools(mut self, tools: &[Self]) -> Self {
+        if let Value::Object(schema) = &mut self.input_schema
+            && let Value::Object(options) =
+                schema.entry(KEYWORD).or_insert_with(|| Map::new().into())
+        {
+            let tools = tools.iter().filter_map(|tool| serde_json::to_value(tool).ok());
+            options.insert(DEFERRED.to_owned(), tools.collect());
+        }
+        self
+    }
+
+    /// Returns the definitions that [`with_deferred_tools`](Self::with_deferred_tools) stored.
+    #[must_use]
+    pub fn deferred_tools(&self) -> Vec<Self> {
+        let tools = self.options().and_then(|options| options.get(DEFERRED)?.as_array());
+        tools.into_iter().flatten().filter_map(|tool| Self::deserialize(tool).ok()).collect()
+    }
+
     /// Returns the input schema without the vendor-specific options that are stored in it. Providers send this schema.
     #[must_use]
     pub fn plain_schema(&self) -> Cow<'_, Value> {
         match &self.input_schema {
             Value::Object(schema) if schema.contains_key(KEYWORD) => {
-                let mut schema = schema.clone();
-                // `shift_remove` keeps the order of the other keys, on which prompt caches depend.
-                schema.shift_remove(KEYWORD);
-                Cow::Owned(schema.into())
+                let fields = schema.iter().filter(|(key, _)| *key != KEYWORD);
+                Cow::Owned(fields.map(|(key, value)| (key.clone(), value.clone())).collect())
             }
             schema => Cow::Borrowed(schema),
         }
@@ -143,6 +170,20 @@ impl ToolDefinition {
     }
 }
 
+/// Returns a definition for tests.
+#[cfg(test)]
+pub(crate) fn definition(name: &str, input_schema: Value) -> ToolDefinition {
+    ToolDefinition {
+        name: name.into(),
+        title: None,
+        description: String::new(),
+        input_schema,
+        output_schema: None,
+        annotations: None,
+        cache_control: None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -150,15 +191,26 @@ mod tests {
     use super::*;
 
     fn definition(input_schema: Value) -> ToolDefinition {
-        ToolDefinition {
-            name: "act".into(),
-            title: None,
-            description: String::new(),
-            input_schema,
-            output_schema: None,
-            annotations: None,
-            cache_control: None,
-        }
+        super::definition("act", input_schema)
+    }
+
+    #[test]
+    fn deferred_tools_are_kept_with_their_options_and_are_not_in_the_schema() {
+        let schema = json!({ "type": "object", "b": 1, "a": 2 });
+        let other = definition(json!({ "type": "object" })).strict().with_vendor_field(
+            "anthropic",
+            "eager_input_streaming",
+            true,
+        );
+        let search =
+            definition(schema.clone()).with_deferred_tools(&[other.clone(), other.clone()]);
+        assert_eq!(search.deferred_tools(), [other.clone(), other.clone()]);
+        assert_eq!(search.plain_schema().to_string(), schema.to_string());
+        let stored = serde_json::to_string(&search).unwrap();
+        assert_eq!(serde_json::from_str::<ToolDefinition>(&stored).unwrap(), search);
+        assert_eq!(search.with_deferred_tools(&[]).deferred_tools(), []);
+        assert_eq!(other.deferred_tools(), []);
+        assert_eq!(definition(json!(true)).with_deferred_tools(&[other]).deferred_tools(), []);
     }
 
     #[test]
@@ -216,9 +268,13 @@ mod tests {
 
     #[test]
     fn invalid_options_are_ignored() {
-        for options in [json!(1), json!({ "strict": "yes", "openai": [1] })] {
+        for options in [
+            json!(1),
+            json!({ "strict": "yes", "openai": [1], "deferred_tools": 1 }),
+            json!({ "deferred_tools": [1] }),
+        ] {
             let tool = definition(json!({ "type": "object", KEYWORD: options }));
-            assert!(!tool.is_strict());
+            assert!(!tool.is_strict() && tool.deferred_tools().is_empty());
             assert_eq!(tool.vendor_fields("openai", &[]).count(), 0);
             assert_eq!(*tool.plain_schema(), json!({ "type": "object" }));
         }

@@ -8,18 +8,18 @@ use neuron_durable_sqlite::SqliteRuns;
 use neuron_loop::{Agent, ToolErrorPolicy};
 use neuron_testing::{Reply, ScriptedProvider};
 use neuron_tool::{ToolRegistry, ToolSearch};
-use neuron_types::{AgentResult, CALL_TOOL, LoopError, SEARCH_TOOLS, ToolOutput};
+use neuron_types::{AgentResult, CALL_TOOL, ContentBlock, LoopError, SEARCH_TOOLS, ToolOutput};
 use serde_json::json;
 
 use crate::support::{add_tool, place};
 
 /// Returns a registry that defers these tools.
-fn deferred(names: &[&'static str]) -> ToolRegistry {
+fn deferred(names: &[&'static str], search: &ToolSearch) -> ToolRegistry {
     let mut tools = ToolRegistry::new();
     for &name in names {
         add_tool(&mut tools, name, move |_, _| ready(ToolOutput::text(format!("ran {name}"))));
     }
-    tools.defer_tools(ToolSearch::new()).unwrap();
+    tools.defer_tools(search.clone()).unwrap();
     tools
 }
 
@@ -37,6 +37,7 @@ async fn drive(
 /// and the response `done`. Returns the result of the last call.
 async fn last_result(
     replies: Vec<Reply>,
+    search: &ToolSearch,
     before: &[&'static str],
     after: &[&'static str],
 ) -> String {
@@ -50,12 +51,12 @@ async fn last_result(
         }
     };
     tokio::select! {
-        ended = drive(&runs, &model, deferred(before)) => panic!("it ended: {ended:?}"),
+        ended = drive(&runs, &model, deferred(before, search)) => panic!("it ended: {ended:?}"),
         () = hangs => {}
     }
     let model = Arc::new(ScriptedProvider::new([Reply::text("done")]));
     let runs = SqliteRuns::open(&path).await.unwrap();
-    let result = drive(&runs, &model, deferred(after)).await.unwrap();
+    let result = drive(&runs, &model, deferred(after, search)).await.unwrap();
     assert_eq!(result.response, "done");
     let message = &result.messages[result.messages.len() - 2];
     serde_json::to_string(message).unwrap()
@@ -69,16 +70,32 @@ async fn change_of_the_deferred_tools_does_not_change_the_replay() {
         [Reply::tool_call("b", CALL_TOOL, input), Reply::tool_call("b", "send_mail", json!({}))]
     };
     let (few, all) = (&["look"][..], &["look", "send_mail"][..]);
+    let own = ToolSearch::new();
     for reply in call() {
         // Unknown at first and registered later, or registered and not found at first and removed later.
         for (before, after) in [(few, all), (all, few), (all, all)] {
-            let result = last_result(vec![reply.clone()], before, after).await;
+            let result = last_result(vec![reply.clone()], &own, before, after).await;
             assert!(result.contains("tool not found: send_mail"), "{result}");
         }
         // The tool was found and has run.
         for after in [few, all] {
-            let result = last_result(vec![find(), reply.clone()], all, after).await;
+            let result = last_result(vec![find(), reply.clone()], &own, all, after).await;
             assert!(result.contains("ran send_mail"), "{result}");
         }
+    }
+}
+
+#[tokio::test]
+async fn tools_that_the_vendor_found_are_replayed() {
+    let search = json!({ "type": "server_tool_use", "id": "s", "name": "tool_search" });
+    let search = ContentBlock::Raw { provider: "vendor".into(), json: search, portable: None };
+    let name = "send_mail".to_owned();
+    let call = ContentBlock::ToolUse { id: "b".into(), name, input: json!({}) };
+    let reply = || Reply::message(vec![search.clone(), call.clone()]);
+    let (few, all) = (&["look"][..], &["look", "send_mail"][..]);
+    let vendor = ToolSearch::new().prefer_vendor();
+    for after in [few, all] {
+        let result = last_result(vec![reply()], &vendor, all, after).await;
+        assert!(result.contains("ran send_mail"), "{result}");
     }
 }

@@ -196,9 +196,14 @@ impl<'a> Offered<'a> {
         if self.hides(name) { None } else { self.tools.definition(name) }
     }
 
-    /// Returns the names of the tools in the request.
+    /// Returns the names of the tools in the request. If the vendor may have searched, the tools of the agent's own search
+    /// are not included, because the model may not have seen them.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
-        let is_offered = |name: &&str| !self.hides(name) && !self.tools.is_deferred(name);
+        let is_omitted = |name: &str| {
+            self.tools.prefers_vendor_search() && [SEARCH_TOOLS, CALL_TOOL].contains(&name)
+        };
+        let is_offered =
+            move |name: &&str| !self.hides(name) && !self.is_deferred(name) && !is_omitted(name);
         self.tools.names().filter(is_offered)
     }
 
@@ -214,9 +219,16 @@ impl<'a> Offered<'a> {
         if is_left { self.get(CALL_TOOL)?.check_input(call.input).err() } else { None }
     }
 
-    /// Returns `true` if the model can search for tools that are not in the request.
-    pub(crate) fn has_search(&self) -> bool {
-        self.tools.defers_tools() && !self.hides(SEARCH_TOOLS)
+    /// Returns the end of the error for an unknown tool. It is empty if the model cannot search for tools that are not in
+    /// the request.
+    pub(crate) fn search_hint(&self) -> &'static str {
+        if !self.tools.defers_tools() || self.hides(SEARCH_TOOLS) {
+            ""
+        } else if self.tools.prefers_vendor_search() {
+            ". Search for other tools before you call them"
+        } else {
+            ". Find other tools with `search_tools` before you call them"
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use neuron_types::{
     CALL_TOOL, CompletionResponse, DurableContext, HookEvent, LoopError, Message, ProviderError,
-    Role, RunView, StopReason, StreamEvent, ToolCall, ToolUseRef,
+    Role, RunView, SEARCH_TOOLS, StopReason, StreamEvent, ToolCall, ToolUseRef,
 };
 use serde_json::Value;
 
@@ -128,7 +128,8 @@ fn take_answer(
 }
 
 /// Returns the names of the tools that a response cannot call. If tools are deferred, these are also the called tools
-/// that the model has not found in the conversation `before` the response.
+/// that the model has not found in the conversation `before` the response. If the vendor searches, the model may call any
+/// tool that the request gave the vendor.
 fn hidden_from<'t>(
     env: &Env<'_>,
     tools: &'t Offered<'_>,
@@ -142,6 +143,11 @@ fn hidden_from<'t>(
     // Without `call_tool`, the request offers no deferred tool.
     let before = if tools.hides(CALL_TOOL) { &[] } else { before };
     let mut hidden = registry.calls_not_found(before, answer);
+    // Without one of the two tools, the request gave the vendor no deferred tool either.
+    if registry.prefers_vendor_search() && (tools.hides(SEARCH_TOOLS) || tools.hides(CALL_TOOL)) {
+        let calls = answer.tool_uses().filter(|call| tools.is_deferred(call.name));
+        hidden.extend(calls.map(|call| call.name.to_owned()));
+    }
     // The registry does not know the output tool, whose definition is in the request.
     hidden.retain(|name| env.output.is_none_or(|output| output.tool_name() != Some(name)));
     // A layer may refuse hundreds of deferred tools, so only the called ones are stored.

@@ -71,9 +71,7 @@ pub(crate) fn settle(env: &Env<'_>, tools: &Offered<'_>, error: LoopError) -> Ca
             let names: Vec<&str> = tools.names().collect();
             let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             let mut text = format!("tool not found: {name}; the tools are: {known}");
-            if tools.has_search() {
-                text.push_str(". Find other tools with `search_tools` before you call them");
-            }
+            text.push_str(tools.search_hint());
             Ok(ToolOutput::error(text))
         }
         LoopError::Tool(error) if env.config().tool_errors == ToolErrorPolicy::ReturnToModel => {

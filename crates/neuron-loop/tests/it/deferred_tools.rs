@@ -20,10 +20,10 @@ use crate::approval::ByArguments;
 use crate::support::*;
 
 /// A tool that logs its name, its arguments and its idempotency key. With `hang`, it never returns.
-struct Logged {
-    name: String,
-    effect: ToolEffect,
-    log: Log,
+pub(crate) struct Logged {
+    pub(crate) name: String,
+    pub(crate) effect: ToolEffect,
+    pub(crate) log: Log,
 }
 
 impl ToolDyn for Logged {
@@ -62,7 +62,7 @@ impl ToolDyn for Logged {
     }
 }
 
-const NAMES: [&str; 4] = ["read_file", "create_issue", "list_issues", "send_mail"];
+pub(crate) const NAMES: [&str; 4] = ["read_file", "create_issue", "list_issues", "send_mail"];
 
 /// Returns a registry that defers all tools except `read_file`.
 fn deferred(log: &Log, effect: ToolEffect) -> ToolRegistry {
@@ -79,20 +79,20 @@ fn tools(log: &Log) -> ToolRegistry {
     deferred(log, ToolEffect::AtMostOnce)
 }
 
-fn find(id: &str, query: &str) -> Reply {
+pub(crate) fn find(id: &str, query: &str) -> Reply {
     Reply::tool_call(id, SEARCH_TOOLS, json!({ "query": query }))
 }
 
-fn through(name: &str, arguments: Value) -> Value {
+pub(crate) fn through(name: &str, arguments: Value) -> Value {
     json!({ "name": name, "arguments": arguments })
 }
 
-fn call(id: &str, name: &str, arguments: Value) -> Reply {
+pub(crate) fn call(id: &str, name: &str, arguments: Value) -> Reply {
     Reply::tool_call(id, CALL_TOOL, through(name, arguments))
 }
 
 /// Returns a chat with these replies that returns the errors of tools to the model.
-fn chat<R: Into<Reply>>(
+pub(crate) fn chat<R: Into<Reply>>(
     replies: impl IntoIterator<Item = R>,
     tools: ToolRegistry,
 ) -> (ScriptedProvider, ChatBuilder<'static>) {
@@ -270,7 +270,7 @@ async fn incomplete_calls_get_an_error_that_names_the_arguments() {
 }
 
 /// Denies the tools with a name in the list, and asserts that it is never asked about `call_tool`.
-struct Denies(&'static [&'static str]);
+pub(crate) struct Denies(pub(crate) &'static [&'static str]);
 
 impl PermissionPolicy for Denies {
     fn check(&self, tool_name: &str, input: &Value) -> PermissionDecision {
@@ -476,7 +476,7 @@ async fn removed_call_tool_cannot_be_called() {
 }
 
 /// Removes tools from the request, but does not refuse deferred tools.
-struct RemovesTools(&'static [&'static str]);
+pub(crate) struct RemovesTools(pub(crate) &'static [&'static str]);
 
 impl ModelLayer for RemovesTools {
     async fn call(

@@ -47,5 +47,6 @@ mod tool_usage;
 mod tools;
 mod typed;
 mod usage;
+mod vendor_search;
 mod waiting;
 mod warnings;

@@ -4,7 +4,7 @@
 use neuron_testing::anthropic::check_request;
 use neuron_types::{
     CompletionRequest, ContextManagement, EmbeddedResource, RequestRef, ResourceLink, SystemBlock,
-    ToolAnnotations,
+    ToolAnnotations, ToolDefinition,
 };
 use proptest::prelude::*;
 use serde_json::json;

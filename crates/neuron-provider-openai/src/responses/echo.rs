@@ -5,33 +5,49 @@ use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// A function call of an earlier response whose arguments are truncated, or are not a JSON text. The call is sent back
-/// with valid arguments, because servers reject a conversation with an invalid call.
-pub(crate) struct RepairedCall<'a> {
+use super::search::Search;
+
+/// A function call of an earlier response that is not sent back unchanged. Servers reject a conversation with a call whose
+/// arguments are truncated or are not a JSON text. A namespace that does not exist in the request is left out.
+pub(crate) struct EchoedCall<'a> {
     json: &'a Value,
-    input: &'a Value,
+    /// The arguments, if those in `json` are invalid.
+    repaired: Option<&'a Value>,
+    strips_namespace: bool,
 }
 
-impl<'a> RepairedCall<'a> {
-    /// Returns the repaired call if `block` is a function call with invalid arguments. Returns `None` for any other
-    /// item, and for a call that can be sent back unchanged.
-    pub(crate) fn new(block: &'a ContentBlock, json: &'a Value) -> Option<Self> {
+impl<'a> EchoedCall<'a> {
+    /// Returns the call if `block` is a function call that needs a change. Returns `None` for any other item, and for a
+    /// call that can be sent back unchanged.
+    pub(crate) fn new(
+        block: &'a ContentBlock,
+        json: &'a Value,
+        search: &Search<'_>,
+    ) -> Option<Self> {
         let is_function = json.get("type").is_some_and(|kind| kind == "function_call");
         let call = block.as_tool_use().filter(|_| is_function)?;
         let text = json.get("arguments").and_then(Value::as_str).unwrap_or_default();
         let is_json = !text.trim().is_empty() && ToolCall::invalid_json(call.input).is_none();
-        (!is_json).then_some(Self { json, input: call.input })
+        let repaired = (!is_json).then_some(call.input);
+        let strips_namespace = search.strips_namespace(json);
+        let is_changed = repaired.is_some() || strips_namespace;
+        is_changed.then_some(Self { json, repaired, strips_namespace })
     }
 }
 
-impl Serialize for RepairedCall<'_> {
+impl Serialize for EchoedCall<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let fields = self.json.as_object().into_iter().flatten();
         let mut call = serializer.serialize_map(None)?;
-        for (key, value) in fields.filter(|(key, _)| *key != "arguments") {
-            call.serialize_entry(key, value)?;
+        for (key, value) in self.json.as_object().into_iter().flatten() {
+            match key.as_str() {
+                "arguments" if self.repaired.is_some() => {}
+                "namespace" if self.strips_namespace => {}
+                _ => call.serialize_entry(key, value)?,
+            }
         }
-        call.serialize_entry("arguments", &JsonText(self.input))?;
+        if let Some(input) = self.repaired {
+            call.serialize_entry("arguments", &JsonText(input))?;
+        }
         call.end()
     }
 }

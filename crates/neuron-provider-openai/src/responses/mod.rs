@@ -12,4 +12,5 @@ mod echo;
 mod items;
 pub(crate) mod request;
 pub(crate) mod response;
+mod search;
 pub(crate) mod stream;

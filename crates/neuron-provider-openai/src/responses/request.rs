@@ -5,9 +5,11 @@
 //! The field `input` is written last, so that each body starts with the same bytes as the body of the previous turn.
 //! Prompt caches need this common prefix.
 
+mod tools;
+
 use std::borrow::Cow;
 
-use neuron_http::{Fields, Shortest, VendorFields, write_json};
+use neuron_http::{Fields, Shortest, write_json};
 use neuron_types::{
     ContentBlock, ContentItem, ContextEdit, DocumentSource, Message, ModelContent, ProviderError,
     RequestRef, ResponseFormat, Role, SystemPrompt, ThinkingConfig, ToolChoice, ToolDefinition,
@@ -16,9 +18,11 @@ use serde::ser::{Error as _, SerializeSeq};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::echo::{JsonText, RepairedCall};
+use self::tools::Tools;
+use super::echo::{EchoedCall, JsonText};
+use super::search::Search;
 use crate::message::{self, DataUrl, FILE_NAME, ToolText, is_own_fields};
-use crate::request::{PROVIDER, Parameters, Settings, effort, has_tools, vendor_fields};
+use crate::request::{PROVIDER, Settings, effort, has_tools};
 
 /// Serialises a request of the Responses API for the model `model`. If `stream` is set, the body asks for a streamed
 /// response.
@@ -63,7 +67,8 @@ fn write_fields(
     let edits = request.context_management.into_iter().flat_map(|management| &management.edits);
     let edits: Vec<_> = edits.map(Edit).collect();
     fields.some("context_management", (!edits.is_empty()).then_some(edits))?;
-    let tools = Tools { tools: request.tools, strict: settings.dialect.strict_tools };
+    let search = Search::of(&request, model, settings.dialect.name);
+    let tools = Tools { search: &search, strict: settings.dialect.strict_tools };
     fields.some("tools", (!request.tools.is_empty()).then_some(tools))?;
     fields.some("tool_choice", tool_choice(request))?;
     let one_call = settings.disables_parallel_calls && has_tools(request);
@@ -71,7 +76,7 @@ fn write_fields(
     fields.some("instructions", request.system.and_then(instructions))?;
     // The other fields of `extra` come before the input, which must be last.
     fields.rest_but("input")?;
-    fields.entry("input", &Input { request, settings })
+    fields.entry("input", &Input { request, settings, search: &search })
 }
 
 #[derive(Serialize)]
@@ -125,37 +130,6 @@ impl Serialize for Edit<'_> {
     }
 }
 
-struct Tools<'a> {
-    tools: &'a [ToolDefinition],
-    strict: bool,
-}
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Tool<'a> {
-            r#type: &'static str,
-            name: &'a str,
-            description: &'a str,
-            parameters: Parameters<'a>,
-            /// Value of the field `strict`. `None` if the dialect does not accept the field. Otherwise the field is
-            /// always sent, even if it is `false`. The API's default is `true`, and rejects most schemas.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            strict: Option<bool>,
-            #[serde(flatten)]
-            vendor: VendorFields<'a>,
-        }
-        serializer.collect_seq(self.tools.iter().map(|tool| Tool {
-            r#type: "function",
-            name: &tool.name,
-            description: &tool.description,
-            parameters: Parameters::of(tool, self.strict),
-            strict: self.strict.then(|| tool.is_strict()),
-            vendor: vendor_fields(tool),
-        }))
-    }
-}
-
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Choice<'a> {
@@ -189,6 +163,7 @@ fn instructions(prompt: &SystemPrompt) -> Option<String> {
 struct Input<'a> {
     request: RequestRef<'a>,
     settings: Settings<'a>,
+    search: &'a Search<'a>,
 }
 
 impl Serialize for Input<'_> {
@@ -207,7 +182,7 @@ impl Serialize for Input<'_> {
                     }
                 }
                 Role::Assistant => {
-                    for item in assistant_items(message, self.request, dialect.name) {
+                    for item in assistant_items(message, self.request, self.search, dialect.name) {
                         items.serialize_element(&item)?;
                     }
                 }
@@ -232,7 +207,7 @@ struct InputMessage<C> {
 enum Item<'a> {
     /// The JSON of a [`ContentBlock::Raw`] in the format of the API, sent unchanged.
     Own(&'a Value),
-    Repaired(RepairedCall<'a>),
+    Echoed(EchoedCall<'a>),
     Text {
         role: &'static str,
         content: &'a str,
@@ -259,6 +234,7 @@ impl Item<'_> {
 fn assistant_items<'a>(
     message: &'a Message,
     request: RequestRef<'a>,
+    search: &'a Search<'a>,
     vendor: &'a str,
 ) -> impl Iterator<Item = Item<'a>> {
     let stores = request.extra.and_then(|extra| extra.get("store")?.as_bool());
@@ -268,7 +244,8 @@ fn assistant_items<'a>(
     };
     let tools = request.tools;
     let items = move || {
-        let items = message.content.iter().filter_map(move |block| item(block, tools, vendor));
+        let blocks = message.content.iter();
+        let items = blocks.filter_map(move |block| item(block, tools, search, vendor));
         items.filter(is_kept)
     };
     // Only reasoning follows the last item of another type, so everything after that item is omitted.
@@ -287,12 +264,21 @@ fn is_self_contained(reasoning: &Value) -> bool {
 
 /// Converts a block of an assistant message to an item. Returns `None` for blocks that are not sent, such as reasoning
 /// of another provider.
-fn item<'a>(block: &'a ContentBlock, tools: &[ToolDefinition], vendor: &str) -> Option<Item<'a>> {
+fn item<'a>(
+    block: &'a ContentBlock,
+    tools: &[ToolDefinition],
+    search: &Search<'_>,
+    vendor: &str,
+) -> Option<Item<'a>> {
     if let ContentBlock::Raw { provider, json, .. } = block
         && provider == vendor
         && is_item(json)
     {
-        return Some(RepairedCall::new(block, json).map_or(Item::Own(json), Item::Repaired));
+        if search.omits(json) {
+            return None;
+        }
+        let echoed = EchoedCall::new(block, json, search);
+        return Some(echoed.map_or(Item::Own(json), Item::Echoed));
     }
     match block.portable()? {
         ContentBlock::Text(text) | ContentBlock::Compaction { content: text } => {

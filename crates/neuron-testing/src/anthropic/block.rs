@@ -67,6 +67,15 @@ pub(super) fn streamed(block: &ContentBlock, chunk_chars: usize) -> (Value, Vec<
             let pieces = std::iter::once("").chain(chunks(&json, chunk_chars));
             (json!({"input": {}}), pieces.map(delta).collect())
         }
+        ContentBlock::Raw { json, .. } => match (json.get("type"), json.get("input")) {
+            (Some(kind), Some(Value::Object(input))) if kind == "server_tool_use" => {
+                let text = Value::from(input.clone()).to_string();
+                let text = if input.is_empty() { "" } else { &text };
+                let delta = |piece| json!({"type": "input_json_delta", "partial_json": piece});
+                (json!({"input": {}}), chunks(text, chunk_chars).map(delta).collect())
+            }
+            _ => (json!({}), Vec::new()),
+        },
         ContentBlock::Compaction { content } => {
             let delta = json!({"type": "compaction_delta", "content": content});
             (json!({"content": null}), vec![delta])

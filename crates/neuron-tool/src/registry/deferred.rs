@@ -30,6 +30,8 @@ impl ToolRegistry {
     /// A loop of your own sends [`visible_definitions`](Self::visible_definitions), and runs [`ToolUseRef::target`] of
     /// each call. It refuses the calls in [`calls_not_found`](Self::calls_not_found).
     ///
+    /// With [`ToolSearch::prefer_vendor`], the vendor searches where it can.
+    ///
     /// Tools that are registered or removed later are deferred or no longer found. A second call replaces the settings.
     /// Removing [`SEARCH_TOOLS`] or [`CALL_TOOL`] removes both, and makes all tools visible.
     ///
@@ -104,7 +106,13 @@ impl ToolRegistry {
         self.search.is_some()
     }
 
-    /// Returns `true` if the registry has a tool with this name that is not in the requests.
+    /// Returns `true` if tools are deferred with [`ToolSearch::prefer_vendor`].
+    #[must_use]
+    pub fn prefers_vendor_search(&self) -> bool {
+        self.search.as_ref().is_some_and(ToolSearch::prefers_vendor)
+    }
+
+    /// Returns `true` if the registry has a tool with this name whose definition is not in the model's context.
     #[must_use]
     pub fn is_deferred(&self, name: &str) -> bool {
         let search = self.search.as_ref();
@@ -120,7 +128,7 @@ impl ToolRegistry {
     }
 
     /// Returns the names of the deferred tools whose definitions are in a conversation, in the order in which the model
-    /// found them.
+    /// found them. Tools that only the vendor's search found are not included.
     ///
     /// The result depends only on the messages and the registered tools. Only successful results of [`SEARCH_TOOLS`]
     /// count.
@@ -149,6 +157,9 @@ impl ToolRegistry {
     /// the response has their definitions. Such a call must fail, because the model has not read the definition. Returns
     /// nothing without [`defer_tools`](Self::defer_tools).
     ///
+    /// With [`ToolSearch::prefer_vendor`], only calls through [`CALL_TOOL`] are checked. The vendor gives the model the
+    /// definition of any other tool that it calls.
+    ///
     /// The result does not depend on the registered tools, and includes unknown names. A replayed run therefore refuses
     /// the same calls after a tool was added or removed.
     #[must_use]
@@ -157,9 +168,11 @@ impl ToolRegistry {
         let Some(search) = &self.search else {
             return missing;
         };
-        for call in response.tool_uses().map(ToolUseRef::target) {
-            if search.defers(call.name) && !missing.iter().any(|name| name == call.name) {
-                missing.push(call.name.to_owned());
+        for call in response.tool_uses() {
+            let name = call.target().name;
+            let is_checked = call.name == CALL_TOOL || !search.prefers_vendor();
+            if is_checked && search.defers(name) && !missing.iter().any(|known| known == name) {
+                missing.push(name.to_owned());
             }
         }
         // A tool was usually found shortly before its call, so the newest results are read first.

@@ -382,3 +382,27 @@ proptest! {
         prop_assert_eq!(registry.found_tools(&loaded), before, "a loaded session agrees");
     }
 }
+
+#[test]
+fn with_the_vendors_search_only_calls_through_call_tool_must_be_found() {
+    let registry = deferred(&LIST, ToolSearch::new().visible(["read_file"]).prefer_vendor());
+    assert!(registry.prefers_vendor_search());
+    assert!(!deferred(&LIST, ToolSearch::new()).prefers_vendor_search());
+    assert_eq!(visible(&registry), ["read_file", SEARCH_TOOLS, CALL_TOOL]);
+    let through = json!({ "name": "send_mail", "arguments": {} });
+    let calls = [("send_mail", json!({})), ("nothing", json!({})), (CALL_TOOL, through)];
+    let content = calls.map(|(name, input)| ContentBlock::ToolUse {
+        id: name.into(),
+        name: name.into(),
+        input,
+    });
+    let [direct, unknown, through] = content;
+    let missing = |before: &[Message], content: &[&ContentBlock]| {
+        let content = content.iter().copied().cloned().collect();
+        registry.calls_not_found(before, &Message { role: Role::Assistant, content })
+    };
+    assert_eq!(missing(&[], &[&direct, &unknown]), [""; 0]);
+    assert_eq!(missing(&[], &[&direct, &through]), ["send_mail"]);
+    let found = searched(r#"{"name":"send_mail"}"#);
+    assert_eq!(missing(&found, &[&through]), [""; 0]);
+}

@@ -4,6 +4,8 @@
 
 #[cfg(all(feature = "openai", feature = "ollama"))]
 mod deferred_tools;
+#[cfg(all(feature = "openai", feature = "ollama", feature = "router"))]
+mod vendor_search;
 
 use std::time::Duration;
 

@@ -555,3 +555,50 @@ fn invalid_tool_choices_are_rejected() {
 fn shapes_file_follows_the_grammar() {
     crate::shape::tests::check_shapes(Wording, &["betas", "places"]);
 }
+
+/// Returns the fields of a request whose conversation has a search result with a reference to `found`.
+fn searched(tools: Value, found: &str) -> Value {
+    let references = json!([{"type": "tool_reference", "tool_name": found}]);
+    json!({"tools": tools, "messages": [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [
+            {"type": "server_tool_use", "id": "s1", "name": "tool_search_tool_bm25", "input": {"query": "a"}},
+            {"type": "tool_search_tool_result", "tool_use_id": "s1", "content":
+                {"type": "tool_search_tool_search_result", "tool_references": references}},
+            {"type": "text", "text": "so"},
+        ]},
+        {"role": "user", "content": "and?"},
+    ]})
+}
+
+#[test]
+fn deferred_tools_are_checked() {
+    let search = json!({"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"});
+    let add = json!({"name": "add", "input_schema": {"type": "object"}, "defer_loading": true});
+    accepts(searched(json!([search, add]), "add"));
+    accepts(searched(
+        json!([search, add, {"type": "web_search_20250305", "name": "web_search"}]),
+        "web_search",
+    ));
+    let gone = "Tool reference 'sub' not found in available tools";
+    refuses(searched(json!([search, add]), "sub"), gone);
+    // A search of the client returns references in the result of a call.
+    let reference = json!([{"type": "tool_reference", "tool_name": "sub"}]);
+    let messages = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [call("c1")]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": reference}]},
+    ]);
+    refuses(json!({"tools": [search, add], "messages": messages}), gone);
+    refuses(
+        json!({"tools": [add]}),
+        "All tools have defer_loading set. At least one tool must be non-deferred.",
+    );
+    let mut cached = add.clone();
+    cached["cache_control"] = json!({"type": "ephemeral"});
+    refuses(
+        json!({"tools": [search, cached]}),
+        "Tool 'add' cannot have both defer_loading=true and cache_control set. Tools with \
+         defer_loading cannot use prompt caching.",
+    );
+}

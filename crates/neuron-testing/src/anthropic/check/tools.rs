@@ -1,4 +1,4 @@
-//! Anthropic's rules for tool definitions and `tool_choice`.
+//! Anthropic's rules for tool definitions, `tool_choice` and references to tools.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,52 @@ pub(super) fn check_tools(body: &Object<'_>, betas: &[&str]) -> Result<(), ApiEr
             return Err(invalid("tools: Tool names must be unique."));
         }
     }
+    check_deferred(&tools)?;
+    check_references(body, &tools, &names)?;
     check_choice(body, &names)
+}
+
+/// Checks that no deferred tool has a cache breakpoint, and that at least one tool is not deferred.
+///
+/// <https://platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool>
+fn check_deferred(tools: &[Object<'_>]) -> Result<(), ApiError> {
+    let deferred = || tools.iter().filter(|tool| tool.is_true("defer_loading"));
+    if let Some(tool) = deferred().find(|tool| tool.has("cache_control")) {
+        let name = tool.str("name").unwrap_or_default();
+        return Err(invalid(format!(
+            "Tool '{name}' cannot have both defer_loading=true and cache_control set. Tools with \
+             defer_loading cannot use prompt caching."
+        )));
+    }
+    match !tools.is_empty() && deferred().count() == tools.len() {
+        true => Err(invalid(
+            "All tools have defer_loading set. At least one tool must be non-deferred.",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Checks that each `tool_reference` in the conversation names a tool of the request. The names of tools of an MCP server
+/// are not in the request, so with such a server every name is accepted.
+fn check_references(
+    body: &Object<'_>,
+    tools: &[Object<'_>],
+    names: &HashSet<&str>,
+) -> Result<(), ApiError> {
+    if tools.iter().any(|tool| tool.str("type") == Some("mcp_toolset")) {
+        return Ok(());
+    }
+    for block in body.objects("messages").iter().flat_map(|message| message.objects("content")) {
+        let found = block.object("content").map(|found| found.objects("tool_references"));
+        for reference in found.unwrap_or_else(|| block.objects("content")) {
+            let name = reference.str("tool_name").unwrap_or_default();
+            if reference.str("type") == Some("tool_reference") && !names.contains(name) {
+                let text = format!("Tool reference '{name}' not found in available tools");
+                return Err(invalid(text));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Checks a tool definition. A tool that Anthropic defines needs only a name, and its other fields are not checked.

@@ -22,6 +22,7 @@ pub(super) fn check_items(body: &Object<'_>) -> Result<(), ApiError> {
     let items = body.objects("input");
     let items = items.iter().map(|item| Ok((check_item(item, is_stored)?, item)));
     let items = items.collect::<Result<Vec<_>, ApiError>>()?;
+    check_namespaces(body, &items)?;
     check_followers(&items)?;
     check_calls(&items, continues)
 }
@@ -71,6 +72,35 @@ fn check_item<'a>(item: &Object<'a>, is_stored: bool) -> Result<&'a str, ApiErro
         check_part(&part)?;
     }
     Ok(kind)
+}
+
+/// Checks that each call of a deferred function has a namespace. A deferred function, and a function that a search has
+/// found, is in a namespace with its own name. A function that the request has without `defer_loading` needs none.
+///
+/// Source: <https://github.com/vercel/ai/pull/15193>
+fn check_namespaces(body: &Object<'_>, items: &[Item<'_>]) -> Result<(), ApiError> {
+    let tools = body.objects("tools");
+    let is_deferred = |tool: &&Object<'_>| tool.is_true("defer_loading");
+    let (deferred, loaded): (Vec<_>, Vec<_>) = tools.iter().partition(is_deferred);
+    let found = items.iter().filter(|(kind, _)| *kind == "tool_search_output");
+    let found: Vec<Object<'_>> = found.flat_map(|(_, item)| item.objects("tools")).collect();
+    for (kind, item) in items {
+        let name = item.str("name");
+        let has_name = |tool: &Object<'_>| tool.str("name") == name;
+        let is_bare = *kind == "function_call" && !item.has("namespace");
+        let is_in_namespace =
+            deferred.iter().any(|tool| has_name(tool)) || found.iter().any(has_name);
+        if is_bare && is_in_namespace && !loaded.iter().any(|tool| has_name(tool)) {
+            let name = name.unwrap_or_default();
+            let text = format!(
+                "Missing namespace for function_call '{name}'. It does not exist in the default \
+                 namespace. Round-trip the model's function_call item with its namespace field \
+                 included."
+            );
+            return Err(refused(&item.at("namespace"), text));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that each reasoning item is followed by the assistant message or the call that the reasoning produced.

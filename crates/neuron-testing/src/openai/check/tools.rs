@@ -45,7 +45,28 @@ pub(super) fn check_tools(body: &Object<'_>, shape: Shape) -> Result<(), ApiErro
             }
         }
     }
+    if shape == Shape::Flat {
+        check_search(&tools)?;
+    }
     check_choice(body, &tools, shape)
+}
+
+/// Checks that a search on OpenAI's server has a deferred tool. A namespace counts if one of its functions is deferred.
+///
+/// <https://developers.openai.com/api/docs/guides/tools-tool-search>
+fn check_search(tools: &[Object<'_>]) -> Result<(), ApiError> {
+    let is_search = |tool: &Object<'_>| {
+        tool.str("type") == Some("tool_search") && tool.str("execution") != Some("client")
+    };
+    let is_deferred = |tool: &Object<'_>| tool.is_true("defer_loading");
+    let has_deferred =
+        |tool: &Object<'_>| is_deferred(tool) || tool.objects("tools").iter().any(is_deferred);
+    if tools.iter().any(is_search) && !tools.iter().any(has_deferred) {
+        let text = "Invalid Value: 'tools.tool_search'. tools.tool_search requires at least one \
+                    deferred tool.";
+        return Err(refused("tools", text).code("invalid_value"));
+    }
+    Ok(())
 }
 
 /// Returns the object that contains the fields of a tool or a tool choice. With [`Shape::Nested`] this is the field

@@ -201,3 +201,35 @@ fn invalid_embedding_requests_are_rejected() {
         "This model does not support specifying dimensions.",
     );
 }
+
+#[test]
+fn deferred_tools_are_checked() {
+    let function = |deferred: bool| json!({"type": "function", "name": "f", "parameters": {}, "strict": false, "defer_loading": deferred});
+    let search = json!({"type": "tool_search"});
+    let client = json!({"type": "tool_search", "execution": "client"});
+    let namespace = json!({"type": "namespace", "name": "n", "tools": [function(true)]});
+    accepts(json!({"tools": [search, function(true)]}));
+    accepts(json!({"tools": [search, namespace]}));
+    accepts(json!({"tools": [client, function(false)]}));
+    refuses(
+        json!({"tools": [search, function(false)]}),
+        "400 invalid_value: Invalid Value: 'tools.tool_search'. tools.tool_search requires at least one deferred \
+         tool.",
+    );
+    let mut named = call("c1");
+    named["namespace"] = json!("f");
+    let found =
+        json!({"type": "tool_search_output", "execution": "server", "tools": [function(true)]});
+    let missing = "400 -: Missing namespace for function_call 'f'. It does not exist in the default namespace. \
+                   Round-trip the model's function_call item with its namespace field included.";
+    for tools in [json!([search, function(true)]), json!([])] {
+        accepts(json!({"tools": tools, "input": [found, named, output("c1")]}));
+        refuses(json!({"tools": tools, "input": [found, call("c1"), output("c1")]}), missing);
+    }
+    refuses(
+        json!({"tools": [search, function(true)], "input": [call("c1"), output("c1")]}),
+        missing,
+    );
+    accepts(json!({"tools": [function(false)], "input": [found, call("c1"), output("c1")]}));
+    accepts(json!({"tools": [], "input": [call("c1"), output("c1")]}));
+}
