@@ -2,8 +2,10 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
+#[cfg(all(feature = "sigv4", not(target_family = "wasm")))]
+mod credentials;
 mod event_stream;
-#[cfg(feature = "sigv4")]
+#[cfg(all(feature = "sigv4", not(target_family = "wasm")))]
 mod sigv4;
 
 pub use neuron_http::KeySource;
