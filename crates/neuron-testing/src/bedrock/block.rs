@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::route::Route;
 use super::signature::own_signature;
+use crate::base64;
 use crate::chunks::chunks;
 use crate::json::{merge, sparse};
 
@@ -13,6 +14,8 @@ const PROVIDER: &str = "aws.bedrock";
 
 /// Returns the content blocks of a response. Content blocks that Bedrock cannot express are left out. A raw block of
 /// another provider is replaced by a standard block with the same content.
+///
+/// Encrypted reasoning is sent as the base64 of its text, because the field has bytes.
 ///
 /// If the arguments of a tool call are not valid JSON, they become a string with their text. Bedrock has no format for
 /// invalid arguments in a response that is not streamed.
@@ -28,7 +31,8 @@ pub(super) fn blocks(response: &CompletionResponse, route: &Route) -> Vec<Value>
                 Some(json!({"reasoningContent": {"reasoningText": text}}))
             }
             ContentBlock::RedactedThinking { data } => {
-                Some(json!({"reasoningContent": {"redactedContent": data}}))
+                let content = base64::encode(data.as_bytes());
+                Some(json!({"reasoningContent": {"redactedContent": content}}))
             }
             ContentBlock::ToolUse { id, name, input } => {
                 let input =

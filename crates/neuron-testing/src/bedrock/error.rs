@@ -18,7 +18,8 @@ pub struct ApiError {
     pub exception: String,
     /// The error message.
     pub message: String,
-    /// The delay in the `x-amz-retry-after` header, which AWS's SDKs understand. `None` sends no header.
+    /// The delay in the headers `x-amz-retry-after`, which AWS's SDKs read, and `retry-after`. `None` sends no such
+    /// headers.
     pub retry_after: Option<Duration>,
 }
 
@@ -63,11 +64,13 @@ impl ApiError {
 
     /// Returns the response headers of the error.
     pub(super) fn headers(&self) -> Vec<(&'static str, String)> {
-        let delay =
-            self.retry_after.map(|delay| ("x-amz-retry-after", delay.as_millis().to_string()));
-        let name =
-            format!("{}:http://internal.amazon.com/coral/com.amazon.bedrock/", self.exception);
-        std::iter::once(("x-amzn-errortype", name)).chain(delay).collect()
+        let url = "http://internal.amazon.com/coral/com.amazon.bedrock/";
+        let mut headers = vec![("x-amzn-errortype", format!("{}:{url}", self.exception))];
+        if let Some(delay) = self.retry_after {
+            headers.push(("x-amz-retry-after", delay.as_millis().to_string()));
+            headers.push(("retry-after", delay.as_secs_f64().to_string()));
+        }
+        headers
     }
 }
 
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_have_the_exception_and_the_delay_in_milliseconds() {
+    fn headers_have_the_exception_and_the_delay() {
         let headers = |retry_after| {
             let headers = ApiError::from(&ProviderError::RateLimit { retry_after }).headers();
             headers.into_iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>()
@@ -175,7 +178,7 @@ mod tests {
                     com.amazon.bedrock/";
         assert_eq!(headers(None), [name]);
         let delayed = headers(Some(Duration::from_millis(1500)));
-        assert_eq!(delayed, [name, "x-amz-retry-after: 1500"]);
+        assert_eq!(delayed, [name, "x-amz-retry-after: 1500", "retry-after: 1.5"]);
     }
 
     #[test]

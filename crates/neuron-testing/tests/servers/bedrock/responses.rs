@@ -24,7 +24,7 @@ fn call(id: &str, input: Value) -> ContentBlock {
 fn everything() -> Vec<ContentBlock> {
     vec![
         ContentBlock::Thinking { thinking: "hmm".into(), signature: "c2ln".into() },
-        ContentBlock::RedactedThinking { data: "AAAA".into() },
+        ContentBlock::RedactedThinking { data: "encrypted".into() },
         ContentBlock::Text("añ🦀".into()),
         call("call_1", json!({"a": 1})),
         call("call_2", json!({})),
@@ -45,7 +45,7 @@ async fn whole_response_has_all_blocks_and_the_usage() {
         json!({
             "output": {"message": {"role": "assistant", "content": [
                 {"reasoningContent": {"reasoningText": {"text": "hmm", "signature": "c2ln"}}},
-                {"reasoningContent": {"redactedContent": "AAAA"}},
+                {"reasoningContent": {"redactedContent": "ZW5jcnlwdGVk"}},
                 {"text": "añ🦀"},
                 call("call_1", json!({"a": 1})),
                 call("call_2", json!({})),
@@ -90,7 +90,7 @@ async fn stream_has_an_event_for_each_delta_and_ends_with_the_usage() {
         delta(0, reasoning(json!({"text": "m"}))),
         delta(0, reasoning(json!({"signature": "c2ln"}))),
         stop(0),
-        delta(1, reasoning(json!({"redactedContent": "AAAA"}))),
+        delta(1, reasoning(json!({"redactedContent": "ZW5jcnlwdGVk"}))),
         stop(1),
         delta(2, json!({"text": "añ"})),
         delta(2, json!({"text": "🦀"})),
@@ -290,7 +290,7 @@ async fn errors_have_a_status_only_before_the_first_frame() {
 }
 
 #[tokio::test]
-async fn delay_of_a_rate_limit_is_in_a_header() {
+async fn delay_of_a_rate_limit_is_in_the_headers() {
     let limit = |seconds: Option<u64>| ProviderError::RateLimit {
         retry_after: seconds.map(Duration::from_secs),
     };
