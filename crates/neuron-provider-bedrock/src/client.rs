@@ -114,9 +114,22 @@ impl Bedrock {
         }
     }
 
-    /// Creates a client that signs its requests with the AWS credentials of `provider`.
+    /// Creates a client that signs its requests with the AWS credentials of `provider`, for example of the
+    /// `credentials_provider` in a configuration of the crate `aws-config`.
     ///
-    /// The credentials are kept until shortly before they expire. Not available on wasm32.
+    /// The credentials are loaded before the first request, and again a minute before they expire. Credentials without
+    /// an expiry are loaded again after 15 minutes. Not available on wasm32.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use neuron_provider_bedrock::Bedrock;
+    /// use neuron_provider_bedrock::aws_credential_types::Credentials;
+    ///
+    /// let credentials = Credentials::new("AKIDEXAMPLE", "wJalrXUtn...", None, None, "my vault");
+    /// let provider = Bedrock::with_credentials("us-east-1", credentials);
+    /// assert!(!format!("{provider:?}").contains("wJalrXUtn"));
+    /// ```
     #[cfg(all(feature = "sigv4", not(target_family = "wasm")))]
     pub fn with_credentials(
         region: impl Into<String>,
@@ -135,7 +148,16 @@ impl Bedrock {
     /// [default sources](https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html): environment
     /// variables, profiles, SSO, web identities, and roles of containers and instances.
     ///
-    /// The credentials are loaded before the first request. Not available on wasm32.
+    /// The credentials are loaded as for [`with_credentials`](Self::with_credentials), and the sources are read anew each
+    /// time. A source on the network is reached through the proxy that environment variables name. The
+    /// [HTTP client](Self::http_client) has no effect on the sources. Not available on wasm32.
+    ///
+    /// # Errors
+    ///
+    /// Requests return these errors:
+    ///
+    /// - [`ProviderError::Authentication`] if no source has credentials, or if a source refuses them.
+    /// - [`ProviderError::Network`] if a source cannot be reached.
     #[cfg(all(feature = "sigv4", not(target_family = "wasm")))]
     pub fn with_default_credentials(region: impl Into<String>) -> Self {
         let region = region.into();

@@ -25,7 +25,8 @@
 //!
 //! [`Bedrock::new`] takes an API key of Bedrock. With the feature `sigv4`, `Bedrock::with_default_credentials` signs
 //! requests with AWS credentials from environment variables, profiles, SSO or roles, and `Bedrock::with_credentials`
-//! takes a source of credentials of your own.
+//! takes a source of credentials of your own. The feature adds AWS's crates for credentials and signatures. The provider
+//! then has 158 crates in its dependency tree on Linux, and 76 without the feature.
 //!
 //! # Mapping
 //!
@@ -140,6 +141,10 @@ mod usage;
 pub mod models;
 pub mod wire;
 
+/// The crate with the type and the trait of AWS credentials, for
+/// [`with_credentials`](Bedrock::with_credentials).
+#[cfg(all(feature = "sigv4", not(target_family = "wasm")))]
+pub use aws_credential_types;
 pub use client::{Bedrock, DEFAULT_MODEL};
 pub use model::DEFAULT_MAX_TOKENS;
 pub use neuron_http::KeySource;
