@@ -11,7 +11,7 @@ const PACKAGES: [(&str, usize); 8] = [
     ("neuron-tool", 44),
     ("neuron-catalog", 44),
     ("neuron-context", 44),
-    ("neuron-testing", 55),
+    ("neuron-testing", 65),
 ];
 
 /// Maximum number of crates in the dependency tree of `neuron`, for combinations of its features.
