@@ -12,7 +12,6 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::ProvideCredentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
-use neuron_http::Secret;
 use neuron_http::http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use neuron_http::http::{HeaderValue, Method, Uri};
 use neuron_types::{BoxError, ProviderError};
@@ -25,9 +24,6 @@ pub(crate) const JSON: &str = "application/json";
 /// Name of the service in signatures. The host has another name, `bedrock-runtime`.
 const SERVICE: &str = "bedrock";
 
-/// Header with the token of temporary credentials.
-const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
-
 /// Signs requests with credentials that are loaded before the first request and before they expire. Clones share the
 /// credentials.
 #[derive(Debug, Clone)]
@@ -38,7 +34,8 @@ impl Sigv4 {
         Self(Arc::new(CachedCredentials::new(provider)))
     }
 
-    /// Loads the credentials if none are cached. Returns the token of temporary credentials, or an empty text.
+    /// Loads the credentials if none are cached. Returns the token of temporary credentials, or an empty text. Servers
+    /// quote the token if they refuse a signature, so errors must not show it.
     ///
     /// # Errors
     ///
@@ -71,12 +68,6 @@ impl Sigv4 {
     ) -> Result<HeaderMap, ProviderError> {
         signed_headers(&self.0.get().await?, region, uri, body, SystemTime::now())
     }
-}
-
-/// Returns the token among the headers of a signed request. Servers quote the header if they refuse a signature.
-pub(crate) fn token_of(headers: &HeaderMap) -> Secret {
-    let token = headers.get(TOKEN).and_then(|token| token.to_str().ok());
-    Secret::new(token.unwrap_or_default())
 }
 
 fn signed_headers(

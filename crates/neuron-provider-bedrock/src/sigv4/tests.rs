@@ -80,7 +80,7 @@ fn signature_for_another_host_and_port_is_that_of_botocore() {
 fn secrets_are_not_shown() {
     let url = "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse";
     let headers = headers(Some("session-hunter2"), "us-east-1", url).unwrap();
-    assert_eq!(token_of(&headers).expose(), "session-hunter2");
+    assert_eq!(headers["x-amz-security-token"], "session-hunter2");
     let shown = format!("{headers:?}");
     assert!(!shown.contains("hunter2") && !shown.contains("Signature"), "{shown}");
     let shown = format!("{:?}", Sigv4::new(credentials(Some("hunter2"))));
@@ -111,5 +111,5 @@ async fn headers_use_the_current_credentials() {
     let permanent = Sigv4::new(credentials(None));
     assert_eq!(permanent.token().await.unwrap(), "");
     let headers = permanent.headers("us-east-1", &uri, b"{}").await.unwrap();
-    assert!(token_of(&headers).is_empty());
+    assert!(!headers.contains_key("x-amz-security-token"));
 }
