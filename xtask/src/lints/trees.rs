@@ -49,6 +49,15 @@ fn combined_features_need_few_crates() {
     check(&FEATURES, count);
 }
 
+#[test]
+fn signatures_of_aws_need_few_crates_and_no_second_cryptography() {
+    let package = "neuron-provider-bedrock";
+    let crates = tree(&[package], &["--edges", "normal", "--features", "sigv4"]);
+    check(&[(package, 158)], |_| crates.len());
+    // The default of AWS's SDK. It needs more build tools than ring.
+    assert!(!crates.iter().any(|line| line.starts_with("aws-lc-")));
+}
+
 /// Panics if `count` returns more than the limit for one of the names.
 fn check(limits: &[(&str, usize)], count: impl Fn(&str) -> usize) {
     let mut problems = Vec::new();
