@@ -39,7 +39,8 @@ where
         return text;
     }
     // Among the first numbers, one more than there are taken texts is free.
-    let free = (2..).map(|number| numbered(&text, number)).find(|text| !taken.contains(text.as_str()));
+    let free =
+        (2..).map(|number| numbered(&text, number)).find(|text| !taken.contains(text.as_str()));
     free.map_or(text, Cow::Owned)
 }
 

@@ -198,7 +198,8 @@ impl Bedrock {
                     .into(),
             ));
         };
-        let client = if key.is_empty() { Self::without_key(region)? } else { Self::new(region, key) };
+        let client =
+            if key.is_empty() { Self::without_key(region)? } else { Self::new(region, key) };
         Ok(if url.is_empty() { client } else { client.base_url(url) })
     }
 
@@ -444,12 +445,27 @@ mod tests {
     #[test]
     fn from_env_reads_region_key_and_base_url() {
         for (values, region, url) in [
-            (["eu-west-1", "us-east-1", "key\n", ""], "eu-west-1", "https://bedrock-runtime.eu-west-1.amazonaws.com/x"),
-            ([" ", "us-east-1\n", "key", ""], "us-east-1", "https://bedrock-runtime.us-east-1.amazonaws.com/x"),
-            (["us-east-1", "", "key", " http://localhost:8080/\n"], "us-east-1", "http://localhost:8080/x"),
+            (
+                ["eu-west-1", "us-east-1", "key\n", ""],
+                "eu-west-1",
+                "https://bedrock-runtime.eu-west-1.amazonaws.com/x",
+            ),
+            (
+                [" ", "us-east-1\n", "key", ""],
+                "us-east-1",
+                "https://bedrock-runtime.us-east-1.amazonaws.com/x",
+            ),
+            (
+                ["us-east-1", "", "key", " http://localhost:8080/\n"],
+                "us-east-1",
+                "http://localhost:8080/x",
+            ),
         ] {
             let client = variables(values).unwrap();
-            assert_eq!((client.region.as_str(), client.endpoint.secret().expose()), (region, "key"));
+            assert_eq!(
+                (client.region.as_str(), client.endpoint.secret().expose()),
+                (region, "key")
+            );
             assert_eq!(client.endpoint.base_url().join("x").unwrap().to_string(), url);
         }
         let error = variables(["", " ", "key", ""]).unwrap_err();

@@ -96,9 +96,9 @@ impl Reader {
             return if is_single { block } else { Some(raw(fields.into(), block)) };
         }
         if let Some(Value::Object(reasoning)) = fields.get("reasoningContent") {
-            return self.reasoning(reasoning).unwrap_or_else(|portable| {
-                Some(raw(self.origin.mark(fields).into(), portable))
-            });
+            return self
+                .reasoning(reasoning)
+                .unwrap_or_else(|portable| Some(raw(self.origin.mark(fields).into(), portable)));
         }
         if let Some(Value::Object(call)) = fields.get("toolUse") {
             return Some(match read_call(call) {
@@ -121,9 +121,8 @@ impl Reader {
         let said = inner.and_then(|inner| text(inner, "text")).unwrap_or_default();
         let signature = inner.and_then(|inner| text(inner, "signature")).unwrap_or_default();
         let is_known = reasoning.len() == 1
-            && inner.is_some_and(|inner| {
-                inner.keys().all(|key| key == "text" || key == "signature")
-            });
+            && inner
+                .is_some_and(|inner| inner.keys().all(|key| key == "text" || key == "signature"));
         let thinking = |signature: &str| ContentBlock::Thinking {
             thinking: said.to_owned(),
             signature: signature.to_owned(),
@@ -234,9 +233,7 @@ mod tests {
 
     #[test]
     fn reasoning_is_kept_for_the_models_that_accept_it() {
-        let reasoning = |text: &str, signature: &str| {
-            json!({"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}})
-        };
+        let reasoning = |text: &str, signature: &str| json!({"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}});
         check(CLAUDE, reasoning("hm", "s"), Some(thinking("hm", "s")));
         check(CLAUDE, reasoning("", "s"), Some(thinking("", "s")));
         check(CLAUDE, reasoning("", ""), None);
@@ -255,9 +252,10 @@ mod tests {
         let redacted = |content: &str| json!({"reasoningContent": {"redactedContent": content}});
         let data = ContentBlock::RedactedThinking { data: "EmwK".into() };
         check(CLAUDE, redacted("RW13Sw=="), Some(data));
-        for (model, content, origin) in
-            [(CLAUDE, "/w==", "claude"), ("amazon.nova-2-lite-v1:0", "RW13Sw==", "amazon.nova-2-lite-v1:0")]
-        {
+        for (model, content, origin) in [
+            (CLAUDE, "/w==", "claude"),
+            ("amazon.nova-2-lite-v1:0", "RW13Sw==", "amazon.nova-2-lite-v1:0"),
+        ] {
             let mut json = redacted(content);
             json[ORIGIN] = json!(origin);
             check(model, redacted(content), Some(raw(json, None)));

@@ -81,7 +81,7 @@ impl ApiError {
     fn class(&self) -> Option<Class> {
         let message = self.message().unwrap_or_default().to_lowercase();
         let name = self.name.to_ascii_lowercase();
-        let name = name.strip_suffix("exception").or(name.strip_suffix("error")).unwrap_or(&name);
+        let name = name.strip_suffix("exception").unwrap_or(&name);
         Some(match name {
             "accessdenied"
             | "unrecognizedclient"
@@ -106,11 +106,13 @@ impl ApiError {
             "modeltimeout" => Class::Timeout,
             // The model is a subscription that AWS is still setting up.
             "mpagreementbeingcreated" => Class::Unavailable,
-            "internalserver" | "internalfailure" | "internal" | "serviceunavailable" => {
-                Class::Unavailable
-            }
+            "internalserver"
+            | "internalservererror"
+            | "internalerror"
+            | "internalfailure"
+            | "serviceunavailable" => Class::Unavailable,
             // The error is the model's own.
-            "model" | "modelstream" => self.original(),
+            "modelerror" | "modelstreamerror" => self.original(),
             _ => return None,
         })
     }
@@ -203,7 +205,12 @@ mod tests {
     fn each_error_of_the_api_has_a_class() {
         for (status, name, message, kind) in [
             (403, "AccessDeniedException", "no access to the model", "Authentication"),
-            (403, "UnrecognizedClientException", "The security token is invalid.", "Authentication"),
+            (
+                403,
+                "UnrecognizedClientException",
+                "The security token is invalid.",
+                "Authentication",
+            ),
             (403, "InvalidSignatureException", "Signature expired", "Authentication"),
             (403, "ExpiredTokenException", "expired", "Authentication"),
             (403, "MPAgreementBeingCreatedException", "retry later", "ServiceUnavailable"),
@@ -227,7 +234,12 @@ mod tests {
                 "The model returned the following errors: input length and `max_tokens` exceed context limit: 1 + 2 > 2",
                 "ContextWindowExceeded",
             ),
-            (400, "ValidationException", "Too many total text bytes: 1 > 0", "ContextWindowExceeded"),
+            (
+                400,
+                "ValidationException",
+                "Too many total text bytes: 1 > 0",
+                "ContextWindowExceeded",
+            ),
             (
                 400,
                 "ValidationException",
@@ -315,7 +327,10 @@ mod tests {
         let body = json!({"__type": "ThrottlingException", "message": "slow"}).to_string();
         assert_eq!(find_in(body.as_bytes(), "the answer").unwrap().kind(), "RateLimit");
         let body = json!({"error": {"message": "busy"}}).to_string();
-        assert_eq!(find_in(body.as_bytes(), "the answer").unwrap().to_string(), "in the answer: busy");
+        assert_eq!(
+            find_in(body.as_bytes(), "the answer").unwrap().to_string(),
+            "in the answer: busy"
+        );
         for data in [&br#"{"output":{}}"#[..], b"", b"[]", b"x", b"{}"] {
             assert!(find_in(data, "the answer").is_none());
         }

@@ -57,7 +57,11 @@ impl DocumentCount {
     /// Creates the next document from a PDF in base64.
     pub(crate) fn pdf<'a>(&mut self, data: &'a str) -> Document<'a> {
         self.0 += 1;
-        Document { format: "pdf", name: format!("Document {}", self.0), source: Source::Bytes(data) }
+        Document {
+            format: "pdf",
+            name: format!("Document {}", self.0),
+            source: Source::Bytes(data),
+        }
     }
 }
 
@@ -122,7 +126,10 @@ mod tests {
     fn images_have_the_formats_of_the_api() {
         for (source, format) in [
             (ImageSource::Base64 { media_type: "image/jpg".into(), data: "aGk=".into() }, "jpeg"),
-            (ImageSource::Base64 { media_type: "IMAGE/PNG; a=b".into(), data: "aGk=".into() }, "png"),
+            (
+                ImageSource::Base64 { media_type: "IMAGE/PNG; a=b".into(), data: "aGk=".into() },
+                "png",
+            ),
             (ImageSource::Url { url: "data:image/webp;x=y;base64,aGk=".into() }, "webp"),
             (ImageSource::Url { url: "DATA:image/gif;BASE64,aGk=".into() }, "gif"),
         ] {
@@ -142,9 +149,11 @@ mod tests {
         );
         for url in ["https://a.example/b.png", "data:image/png,x", "s3://a/b.png", ""] {
             let image = image(&ImageSource::Url { url: url.into() }).unwrap_err().to_string();
-            let text = "invalid request: Bedrock fetches no images from URLs: send the bytes in base64";
+            let text =
+                "invalid request: Bedrock fetches no images from URLs: send the bytes in base64";
             assert_eq!(image, text);
-            let text = "invalid request: Bedrock fetches no documents from URLs: send the bytes in base64";
+            let text =
+                "invalid request: Bedrock fetches no documents from URLs: send the bytes in base64";
             let document = pdf(&DocumentSource::Url { url: url.into() }).unwrap_err().to_string();
             assert_eq!(document, text);
         }

@@ -157,9 +157,7 @@ impl<'a> Writer<'a, '_, '_> {
         }
         let turns = &mut self.conversation.turns;
         let family = self.model.family;
-        if !results.is_empty()
-            && !others.iter().all(|block| may_be_beside_results(block, family))
-        {
+        if !results.is_empty() && !others.iter().all(|block| may_be_beside_results(block, family)) {
             turns.push(Turn { role: "user", content: std::mem::take(&mut results) });
             // Without a message between them, the server would join the two messages of the user.
             turns.push(filler("assistant"));
@@ -260,10 +258,8 @@ fn own<'a>(
         let is_own = model.reads_reasoning() && origin.as_str() == Some(model.origin());
         return is_own.then_some(fields);
     }
-    let has_citations = matches!(
-        model.family,
-        Family::Claude | Family::Nova | Family::Nova2 | Family::Unknown
-    );
+    let has_citations =
+        matches!(model.family, Family::Claude | Family::Nova | Family::Nova2 | Family::Unknown);
     let is_of_server = |call: &Value| call.get("type").is_some_and(Value::is_string);
     let is_accepted = match fields.get("toolUse") {
         // A call that does not run has no result, and the API rejects a call without a result.

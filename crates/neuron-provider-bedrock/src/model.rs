@@ -7,8 +7,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// The characters of a model's id that are escaped in the path of a URL. The id of a model is a single segment, so
 /// colons and slashes are escaped too.
-const ESCAPED: &AsciiSet =
-    &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Returns the path of a method of a model, for example `model/amazon.nova-lite-v1%3A0/converse`.
 ///
@@ -99,7 +98,8 @@ impl<'a> Model<'a> {
                 Some((*family, generation))
             })
         };
-        let (family, generation) = find(id).or_else(|| find(base)).unwrap_or((Family::Unknown, None));
+        let (family, generation) =
+            find(id).or_else(|| find(base)).unwrap_or((Family::Unknown, None));
         Self { id, family, generation }
     }
 
@@ -133,7 +133,12 @@ impl<'a> Model<'a> {
     pub(crate) fn can_force_calls(self) -> bool {
         matches!(
             self.family,
-            Family::Claude | Family::Nova | Family::Nova2 | Family::Glm | Family::Kimi | Family::Grok
+            Family::Claude
+                | Family::Nova
+                | Family::Nova2
+                | Family::Glm
+                | Family::Kimi
+                | Family::Grok
         )
     }
 
@@ -162,8 +167,7 @@ impl<'a> Model<'a> {
 pub const DEFAULT_MAX_TOKENS: usize = 8_192;
 
 /// Regions before the names of models in inference profiles.
-const REGIONS: [&str; 10] =
-    ["apac", "au", "ca", "eu", "global", "in", "jp", "uk", "us", "us-gov"];
+const REGIONS: [&str; 10] = ["apac", "au", "ca", "eu", "global", "in", "jp", "uk", "us", "us-gov"];
 
 /// Returns the name of a model without the region of an inference profile.
 fn without_region(name: &str) -> &str {
@@ -209,7 +213,10 @@ mod tests {
         for (id, family) in [
             ("anthropic.claude-sonnet-4-5-20250929-v1:0", Family::Claude),
             ("us-gov.anthropic.claude-sonnet-5-5", Family::Claude),
-            (&format!("{arn}inference-profile/us.meta.llama4-scout-17b-instruct-v1:0"), Family::Llama),
+            (
+                &format!("{arn}inference-profile/us.meta.llama4-scout-17b-instruct-v1:0"),
+                Family::Llama,
+            ),
             (&format!("{arn}custom-model/amazon.nova-lite-v1:0:300k/abc"), Family::Nova),
             (&format!("{arn}application-inference-profile/abc"), Family::Unknown),
             ("global.amazon.nova-2-lite-v1:0", Family::Nova2),

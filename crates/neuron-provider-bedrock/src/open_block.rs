@@ -43,7 +43,10 @@ pub(crate) enum KnownDelta {
     Text(String),
     Citation(Value),
     Arguments(String),
-    Thinking { text: String, signature: String },
+    Thinking {
+        text: String,
+        signature: String,
+    },
     Redacted(String),
     /// Content of a block that the server made with a tool of its own, with the name of its field.
     Server(&'static str, Value),

@@ -151,11 +151,7 @@ fn split_tools(extra: Option<&Value>) -> (Option<Cow<'_, Value>>, &[Value]) {
 }
 
 /// Returns the maximum number of output tokens. Returns `None` if the model rejects a maximum.
-fn max_tokens(
-    request: RequestRef<'_>,
-    model: Model<'_>,
-    settings: Settings<'_>,
-) -> Option<usize> {
+fn max_tokens(request: RequestRef<'_>, model: Model<'_>, settings: Settings<'_>) -> Option<usize> {
     if let Some(tokens) = request.max_tokens.or(settings.max_tokens) {
         return Some(tokens);
     }

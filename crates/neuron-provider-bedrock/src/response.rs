@@ -34,8 +34,7 @@ pub(crate) fn read(
             )
         })
     };
-    let wire: WireResponse =
-        read_frame(body).map_err(|error| unreadable(&error.to_string()))?;
+    let wire: WireResponse = read_frame(body).map_err(|error| unreadable(&error.to_string()))?;
     if wire.end.stop_reason.is_none() {
         return Err(unreadable("it is incomplete, because it has no stopReason"));
     }
@@ -95,16 +94,11 @@ struct ServiceTier {
 impl ResponseEnd {
     /// Merges the fields of a later event. A later value replaces an earlier value.
     pub(crate) fn update(&mut self, later: Self) {
-        let Self {
-            stop_reason,
-            additional_model_response_fields,
-            usage,
-            trace,
-            service_tier,
-        } = later;
+        let Self { stop_reason, additional_model_response_fields, usage, trace, service_tier } =
+            later;
         self.stop_reason = stop_reason.or(self.stop_reason.take());
-        self.additional_model_response_fields = additional_model_response_fields
-            .or(self.additional_model_response_fields.take());
+        self.additional_model_response_fields =
+            additional_model_response_fields.or(self.additional_model_response_fields.take());
         self.usage = usage.or(self.usage.take());
         self.trace = trace.or(self.trace.take());
         self.service_tier = service_tier.or(self.service_tier.take());

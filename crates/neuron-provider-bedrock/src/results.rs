@@ -143,7 +143,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(family: Family, content: &[ContentItem], is_error: bool, inside: Value, following: Value) {
+    fn check(
+        family: Family,
+        content: &[ContentItem],
+        is_error: bool,
+        inside: Value,
+        following: Value,
+    ) {
         let mut documents = DocumentCount::default();
         let result = ResultContent::new(content, is_error, family, &mut documents);
         assert_eq!(serde_json::to_value(&result.inside).unwrap(), inside, "{family:?}");
@@ -155,8 +161,7 @@ mod tests {
     #[test]
     fn files_are_where_the_model_accepts_them() {
         let image = json!({"image": {"format": "png", "source": {"bytes": "aGk="}}});
-        let document =
-            json!({"document": {"format": "pdf", "name": "Document 1", "source": {"bytes": "aGk="}}});
+        let document = json!({"document": {"format": "pdf", "name": "Document 1", "source": {"bytes": "aGk="}}});
         let note = json!({"text": "[the file follows]"});
         let files = [png(), pdf()];
         for (family, inside, following) in [
@@ -174,8 +179,20 @@ mod tests {
             check(family, &files, false, inside, following);
         }
         let url = |url: &str| ContentItem::Image { source: ImageSource::Url { url: url.into() } };
-        check(Family::Claude, &[url("data:image/png;base64,aGk=")], false, json!([image]), json!([]));
-        check(Family::Claude, &[url("https://a/b.png")], false, json!([{"text": "[image]"}]), json!([]));
+        check(
+            Family::Claude,
+            &[url("data:image/png;base64,aGk=")],
+            false,
+            json!([image]),
+            json!([]),
+        );
+        check(
+            Family::Claude,
+            &[url("https://a/b.png")],
+            false,
+            json!([{"text": "[image]"}]),
+            json!([]),
+        );
     }
 
     #[test]

@@ -171,7 +171,8 @@ mod tests {
         check(claude, None, Some(E::None), json!({"thinking": {"type": "disabled"}}));
 
         let nova = "global.amazon.nova-2-lite-v1:0";
-        let config = |effort| json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": effort}});
+        let config =
+            |effort| json!({"reasoningConfig": {"type": "enabled", "maxReasoningEffort": effort}});
         check(nova, enabled, None, config("medium"));
         check(nova, None, Some(E::High), config("high"));
         check(nova, Some(T::Disabled), None, json!({"reasoningConfig": {"type": "disabled"}}));

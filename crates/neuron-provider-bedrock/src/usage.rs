@@ -21,7 +21,8 @@ pub(crate) struct WireUsage {
 impl From<WireUsage> for TokenUsage {
     fn from(wire: WireUsage) -> Self {
         let output_tokens = wire.output_tokens.unwrap_or_default();
-        let parts = [wire.input_tokens, wire.cache_read_input_tokens, wire.cache_write_input_tokens];
+        let parts =
+            [wire.input_tokens, wire.cache_read_input_tokens, wire.cache_write_input_tokens];
         let sum = parts.into_iter().flatten().fold(0, usize::saturating_add);
         // The total shows a prompt whose parts were not all reported.
         let rest = wire.total_tokens.unwrap_or_default().saturating_sub(output_tokens);
