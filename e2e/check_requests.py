@@ -10,6 +10,7 @@ import re
 import sys
 
 import typing_extensions
+from bedrock_requests import check_as_parameters
 from report import Report, equal, valid
 from structure import problems
 
@@ -26,6 +27,8 @@ BODIES = {
     "/v1beta/models/*:generateContent": ("gemini_requests", "GenerateContentRequest"),
     "/v1beta/models/*:streamGenerateContent": ("gemini_requests", "GenerateContentRequest"),
     "/v1beta/models/*:batchEmbedContents": ("gemini_requests", "BatchEmbedContentsRequest"),
+    "/model/*/converse": ("bedrock_requests", "ConverseRequest"),
+    "/model/*/converse-stream": ("bedrock_requests", "ConverseStreamRequest"),
     "/v1/embeddings": ("openai.types.embedding_create_params", "EmbeddingCreateParams"),
     "/api/chat": ("ollama._types", "ChatRequest"),
     "/api/embed": ("ollama._types", "EmbedRequest"),
@@ -44,6 +47,7 @@ EXCEPTIONS = {
     },
     "openai": {},
     "gemini": {},
+    "bedrock": {},
     "ollama": {
         "messages.*.tool_calls.*.id: is not known": NEWER_THAN_THE_CLIENT,
         "messages.*.tool_call_id: is not known": NEWER_THAN_THE_CLIENT,
@@ -172,6 +176,55 @@ SPOILED = {
         ("two texts", "requests.1.content.text", "two", "is not known"),
         ("few dimensions", "requests.0.outputDimensionality", "3", "is not a whole number"),
     ],
+    "converse": [
+        ("one question", "max_tokens", 5, "is not known"),
+        ("one question", "messages.0.role", "tool", "is not 'user'"),
+        ("one question", "messages.0.content", ..., "is missing"),
+        ("one question", "messages.0.content", "hi", "is not a list"),
+        ("one question", "messages.0.content.0.type", "text", "is not known"),
+        ("one question", "messages.0.content.0", {}, "has 0 fields"),
+        ("a limit", "inferenceConfig.maxTokens", "100", "is not a whole number"),
+        ("a limit", "inferenceConfig.maxTokens", 0, "is less than 1"),
+        ("a limit", "inferenceConfig.topK", 5, "is not known"),
+        ("a temperature", "inferenceConfig.temperature", 1.5, "is more than 1"),
+        ("a system prompt", "system", "Be brief.", "is not a list"),
+        ("a system prompt", "system.0.text", "", "is less than 1"),
+        ("tools", "toolConfig.tools", ..., "is missing"),
+        ("tools", "toolConfig.tools", [], "is less than 1"),
+        ("tools", "toolConfig.tools.0.toolSpec.inputSchema", ..., "is missing"),
+        ("tools", "toolConfig.tools.0.toolSpec.parameters", {}, "is not known"),
+        ("tools", "toolConfig.tools.0.toolSpec.name", "get weather", "does not match"),
+        ("this tool", "toolConfig.toolChoice.none", {}, "is not known"),
+        (
+            "parallel calls and their results",
+            "messages.1.content.1.toolUse.toolUseId",
+            "call/1",
+            "does not match",
+        ),
+        (
+            "parallel calls and their results",
+            "messages.1.content.1.toolUse.input",
+            ...,
+            "is missing",
+        ),
+        (
+            "parallel calls and their results",
+            "messages.2.content.1.toolResult.status",
+            "failure",
+            "is not 'success'",
+        ),
+        ("an image", "messages.0.content.0.image.format", "image/png", "is not 'png'"),
+        ("an image", "messages.0.content.0.image.source.bytes", "?", "is not base64"),
+        ("an image", "messages.0.content.0.image.source.url", "https://a", "is not known"),
+        ("a document", "messages.0.content.0.document.name", "", "is less than 1"),
+        ("fields of its own", "serviceTier.type", "auto", "is not 'priority'"),
+        (
+            "json of a schema",
+            "outputConfig.textFormat.structure.jsonSchema.schema",
+            {},
+            "is not a text",
+        ),
+    ],
     "native chat": [
         ("one question", "max_tokens", 5, "is not known"),
         ("one question", "model", ..., "is missing"),
@@ -218,6 +271,8 @@ def main(vendor, file):
             needed.update(map(pattern_of, excused))
             valid([text for text in found if text not in excused], "the body")
             check_headers(request)
+            if vendor == "bedrock":
+                check_as_parameters(request)
     checked = report.passed
 
     with report.case("the list of exceptions"):
@@ -236,8 +291,8 @@ def name_of(request):
 
 
 def problems_of(request):
-    # The path of a Gemini request has the name of the model.
-    path = re.sub(r"(?<=/models/)[^:]+", "*", request["path"])
+    # The path of a request to Gemini or Bedrock has the name of the model.
+    path = re.sub(r"(?<=/models/)[^:]+|(?<=/model/)[^/]+", "*", request["path"])
     if "anthropic-beta" in request["headers"]:
         path += ", beta"
     module, name = BODIES[path]

@@ -1,7 +1,8 @@
 """Compares JSON with the types of a client. Unknown keys and missing keys are problems.
 
 The vendors' clients describe requests by `TypedDict`s and responses by pydantic models. They check
-neither and accept any value. This module checks both by their annotations.
+neither and accept any value. This module checks both by their annotations. AWS's client has a service
+model instead, whose shapes `service_model.py` checks.
 """
 
 import collections.abc
@@ -13,6 +14,7 @@ import typing
 from dataclasses import dataclass
 from functools import cache
 
+import botocore.model
 import ollama._types
 import pydantic
 import typing_extensions
@@ -49,6 +51,10 @@ def problems(value, expected, path="", without=frozenset()):
     `without` has keys of the outermost type that are ignored. They are parameters of a client that
     are not part of the JSON.
     """
+    if isinstance(expected, botocore.model.Shape):
+        import service_model  # It imports this module.
+
+        return service_model.problems(value, expected, path)
     origin = typing_extensions.get_origin(expected)
     args = typing_extensions.get_args(expected)
     if expected is typing.Any or expected is object:

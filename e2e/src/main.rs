@@ -23,7 +23,7 @@ commands:
                              standard input does; fails if replies are left
   requests <vendor> <file>   writes what our provider sends for many requests, one line of JSON each
 
-vendors: anthropic, openai, gemini, ollama";
+vendors: anthropic, openai, gemini, bedrock, ollama";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

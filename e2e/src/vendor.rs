@@ -4,12 +4,14 @@ use std::io;
 use std::pin::Pin;
 
 use neuron_provider_anthropic::Anthropic;
+use neuron_provider_bedrock::Bedrock;
 use neuron_provider_gemini::Gemini;
 use neuron_provider_ollama::Ollama;
 use neuron_provider_openai::OpenAi;
 use neuron_testing::vendor::{self, VendorServer, VendorServerBuilder};
 use neuron_testing::{
-    AnthropicServer, GeminiServer, OllamaServer, OpenAiServer, RecordedRequest, ServerReply,
+    AnthropicServer, BedrockServer, GeminiServer, OllamaServer, OpenAiServer, RecordedRequest,
+    ServerReply,
 };
 use neuron_types::{BoxedEmbeddingProvider, BoxedProvider};
 
@@ -21,6 +23,9 @@ pub(crate) const MODEL: &str = "the-model";
 
 /// Another model that the Gemini server accepts. Its rules follow from the generation in its name.
 const GEMINI_MODEL: &str = "gemini-3.8-flash";
+
+/// Another model that the Bedrock server accepts. Its rules follow from the vendor in its id.
+const BEDROCK_MODEL: &str = "us.anthropic.claude-sonnet-4-5-20250929-v1:0";
 
 /// A vendor for which we have a loopback server and a provider.
 pub(crate) struct Vendor {
@@ -50,7 +55,7 @@ pub(crate) struct Form {
     pub(crate) refused: &'static [&'static str],
 }
 
-pub(crate) const VENDORS: [Vendor; 4] = [
+pub(crate) const VENDORS: [Vendor; 5] = [
     Vendor {
         name: "anthropic",
         corpus: include_str!("../corpus/anthropic.json"),
@@ -101,6 +106,19 @@ pub(crate) const VENDORS: [Vendor; 4] = [
         start: |replies| start(GeminiServer::builder().models([MODEL, GEMINI_MODEL]), replies),
     },
     Vendor {
+        name: "bedrock",
+        corpus: include_str!("../corpus/bedrock.json"),
+        forms: &[Form {
+            name: "converse",
+            provider: |url| BoxedProvider::new(bedrock(url)),
+            refused: &["any json object", "an image at an address", "a document at an address"],
+        }],
+        embedder: None,
+        embeddings: 0,
+        own_requests: 15,
+        start: |replies| start(BedrockServer::builder().models([MODEL, BEDROCK_MODEL]), replies),
+    },
+    Vendor {
         name: "ollama",
         corpus: include_str!("../corpus/ollama.json"),
         forms: &[Form {
@@ -130,6 +148,11 @@ fn openai(url: &str) -> OpenAi {
 /// Creates Google AI's provider for the server at a URL.
 fn gemini(url: &str) -> Gemini {
     Gemini::new(API_KEY).base_url(url).model(GEMINI_MODEL)
+}
+
+/// Creates Bedrock's provider for the server at a URL.
+fn bedrock(url: &str) -> Bedrock {
+    Bedrock::new("us-east-1", API_KEY).base_url(url).model(BEDROCK_MODEL)
 }
 
 /// The future that starts a loopback server.

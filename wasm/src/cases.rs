@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::future::join;
 use neuron::agent::SessionHandle;
 use neuron::anthropic::Anthropic;
+use neuron::bedrock::Bedrock;
 use neuron::gemini::Gemini;
 use neuron::ollama::Ollama;
 use neuron::openai::OpenAi;
@@ -42,10 +43,12 @@ pub async fn run(case: String, url: String) -> Outcome {
         "openai_responses" => calls_a_tool(OpenAi::new(KEY).responses_api().base_url(&url)).await,
         "ollama" => calls_a_tool(Ollama::new().base_url(&url)).await,
         "gemini" => calls_a_tool(Gemini::new(KEY).base_url(&url)).await,
+        "bedrock" => calls_a_tool(Bedrock::new("us-east-1", KEY).base_url(&url)).await,
         "stream_anthropic" => streams(anthropic).await,
         "stream_openai" => streams(OpenAi::new(KEY).base_url(&url)).await,
         "stream_ollama" => streams(Ollama::new().base_url(&url)).await,
         "stream_gemini" => streams(Gemini::new(KEY).base_url(&url)).await,
+        "stream_bedrock" => streams(Bedrock::new("us-east-1", KEY).base_url(&url)).await,
         "cancel" => cancels_a_stream(anthropic).await,
         "drop" => drops_a_stream(anthropic).await,
         "timeout" => failure(anthropic.timeout(short)).await,

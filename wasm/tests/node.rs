@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use neuron_testing::{AnthropicServer, GeminiServer, OllamaServer, OpenAiServer, Reply};
+use neuron_testing::{AnthropicServer, BedrockServer, GeminiServer, OllamaServer, OpenAiServer, Reply};
 use neuron_types::ProviderError;
 use serde_json::json;
 use tokio::process::Command;
@@ -90,6 +90,11 @@ async fn agents_of_each_provider_call_a_tool_and_stream() {
     let server = OllamaServer::start(weather().into_iter().chain(pieces())).await.unwrap();
     assert_eq!(run("ollama", &server.url()).await, "It is sunny.");
     assert_eq!(run("stream_ollama", &server.url()).await, "one two three four in pieces");
+    server.assert_complete();
+
+    let server = BedrockServer::start(weather().into_iter().chain(pieces())).await.unwrap();
+    assert_eq!(run("bedrock", &server.url()).await, "It is sunny.");
+    assert_eq!(run("stream_bedrock", &server.url()).await, "one two three four in pieces");
     server.assert_complete();
 
     let server = GeminiServer::start(weather().into_iter().chain(pieces())).await.unwrap();

@@ -8,7 +8,7 @@ use neuron_testkit::fetch::{Packages, Program};
 
 use crate::{compiler, prerequisites, process, workspace};
 
-const VENDORS: [&str; 4] = ["anthropic", "openai", "gemini", "ollama"];
+const VENDORS: [&str; 5] = ["anthropic", "openai", "gemini", "bedrock", "ollama"];
 
 /// The Python program with the vendors' official clients.
 const CLIENTS: Program = Program {
@@ -17,11 +17,11 @@ const CLIENTS: Program = Program {
     variable: None,
     installed: || None,
     packages: Packages::Python(include_str!("../../e2e/requirements.txt")),
-    size: "some 40 MB",
+    size: "some 55 MB",
     file: "bin/python",
     // After an update of the system's Python, the virtual environment is broken, because the new version does not find
     // the packages of the old one.
-    trial: &["-c", "import anthropic, google.genai, ollama, openai"],
+    trial: &["-c", "import anthropic, boto3, google.genai, ollama, openai"],
 };
 
 /// Runs the scripts for every vendor. Returns an error that names the vendors whose scripts failed.
@@ -102,7 +102,7 @@ fn build() -> Result<PathBuf, String> {
 /// no proxy, because the servers are on this machine.
 fn is_a_setting(key: &str) -> bool {
     let key = key.to_uppercase();
-    let starts = ["ANTHROPIC_", "OPENAI_", "GEMINI_", "GOOGLE_", "OLLAMA_", "PYTHON"];
+    let starts = ["ANTHROPIC_", "AWS_", "OPENAI_", "GEMINI_", "GOOGLE_", "OLLAMA_", "PYTHON"];
     key.ends_with("_PROXY") || starts.iter().any(|start| key.starts_with(start))
 }
 
@@ -114,6 +114,7 @@ mod tests {
     fn settings_of_the_clients_are_recognised() {
         for key in [
             "ANTHROPIC_API_KEY",
+            "AWS_BEARER_TOKEN_BEDROCK",
             "OPENAI_BASE_URL",
             "GOOGLE_API_KEY",
             "OLLAMA_HOST",

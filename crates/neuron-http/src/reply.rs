@@ -93,7 +93,11 @@ impl Reply {
         }
         let explanation = || self.deadline.or_after(EXPLANATION_TIMEOUT);
         let beginning = if is("text/plain") {
-            let begins = if content_types.contains(&EVENTS) { begins_event } else { begins_object };
+            let begins = match content_types {
+                types if types.contains(&EVENTS) => begins_event,
+                types if types.contains(&FRAMES) => begins_frame,
+                _ => begins_object,
+            };
             let mut body = Body::new(self.response, self.uri, self.timeouts.idle);
             match body.check_beginning(begins, explanation).await? {
                 Ok(()) => return Ok(body),
@@ -113,6 +117,15 @@ impl Reply {
 
 /// Content type of server-sent events.
 const EVENTS: &str = "text/event-stream";
+
+/// Content type of AWS's binary frames.
+const FRAMES: &str = "application/vnd.amazon.eventstream";
+
+/// Returns `true` if a body begins with the length of a binary frame. The first of its four bytes is 0, or 1 for a very
+/// long frame. No text begins with these bytes. Returns `None` if more bytes are needed to decide.
+fn begins_frame(bytes: &[u8]) -> Option<bool> {
+    bytes.first().map(|byte| *byte <= 1)
+}
 
 /// Returns `Some(true)` if a body begins with a comment or a field of [server-sent
 /// events](https://html.spec.whatwg.org/multipage/server-sent-events.html). Returns `None` if more bytes are needed.

@@ -27,9 +27,9 @@
 //! # }
 //! ```
 //!
-//! [`AnthropicServer`], [`OpenAiServer`], [`GeminiServer`] and [`OllamaServer`] are HTTP servers on the loopback
-//! interface. They send the replies of such a script in the vendor's format, and reject the requests that the vendor
-//! rejects. Use them to test a provider, and in tests and examples that call a provider.
+//! [`AnthropicServer`], [`OpenAiServer`], [`GeminiServer`], [`BedrockServer`] and [`OllamaServer`] are HTTP servers on
+//! the loopback interface. They send the replies of such a script in the vendor's format, and reject the requests that
+//! the vendor rejects. Use them to test a provider, and in tests and examples that call a provider.
 //!
 //! # Where to look
 //!
@@ -42,12 +42,13 @@
 //! | a client of Anthropic's API | [`AnthropicServer`] |
 //! | a client of OpenAI or of a compatible server | [`OpenAiServer`], [`openai::Dialect`] |
 //! | a client of Gemini, at Google AI or Vertex AI | [`GeminiServer`] |
+//! | a client of Amazon Bedrock's Converse API | [`BedrockServer`] |
 //! | a client of Ollama | [`OllamaServer`], [`ollama::Dialect`] |
 //! | a client of another vendor | [`vendor`] |
 //! | the requests, connections and disconnects at a server | [`vendor::VendorServer`] |
 //! | any status and body, split or cut at any byte | [`ServerReply`], [`Wire`] |
 //! | a connection that breaks the protocol | [`RawServer`] |
-//! | a request body against a vendor's rules, without HTTP | [`anthropic`], [`openai`], [`gemini`], [`ollama`] |
+//! | a request body against a vendor's rules, without HTTP | [`anthropic`], [`openai`], [`gemini`], [`bedrock`], [`ollama`] |
 //!
 //! The test suites for your own provider or session storage are in `neuron-conformance`. The suites for a durable
 //! engine are in `neuron-conformance-durable`.
@@ -61,6 +62,7 @@ mod scripted_provider;
 mod loopback;
 
 pub mod anthropic;
+pub mod bedrock;
 pub mod gemini;
 pub mod ollama;
 pub mod openai;
@@ -78,6 +80,7 @@ mod queue;
 mod shape;
 
 pub use anthropic::AnthropicServer;
+pub use bedrock::BedrockServer;
 pub use cassette::{Cassette, CassetteMatching, CassetteMode, CassettePace};
 pub use gemini::GeminiServer;
 pub use loopback::{RawConnection, RawServer, RecordedRequest, ServerReply, Wire};

@@ -47,6 +47,10 @@
     doc = "| [`gemini`] | `neuron-provider-gemini` | Google's Gemini API, on Google AI and Vertex AI |"
 )]
 #![cfg_attr(
+    feature = "bedrock",
+    doc = "| [`bedrock`] | `neuron-provider-bedrock` | Amazon Bedrock's Converse API |"
+)]
+#![cfg_attr(
     feature = "catalog",
     doc = "| [`catalog`] | `neuron-catalog` | context windows, limits and prices of models, the cost of calls |"
 )]
@@ -100,6 +104,8 @@
 //! | `openai` | `neuron-provider-openai` | no |
 //! | `ollama` | `neuron-provider-ollama` | no |
 //! | `gemini` | `neuron-provider-gemini` | no |
+//! | `bedrock` | `neuron-provider-bedrock` | no |
+//! | `bedrock-sigv4` | AWS credentials for `neuron-provider-bedrock` | no |
 //! | `catalog` | `neuron-catalog` | no |
 //! | `runtime` | `neuron-runtime` | no |
 //! | `durable-sqlite` | `neuron-durable-sqlite` | no |
@@ -141,6 +147,8 @@ pub use neuron_mcp as mcp;
 pub use neuron_otel as otel;
 #[cfg(feature = "anthropic")]
 pub use neuron_provider_anthropic as anthropic;
+#[cfg(feature = "bedrock")]
+pub use neuron_provider_bedrock as bedrock;
 #[cfg(feature = "gemini")]
 pub use neuron_provider_gemini as gemini;
 #[cfg(feature = "ollama")]

@@ -7,7 +7,7 @@ use neuron_types::{
 };
 use serde_json::{Value, json};
 
-use crate::vendor::{ANTHROPIC, CHAT, OLLAMA, RESPONSES, Vendor};
+use crate::vendor::{ANTHROPIC, BEDROCK, CHAT, OLLAMA, RESPONSES, Vendor};
 
 /// Responses that together contain every kind of content. JSON pairs of the content blocks and the stop reason.
 const ANSWERS: &str = include_str!("../answers.json");
@@ -34,11 +34,36 @@ pub(crate) fn streams(vendor: &Vendor) -> Vec<Vec<u8>> {
             let mut broken = vec![3];
             broken.extend(write(answer, 5, &Wire::default()));
             broken.truncate(broken.len() / 2);
-            broken.extend(vendor.stream_error.as_bytes());
+            broken.extend((vendor.stream_error)());
             all.push(broken);
         }
     }
     all
+}
+
+/// Returns streams of Bedrock as lines with the name and the JSON of each event, as
+/// [`bedrock_events`](crate::stream::bedrock_events) expects.
+pub(crate) fn bedrock_events() -> Vec<Vec<u8>> {
+    let streams = streams(&BEDROCK).into_iter();
+    let whole = streams.filter_map(|stream| {
+        let (cut, mut rest) = stream.split_first()?;
+        let mut lines = vec![*cut];
+        while !rest.is_empty() {
+            let number = |at: usize| -> Option<usize> {
+                u32::from_be_bytes(rest.get(at..at + 4)?.try_into().ok()?).try_into().ok()
+            };
+            let (length, headers) = (number(0)?, number(4)?);
+            let (frame, after) = rest.split_at_checked(length)?;
+            // The first header is `:event-type`, and its value begins after the length of two bytes.
+            let name = frame.get(12 + 13..)?;
+            let name = name.get(2..2 + usize::from(*name.get(1)?))?;
+            let payload = frame.get(12 + headers..length - 4)?;
+            lines.extend([name, b" ", payload, b"\n"].concat());
+            rest = after;
+        }
+        Some(lines)
+    });
+    whole.collect()
 }
 
 /// Returns whole responses of a vendor, and a JSON body with very long texts.

@@ -26,8 +26,8 @@ mod echo;
 mod pieces;
 mod vendor;
 
-use crate::corpus::{all_streams, bodies, errors, streams};
-use crate::vendor::{ANTHROPIC, CHAT, OLLAMA, RESPONSES};
+use crate::corpus::{all_streams, bedrock_events, bodies, errors, streams};
+use crate::vendor::{ANTHROPIC, BEDROCK, CHAT, OLLAMA, RESPONSES};
 
 /// A function that checks a property, with valid inputs for it.
 #[derive(Debug, Clone, Copy)]
@@ -41,20 +41,24 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 19] = [
     Target { name: "sse_decoder", check: framing::sse_decoder, seeds: all_streams },
     Target { name: "line_decoder", check: framing::line_decoder, seeds: all_streams },
     Target { name: "anthropic_stream", check: stream::anthropic, seeds: || streams(&ANTHROPIC) },
     Target { name: "chat_stream", check: stream::chat, seeds: || streams(&CHAT) },
     Target { name: "responses_stream", check: stream::responses, seeds: || streams(&RESPONSES) },
     Target { name: "ollama_stream", check: stream::ollama, seeds: || streams(&OLLAMA) },
+    Target { name: "bedrock_stream", check: stream::bedrock, seeds: || streams(&BEDROCK) },
+    Target { name: "bedrock_events", check: stream::bedrock_events, seeds: bedrock_events },
     Target { name: "anthropic_body", check: response::anthropic, seeds: || bodies(&ANTHROPIC) },
     Target { name: "chat_body", check: response::chat, seeds: || bodies(&CHAT) },
     Target { name: "responses_body", check: response::responses, seeds: || bodies(&RESPONSES) },
     Target { name: "ollama_body", check: response::ollama, seeds: || bodies(&OLLAMA) },
+    Target { name: "bedrock_body", check: response::bedrock, seeds: || bodies(&BEDROCK) },
     Target { name: "anthropic_error", check: rejection::anthropic, seeds: errors },
     Target { name: "openai_error", check: rejection::openai, seeds: errors },
     Target { name: "ollama_error", check: rejection::ollama, seeds: errors },
+    Target { name: "bedrock_error", check: rejection::bedrock, seeds: errors },
     Target { name: "openai_embeddings", check: embeddings::openai, seeds: corpus::embeddings },
     Target { name: "ollama_embeddings", check: embeddings::ollama, seeds: corpus::embeddings },
 ];

@@ -3,6 +3,7 @@
 
 use neuron_http::http::header::{HeaderMap, HeaderValue};
 use neuron_provider_anthropic as anthropic;
+use neuron_provider_bedrock as bedrock;
 use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
 use neuron_types::ProviderError;
@@ -12,6 +13,11 @@ use crate::assert_short;
 /// Parses an error response of Anthropic's Messages API.
 pub fn anthropic(input: &[u8]) {
     check(anthropic::wire::read_error, input);
+}
+
+/// Parses an error response of Bedrock.
+pub fn bedrock(input: &[u8]) {
+    check(bedrock::wire::read_error, input);
 }
 
 /// Parses an error response of OpenAI.

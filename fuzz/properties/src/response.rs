@@ -42,6 +42,22 @@ pub fn ollama(body: &[u8]) {
     });
 }
 
+/// Parses a whole response of Bedrock.
+pub fn bedrock(body: &[u8]) {
+    check(&vendor::BEDROCK, body, |json| {
+        let blocks = list(&json["output"]["message"], "content");
+        let texts = blocks.map(|block| match block["text"].as_str() {
+            Some(text) => text.to_owned(),
+            None if !block["reasoningContent"].is_object() && !block["toolUse"].is_object() => {
+                let parts = list(&block["citationsContent"], "content");
+                parts.filter_map(|part| part["text"].as_str()).collect()
+            }
+            None => String::new(),
+        });
+        texts.collect()
+    });
+}
+
 /// Checks a body. `text` returns all texts in the body's JSON, which the message must contain.
 fn check(vendor: &Vendor, body: &[u8], text: impl Fn(&Value) -> String) {
     let response = match (vendor.read_response)(body) {

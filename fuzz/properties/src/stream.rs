@@ -7,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use futures_util::Stream;
+use neuron_testing::bedrock::frame;
 use neuron_types::{CompletionResponse, ContentBlock, StreamEvent, ToolCall};
 
 use crate::pieces::Cut;
@@ -31,6 +32,31 @@ pub fn responses(input: &[u8]) {
 /// Parses a stream of Ollama.
 pub fn ollama(input: &[u8]) {
     check(&vendor::OLLAMA, input);
+}
+
+/// Parses a stream of Bedrock.
+pub fn bedrock(input: &[u8]) {
+    check(&vendor::BEDROCK, input);
+}
+
+/// Parses a stream of Bedrock, with a valid frame for each line of the input. A line is the name and the JSON of an
+/// event or, if the name ends with `Exception`, of an error. Without this, the checksums would hide all changes.
+pub fn bedrock_events(input: &[u8]) {
+    let Some((cut, lines)) = input.split_first() else {
+        return;
+    };
+    let mut stream = vec![*cut];
+    for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let end = line.iter().position(|byte| *byte == b' ').unwrap_or(line.len());
+        let (name, payload) = line.split_at(end);
+        let name = String::from_utf8_lossy(name);
+        let (header, kind) = match name.ends_with("Exception") {
+            true => (":exception-type", "exception"),
+            false => (":event-type", "event"),
+        };
+        stream.extend(frame(&[(":message-type", kind), (header, &name)], payload));
+    }
+    check(&vendor::BEDROCK, &stream);
 }
 
 /// Checks an input. Panics if the events of the whole stream and of its pieces differ, or if the stream does not end

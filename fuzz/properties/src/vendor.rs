@@ -3,10 +3,13 @@
 use bytes::Bytes;
 use futures_util::{Stream, stream};
 use neuron_provider_anthropic as anthropic;
+use neuron_provider_bedrock as bedrock;
 use neuron_provider_ollama as ollama;
 use neuron_provider_openai as openai;
 use neuron_testing::openai as openai_server;
-use neuron_testing::{Wire, anthropic as anthropic_server, ollama as ollama_server};
+use neuron_testing::{
+    Wire, anthropic as anthropic_server, bedrock as bedrock_server, ollama as ollama_server,
+};
 use neuron_types::{CompletionResponse, ProviderError, RequestRef, StreamHandle};
 use serde_json::Value;
 
@@ -29,8 +32,8 @@ pub(crate) struct Vendor {
     pub(crate) write_response: fn(&CompletionResponse) -> Value,
     /// Encode a streamed response with the loopback server. Contains one function for each dialect of the API.
     pub(crate) write_stream: &'static [WriteStream],
-    /// Bytes of an error event within a stream.
-    pub(crate) stream_error: &'static str,
+    /// Returns the bytes of an error event within a stream.
+    pub(crate) stream_error: fn() -> Vec<u8>,
 }
 
 pub(crate) const ANTHROPIC: Vendor = Vendor {
@@ -40,7 +43,9 @@ pub(crate) const ANTHROPIC: Vendor = Vendor {
     assembles: true,
     write_response: anthropic_server::json_body,
     write_stream: &[anthropic_server::sse_bytes],
-    stream_error: "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
+    stream_error: || {
+        b"event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n".to_vec()
+    },
 };
 
 pub(crate) const CHAT: Vendor = Vendor {
@@ -58,7 +63,9 @@ pub(crate) const CHAT: Vendor = Vendor {
             openai_server::chat_bytes(answer, chars, wire, &odd.later_ids_empty().without_done())
         },
     ],
-    stream_error: "data: {\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n",
+    stream_error: || {
+        b"data: {\"error\":{\"message\":\"no\",\"type\":\"server_error\",\"param\":null,\"code\":null}}\n\n".to_vec()
+    },
 };
 
 pub(crate) const RESPONSES: Vendor = Vendor {
@@ -68,7 +75,9 @@ pub(crate) const RESPONSES: Vendor = Vendor {
     assembles: false,
     write_response: openai_server::responses_body,
     write_stream: &[openai_server::responses_bytes],
-    stream_error: "event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\",\"param\":null}\n\n",
+    stream_error: || {
+        b"event: error\ndata: {\"type\":\"error\",\"code\":\"server_error\",\"message\":\"no\",\"param\":null}\n\n".to_vec()
+    },
 };
 
 pub(crate) const OLLAMA: Vendor = Vendor {
@@ -80,8 +89,29 @@ pub(crate) const OLLAMA: Vendor = Vendor {
     write_stream: &[|answer, chars, wire| {
         ollama_server::chat_bytes(answer, chars, wire, &ollama_server::Dialect::default())
     }],
-    stream_error: "{\"error\":\"server busy\"}\n",
+    stream_error: || b"{\"error\":\"server busy\"}\n".to_vec(),
 };
+
+pub(crate) const BEDROCK: Vendor = Vendor {
+    write_request: |request, _| bedrock::wire::write_request(request),
+    read_response: bedrock::wire::read_response,
+    read_stream: |pieces| bedrock::wire::read_stream(body(pieces)),
+    assembles: true,
+    write_response: |answer| bedrock_server::json_body(answer, &bedrock_route()),
+    write_stream: &[|answer, chars, wire| {
+        bedrock_server::stream_bytes(answer, chars, wire, &bedrock_route())
+    }],
+    stream_error: || {
+        let headers = [(":exception-type", "throttlingException"), (":message-type", "exception")];
+        bedrock_server::frame(&headers, br#"{"message":"Too many requests"}"#)
+    },
+};
+
+/// Returns the path of a request to the default model.
+fn bedrock_route() -> bedrock_server::Route {
+    let path = format!("/model/{}/converse-stream", bedrock::DEFAULT_MODEL);
+    bedrock_server::Route::parse(&path).expect("a path of the API")
+}
 
 /// Returns the pieces of a body as a stream without errors.
 fn body(pieces: Vec<Bytes>) -> impl Stream<Item = Result<Bytes, ProviderError>> + Unpin + Send {

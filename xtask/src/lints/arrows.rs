@@ -16,6 +16,7 @@ const ARROWS: &str = "
     neuron-provider-openai: neuron-types neuron-http
     neuron-provider-ollama: neuron-types neuron-http
     neuron-provider-gemini: neuron-types neuron-http
+    neuron-provider-bedrock: neuron-types neuron-http
     neuron-otel: neuron-types
     neuron-router: neuron-types
     neuron-tower: neuron-types
@@ -80,10 +81,11 @@ fn dependency_arrows_point_up_only() {
 }
 
 /// Packages that must not depend on the crate `neuron-loop`, so that their tests are not rebuilt when it changes.
-const WITHOUT_LOOP: [&str; 9] = [
+const WITHOUT_LOOP: [&str; 10] = [
     "neuron-testing",
     "neuron-conformance",
     "neuron-provider-anthropic",
+    "neuron-provider-bedrock",
     "neuron-provider-gemini",
     "neuron-provider-ollama",
     "neuron-provider-openai",

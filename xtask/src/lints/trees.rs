@@ -3,25 +3,27 @@
 use super::{assert_none, tree};
 
 /// Maximum number of crates, including the package itself, for each package with its default features.
-const PACKAGES: [(&str, usize); 8] = [
+const PACKAGES: [(&str, usize); 9] = [
     ("neuron-provider-anthropic", 76),
     ("neuron-provider-openai", 76),
     ("neuron-provider-ollama", 78),
     ("neuron-provider-gemini", 78),
+    ("neuron-provider-bedrock", 78),
     ("neuron-tool", 44),
     ("neuron-catalog", 44),
     ("neuron-context", 44),
-    ("neuron-testing", 55),
+    ("neuron-testing", 65),
 ];
 
 /// Maximum number of crates in the dependency tree of `neuron`, for combinations of its features.
-const FEATURES: [(&str, usize); 14] = [
+const FEATURES: [(&str, usize); 15] = [
     ("anthropic", 82),
     // The default features.
     ("anthropic,macros", 88),
     ("openai", 82),
     ("ollama", 84),
     ("gemini", 84),
+    ("bedrock", 84),
     ("anthropic,openai,ollama,macros", 92),
     ("anthropic,macros,runtime", 98),
     ("anthropic,macros,session-sqlite", 104),
@@ -47,6 +49,15 @@ fn combined_features_need_few_crates() {
         tree(&["neuron"], &args).len()
     };
     check(&FEATURES, count);
+}
+
+#[test]
+fn signatures_of_aws_need_few_crates_and_no_second_cryptography() {
+    let package = "neuron-provider-bedrock";
+    let crates = tree(&[package], &["--edges", "normal", "--features", "sigv4"]);
+    check(&[(package, 158)], |_| crates.len());
+    // The default of AWS's SDK. It needs more build tools than ring.
+    assert!(!crates.iter().any(|line| line.starts_with("aws-lc-")));
 }
 
 /// Panics if `count` returns more than the limit for one of the names.

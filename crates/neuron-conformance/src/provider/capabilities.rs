@@ -34,6 +34,8 @@ pub struct Capabilities {
     pub optional_frames: usize,
     /// Set if responses have ids.
     pub response_ids: bool,
+    /// Set if responses contain the name of the model.
+    pub response_models: bool,
     /// Set if tool calls have ids.
     pub tool_call_ids: bool,
     /// Set if a response may have several tool calls.
@@ -116,6 +118,7 @@ impl Default for Capabilities {
             conversation_field: "messages",
             optional_frames: 0,
             response_ids: true,
+            response_models: true,
             tool_call_ids: true,
             parallel_tools: true,
             invalid_arguments: true,

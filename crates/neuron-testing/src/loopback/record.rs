@@ -43,7 +43,7 @@ impl RecordedRequest {
         self.header("authorization")?.strip_prefix("Bearer ")
     }
 
-    pub(super) fn new(head: &http::request::Parts, body: &Bytes) -> Self {
+    pub(crate) fn new(head: &http::request::Parts, body: &Bytes) -> Self {
         let headers = head.headers.iter().map(|(name, value)| {
             let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
             (name.as_str().to_owned(), value)

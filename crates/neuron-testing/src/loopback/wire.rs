@@ -29,8 +29,8 @@ pub struct Wire {
     cut: Option<(usize, CutKind)>,
     pub(super) crlf: bool,
     pub(super) no_space: bool,
-    pub(super) comments: bool,
-    pub(super) padded: bool,
+    pub(crate) comments: bool,
+    pub(crate) padded: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

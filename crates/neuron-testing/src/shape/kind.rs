@@ -48,6 +48,16 @@ pub(crate) fn check<W: Wording>(
         (["nonempty", "list", rest @ ..] | ["list", rest @ ..], Value::Array(items)) => {
             return check_list(vendor, path, items, rest);
         }
+        (["union", shape], Value::Object(_)) => {
+            let object = Object::new(vendor, path, value)?;
+            object.fits(shape)?;
+            let mut set = object.fields.keys().filter(|key| object.has(key));
+            match (set.next(), set.next()) {
+                (None, _) => Some(Problem::Missing),
+                (Some(_), Some(second)) => return Err(object.error(second, Problem::Unknown)),
+                (Some(_), None) => None,
+            }
+        }
         (["tagged", table], Value::Object(_)) => {
             return Object::new(vendor, path, value)?.tagged(table, "type").map(drop);
         }

@@ -16,6 +16,7 @@
 //! | `text or list of text` | a string, or a value of the other kind |
 //! | `text or null` | a value of the kind, or an explicit null |
 //! | `tagged part` | an object whose `type` names one of the shapes under `part` |
+//! | `union part` | an object of the shape `part` with exactly one field |
 //! | anything else | an object of the shape with this name |
 //!
 //! A `!` after the name of a field makes the field required. The key `unchecked` of a shape lists further fields whose
@@ -123,7 +124,7 @@ pub(crate) mod tests {
     use super::*;
 
     const GRAMMAR: &str = "any text name up to boolean object map integer number from count list \
-                           nonempty of or null tagged";
+                           nonempty of or null tagged union";
 
     /// Asserts that every kind in the vendor's `shapes.json` contains only words of the grammar, numbers and names of
     /// shapes.

@@ -1,8 +1,8 @@
 //! The server that all vendors share, and the trait that emulates a vendor.
 //!
 //! A [`VendorServer`] stores the script, the accepted key, the existing models and the recorded requests. A [`Vendor`]
-//! checks requests and encodes responses. This crate implements [`Vendor`] for Anthropic, OpenAI, Gemini and Ollama.
-//! Implement the trait to emulate another vendor.
+//! checks requests and encodes responses. This crate implements [`Vendor`] for Anthropic, OpenAI, Gemini, Bedrock and
+//! Ollama. Implement the trait to emulate another vendor.
 
 mod answer;
 mod error;

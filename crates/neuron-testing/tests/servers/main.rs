@@ -2,6 +2,7 @@
 //! servers share.
 
 mod anthropic;
+mod bedrock;
 mod gemini;
 mod http;
 mod ollama;

@@ -1,0 +1,173 @@
+//! Images and documents in a request.
+//!
+//! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html>
+
+use neuron_types::{DocumentSource, ImageSource, ProviderError};
+use serde::Serialize;
+
+/// The content of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Source<'a> {
+    /// The file in base64.
+    Bytes(&'a str),
+}
+
+/// An image.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Image<'a> {
+    format: &'static str,
+    source: Source<'a>,
+}
+
+impl<'a> Image<'a> {
+    /// Creates an image from a type such as `image/png` and the content in base64. Returns `None` for a type that the
+    /// API rejects.
+    pub(crate) fn new(media_type: &str, data: &'a str) -> Option<Self> {
+        let kind = media_type.split(';').next().unwrap_or_default().trim();
+        let (_, format) = FORMATS.iter().find(|(known, _)| known.eq_ignore_ascii_case(kind))?;
+        Some(Self { format, source: Source::Bytes(data) })
+    }
+}
+
+/// Types of images with their names in the API. `image/jpg` is not a registered type, but programs often use it.
+const FORMATS: [(&str, &str); 5] = [
+    ("image/png", "png"),
+    ("image/jpeg", "jpeg"),
+    ("image/jpg", "jpeg"),
+    ("image/gif", "gif"),
+    ("image/webp", "webp"),
+];
+
+/// A document.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Document<'a> {
+    format: &'static str,
+    /// Name of the document, which the model reads. AWS recommends a neutral name, because the model may take a name
+    /// for an instruction. The names in a request must differ.
+    name: String,
+    source: Source<'a>,
+}
+
+/// The number of documents in a conversation so far, for their names.
+#[derive(Debug, Default)]
+pub(crate) struct DocumentCount(usize);
+
+impl DocumentCount {
+    /// Creates the next document from a PDF in base64.
+    pub(crate) fn pdf<'a>(&mut self, data: &'a str) -> Document<'a> {
+        self.0 += 1;
+        Document {
+            format: "pdf",
+            name: format!("Document {}", self.0),
+            source: Source::Bytes(data),
+        }
+    }
+}
+
+/// Converts an image. Returns `None` for a kind of source that this crate does not know.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] if the API does not accept the image.
+pub(crate) fn image(source: &ImageSource) -> Result<Option<Image<'_>>, ProviderError> {
+    let (media_type, data) = match source {
+        ImageSource::Base64 { media_type, data } => (media_type.as_str(), data.as_str()),
+        ImageSource::Url { url } => inline(url).ok_or_else(|| fetches_nothing("images"))?,
+        _ => return Ok(None),
+    };
+    let image = Image::new(media_type, data);
+    image.map(Some).ok_or_else(|| {
+        ProviderError::InvalidRequest(format!(
+            "Bedrock does not accept an image of the type `{media_type}`: send it as PNG, JPEG, GIF or WebP"
+        ))
+    })
+}
+
+/// Returns the PDF of a document. Returns `None` for a plain text, and for a kind of source that this crate does not
+/// know.
+///
+/// # Errors
+///
+/// [`ProviderError::InvalidRequest`] if the document is a URL.
+pub(crate) fn pdf(source: &DocumentSource) -> Result<Option<&str>, ProviderError> {
+    match source {
+        DocumentSource::Base64Pdf { data } => Ok(Some(data)),
+        DocumentSource::Url { url } => match inline(url) {
+            Some((kind, data)) if kind.eq_ignore_ascii_case("application/pdf") => Ok(Some(data)),
+            _ => Err(fetches_nothing("documents")),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn fetches_nothing(what: &str) -> ProviderError {
+    ProviderError::InvalidRequest(format!(
+        "Bedrock fetches no {what} from URLs: send the bytes in base64"
+    ))
+}
+
+/// Returns the type and the base64 data of a `data:` URL, or `None` for any other URL.
+pub(crate) fn inline(url: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = url.trim_start().split_once(':')?;
+    let (kind, data) = rest.split_once(',').filter(|_| scheme.eq_ignore_ascii_case("data"))?;
+    let (kind, encoding) = kind.rsplit_once(';')?;
+    let is_base64 = encoding.trim().eq_ignore_ascii_case("base64");
+    is_base64.then(|| (kind.split(';').next().unwrap_or_default().trim(), data))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn images_have_the_formats_of_the_api() {
+        for (source, format) in [
+            (ImageSource::Base64 { media_type: "image/jpg".into(), data: "aGk=".into() }, "jpeg"),
+            (
+                ImageSource::Base64 { media_type: "IMAGE/PNG; a=b".into(), data: "aGk=".into() },
+                "png",
+            ),
+            (ImageSource::Url { url: "data:image/webp;x=y;base64,aGk=".into() }, "webp"),
+            (ImageSource::Url { url: "DATA:image/gif;BASE64,aGk=".into() }, "gif"),
+        ] {
+            let image = image(&source).unwrap().unwrap();
+            let expected = json!({"format": format, "source": {"bytes": "aGk="}});
+            assert_eq!(serde_json::to_value(image).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn other_images_and_urls_are_errors() {
+        let tiff = ImageSource::Base64 { media_type: "image/tiff".into(), data: "aGk=".into() };
+        assert_eq!(
+            image(&tiff).unwrap_err().to_string(),
+            "invalid request: Bedrock does not accept an image of the type `image/tiff`: send it as PNG, JPEG, GIF or \
+             WebP"
+        );
+        for url in ["https://a.example/b.png", "data:image/png,x", "s3://a/b.png", ""] {
+            let image = image(&ImageSource::Url { url: url.into() }).unwrap_err().to_string();
+            let text =
+                "invalid request: Bedrock fetches no images from URLs: send the bytes in base64";
+            assert_eq!(image, text);
+            let text =
+                "invalid request: Bedrock fetches no documents from URLs: send the bytes in base64";
+            let document = pdf(&DocumentSource::Url { url: url.into() }).unwrap_err().to_string();
+            assert_eq!(document, text);
+        }
+    }
+
+    #[test]
+    fn documents_have_neutral_and_different_names() {
+        let mut count = DocumentCount::default();
+        let source = DocumentSource::Url { url: "data:application/pdf;base64,aGk=".into() };
+        let data = pdf(&source).unwrap().unwrap();
+        for name in ["Document 1", "Document 2"] {
+            let expected = json!({"format": "pdf", "name": name, "source": {"bytes": "aGk="}});
+            assert_eq!(serde_json::to_value(count.pdf(data)).unwrap(), expected);
+        }
+        assert_eq!(pdf(&DocumentSource::PlainText { data: "a".into() }).unwrap(), None);
+    }
+}

@@ -1,0 +1,273 @@
+//! Conversion of the conversation to the field `messages` of a request.
+//!
+//! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Message.html>
+//!
+//! - Neighbouring messages of one role become one message, as the server does with them.
+//! - The results of tools come first in their message, as Claude requires.
+//! - A system message becomes a message of the user, because few models accept the role `system`.
+
+use std::borrow::Cow;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use neuron_http::ObjectInput;
+use neuron_types::{ContentBlock, DocumentSource, Message, ProviderError, Role};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::PROVIDER;
+use crate::block::{Block, ORIGIN, Own, Reasoning, ToolResult, ToolUse};
+use crate::cache::CachePoint;
+use crate::ids::Ids;
+use crate::media::{self, DocumentCount};
+use crate::model::{Family, Model};
+use crate::names::Names;
+use crate::results::{ResultContent, may_be_beside_results};
+
+/// A text for a message that the API requires, but the conversation does not have. Models reject white space.
+const FILLER: &str = ".";
+
+/// A text in a message with documents and no other text. The API requires a text there.
+const DOCUMENTS: &str = "See the attached documents.";
+
+/// A message of the request.
+#[derive(Debug, Serialize)]
+pub(crate) struct Turn<'a> {
+    role: &'static str,
+    content: Vec<Block<'a>>,
+}
+
+/// The conversation of a request.
+#[derive(Debug, Default)]
+pub(crate) struct Conversation<'a> {
+    pub(crate) turns: Vec<Turn<'a>>,
+    /// Names of the tools in the conversation's calls, as they are sent, each once.
+    pub(crate) called: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Conversation<'a> {
+    /// Converts messages for a model.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::InvalidRequest`] if the API does not accept an image or a document.
+    pub(crate) fn new(
+        messages: &'a [Message],
+        model: Model<'_>,
+        names: &mut Names<'a>,
+    ) -> Result<Self, ProviderError> {
+        let mut writer = Writer {
+            model,
+            names,
+            ids: Ids::default(),
+            documents: DocumentCount::default(),
+            conversation: Self::default(),
+            results: Vec::new(),
+            others: Vec::new(),
+        };
+        for message in messages {
+            writer.write(message)?;
+        }
+        writer.end_user_turn();
+        let mut conversation = writer.conversation;
+        let begins = conversation.turns.first().is_some_and(|turn| turn.role == "assistant");
+        if begins && !model.may_begin() {
+            conversation.turns.insert(0, filler("user"));
+        }
+        Ok(conversation)
+    }
+
+    /// Returns `true` if the conversation has calls of tools or results.
+    pub(crate) fn has_tool_blocks(&self) -> bool {
+        self.turns.iter().flat_map(|turn| &turn.content).any(Block::is_of_tool)
+    }
+
+    /// Adds a cache point at the end of the last message of the user. The point comes before documents at the end,
+    /// because the API rejects a point after a document.
+    pub(crate) fn end_with(&mut self, point: CachePoint) {
+        let Some(turn) = self.turns.iter_mut().rfind(|turn| turn.role == "user") else {
+            return;
+        };
+        let is_document = |block: &Block<'_>| match block {
+            Block::Document(_) => true,
+            Block::Own(own) => ["document", "video"].iter().any(|key| own.0.contains_key(*key)),
+            _ => false,
+        };
+        if let Some(last) = turn.content.iter().rposition(|block| !is_document(block)) {
+            turn.content.insert(last + 1, Block::CachePoint(point));
+        }
+    }
+}
+
+fn filler(role: &'static str) -> Turn<'static> {
+    Turn { role, content: vec![Block::Text(FILLER.into())] }
+}
+
+struct Writer<'a, 'n, 'm> {
+    model: Model<'m>,
+    names: &'n mut Names<'a>,
+    ids: Ids<'a>,
+    documents: DocumentCount,
+    conversation: Conversation<'a>,
+    /// Tool results of the current message of the user.
+    results: Vec<Block<'a>>,
+    /// Other blocks of the current message of the user.
+    others: Vec<Block<'a>>,
+}
+
+impl<'a> Writer<'a, '_, '_> {
+    fn write(&mut self, message: &'a Message) -> Result<(), ProviderError> {
+        self.ids.enter_message(message);
+        if message.role != Role::Assistant {
+            for block in &message.content {
+                if let Some(block) = self.block(block)? {
+                    self.others.push(block);
+                }
+            }
+            return Ok(());
+        }
+        let mut content = Vec::new();
+        for block in &message.content {
+            content.extend(match block.portable() {
+                // The API accepts files from the user only.
+                Some(block @ (ContentBlock::Image { .. } | ContentBlock::Document { .. })) => {
+                    Block::text(block.to_string())
+                }
+                _ => self.block(block)?,
+            });
+        }
+        if content.is_empty() {
+            return Ok(());
+        }
+        self.end_user_turn();
+        match self.conversation.turns.last_mut().filter(|turn| turn.role == "assistant") {
+            Some(turn) => turn.content.append(&mut content),
+            None => self.conversation.turns.push(Turn { role: "assistant", content }),
+        }
+        Ok(())
+    }
+
+    /// Ends the current message of the user, if it has content.
+    fn end_user_turn(&mut self) {
+        let mut results = std::mem::take(&mut self.results);
+        let mut others = std::mem::take(&mut self.others);
+        let has_text = others.iter().any(|block| matches!(block, Block::Text(_)));
+        if !has_text && others.iter().any(|block| matches!(block, Block::Document(_))) {
+            others.insert(0, Block::Text(DOCUMENTS.into()));
+        }
+        let turns = &mut self.conversation.turns;
+        let family = self.model.family;
+        if !results.is_empty() && !others.iter().all(|block| may_be_beside_results(block, family)) {
+            turns.push(Turn { role: "user", content: std::mem::take(&mut results) });
+            // Without a message between them, the server would join the two messages of the user.
+            turns.push(filler("assistant"));
+        }
+        results.append(&mut others);
+        if !results.is_empty() {
+            turns.push(Turn { role: "user", content: results });
+        }
+    }
+
+    /// Converts a block. Returns `None` if the block is empty, if only another provider or another model can use it, or
+    /// if it is a tool result. A tool result is added to the current message of the user.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::InvalidRequest`] if the API does not accept an image or a document.
+    fn block(&mut self, block: &'a ContentBlock) -> Result<Option<Block<'a>>, ProviderError> {
+        Ok(match block {
+            ContentBlock::Raw { provider, json, portable } if provider == PROVIDER => {
+                match (own(block, json, self.model), portable) {
+                    (Some(own), _) => {
+                        self.note_call(own);
+                        Some(Block::Own(Own(own)))
+                    }
+                    (None, Some(portable)) => self.block(portable)?,
+                    (None, None) => None,
+                }
+            }
+            ContentBlock::Raw { portable: Some(block), .. } => self.block(block)?,
+            // The summary of another vendor's compaction replaces messages that the conversation may no longer contain.
+            ContentBlock::Text(text)
+            | ContentBlock::Compaction { content: text }
+            | ContentBlock::Document { source: DocumentSource::PlainText { data: text } } => {
+                Block::text(text)
+            }
+            // Signed reasoning is Claude's. Its signatures are valid on all platforms
+            // (<https://platform.claude.com/docs/en/build-with-claude/extended-thinking>). Reasoning without a signature
+            // was truncated or comes from another model.
+            ContentBlock::Thinking { thinking, signature } => {
+                let reasoning = Reasoning::ReasoningText { text: thinking, signature };
+                let is_usable = self.model.family == Family::Claude && !signature.is_empty();
+                is_usable.then_some(Block::ReasoningContent(reasoning))
+            }
+            ContentBlock::RedactedThinking { data } => {
+                let reasoning = Reasoning::RedactedContent(STANDARD.encode(data));
+                let is_usable = self.model.family == Family::Claude;
+                is_usable.then_some(Block::ReasoningContent(reasoning))
+            }
+            ContentBlock::ToolUse { id, name, input } => {
+                let name = self.names.send(name);
+                self.note_name(name.clone());
+                let tool_use_id = self.ids.of(id);
+                Some(Block::ToolUse(ToolUse { tool_use_id, name, input: ObjectInput(input) }))
+            }
+            ContentBlock::ToolResult { tool_use_id, content, is_error } => {
+                let family = self.model.family;
+                let result = ResultContent::new(content, *is_error, family, &mut self.documents);
+                let ResultContent { inside: content, mut following, status } = result;
+                let tool_use_id = self.ids.of(tool_use_id);
+                self.results.push(Block::ToolResult(ToolResult { tool_use_id, content, status }));
+                self.others.append(&mut following);
+                None
+            }
+            ContentBlock::Image { source } => media::image(source)?.map(Block::Image),
+            ContentBlock::Document { source } => {
+                media::pdf(source)?.map(|data| Block::Document(self.documents.pdf(data)))
+            }
+            _ => None,
+        })
+    }
+
+    /// Notes the name of the tool, if a block in the API's own JSON is a call.
+    fn note_call(&mut self, own: &'a Map<String, Value>) {
+        if let Some(name) = own.get("toolUse").and_then(|call| call.get("name")?.as_str()) {
+            self.note_name(name.into());
+        }
+    }
+
+    fn note_name(&mut self, name: Cow<'a, str>) {
+        let called = &mut self.conversation.called;
+        if !called.contains(&name) {
+            called.push(name);
+        }
+    }
+}
+
+/// Returns the fields of a raw block in the API's own JSON. Returns `None` if the model does not accept the block.
+fn own<'a>(
+    block: &ContentBlock,
+    json: &'a Value,
+    model: Model<'_>,
+) -> Option<&'a Map<String, Value>> {
+    let fields = json.as_object().filter(|fields| !fields.is_empty())?;
+    if block.as_text().is_some_and(|text| text.trim().is_empty()) {
+        return None;
+    }
+    if let Some(origin) = fields.get(ORIGIN) {
+        let is_own = model.reads_reasoning() && origin.as_str() == Some(model.origin());
+        return is_own.then_some(fields);
+    }
+    let has_citations =
+        matches!(model.family, Family::Claude | Family::Nova | Family::Nova2 | Family::Unknown);
+    let is_of_server = |call: &Value| call.get("type").is_some_and(Value::is_string);
+    let is_accepted = match fields.get("toolUse") {
+        // A call that does not run has no result, and the API rejects a call without a result.
+        Some(call) => block.as_tool_use().is_some() || is_of_server(call),
+        None => has_citations || !fields.contains_key("citationsContent"),
+    };
+    is_accepted.then_some(fields)
+}
+
+#[cfg(test)]
+mod tests;

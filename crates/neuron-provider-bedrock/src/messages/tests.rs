@@ -1,0 +1,318 @@
+//! Tests of the conversation in a request. The server of `neuron-testing` must accept each conversation.
+
+use neuron_types::{
+    CacheControl, CompletionRequest, ContentItem, EmbeddedResource, ImageSource, RequestRef,
+};
+use serde_json::json;
+
+use super::*;
+use crate::request::Settings;
+use crate::request::tests::{CLAUDE, LLAMA, MISTRAL, NOVA, written};
+
+/// Returns the messages of a request to a model.
+#[track_caller]
+fn sent(model: &str, messages: &[Message]) -> Value {
+    let request = RequestRef { model, messages, ..Default::default() };
+    written(request, Settings::default())["messages"].clone()
+}
+
+#[track_caller]
+fn check(model: &str, messages: &[Message], expected: Value) {
+    assert_eq!(sent(model, messages), expected, "{model}");
+}
+
+fn assistant(content: Vec<ContentBlock>) -> Message {
+    Message { role: Role::Assistant, content }
+}
+
+fn user(content: Vec<ContentBlock>) -> Message {
+    Message { role: Role::User, content }
+}
+
+fn text(text: &str) -> ContentBlock {
+    ContentBlock::Text(text.into())
+}
+
+fn call(id: &str) -> ContentBlock {
+    ContentBlock::ToolUse { id: id.into(), name: "look".into(), input: json!({"a": 1}) }
+}
+
+fn result(id: &str, content: Vec<ContentItem>) -> ContentBlock {
+    ContentBlock::ToolResult { tool_use_id: id.into(), content, is_error: false }
+}
+
+fn item(text: &str) -> ContentItem {
+    ContentItem::Text(text.into())
+}
+
+fn raw(provider: &str, json: Value, portable: Option<ContentBlock>) -> ContentBlock {
+    ContentBlock::Raw { provider: provider.into(), json, portable: portable.map(Box::new) }
+}
+
+fn pdf() -> ContentBlock {
+    ContentBlock::Document { source: DocumentSource::Base64Pdf { data: "aGk=".into() } }
+}
+
+fn png() -> ContentBlock {
+    let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+    ContentBlock::Image { source }
+}
+
+fn sent_pdf(number: usize) -> Value {
+    json!({"document": {
+        "format": "pdf", "name": format!("Document {number}"), "source": {"bytes": "aGk="},
+    }})
+}
+
+fn sent_call(id: &str) -> Value {
+    json!({"toolUse": {"toolUseId": id, "name": "look", "input": {"a": 1}}})
+}
+
+fn sent_result(id: &str, text: &str) -> Value {
+    json!({"toolResult": {"toolUseId": id, "content": [{ "text": text }]}})
+}
+
+#[test]
+fn neighbouring_messages_are_joined_and_blank_texts_are_left_out() {
+    check(
+        CLAUDE,
+        &[
+            Message::user("a"),
+            Message::system("b"),
+            assistant(vec![text(" "), text("")]),
+            user(vec![text("\n"), ContentBlock::Compaction { content: "c".into() }]),
+            Message::assistant("d"),
+            Message::assistant("e"),
+            Message::user("f"),
+        ],
+        json!([
+            {"role": "user", "content": [{"text": "a"}, {"text": "b"}, {"text": "c"}]},
+            {"role": "assistant", "content": [{"text": "d"}, {"text": "e"}]},
+            {"role": "user", "content": [{"text": "f"}]},
+        ]),
+    );
+}
+
+#[test]
+fn conversation_that_begins_with_the_assistant_gets_a_first_message() {
+    let messages = [Message::assistant("a"), Message::user("b")];
+    let rest = json!([
+        {"role": "assistant", "content": [{"text": "a"}]},
+        {"role": "user", "content": [{"text": "b"}]},
+    ]);
+    check(CLAUDE, &messages, rest.clone());
+    check(NOVA, &messages, json!([{"role": "user", "content": [{"text": "."}]}, rest[0], rest[1]]));
+}
+
+#[test]
+fn results_come_first_in_one_message() {
+    check(
+        CLAUDE,
+        &[
+            Message::user("hi"),
+            assistant(vec![text("a"), call("x"), call("y")]),
+            user(vec![text("b"), result("y", vec![item("1")])]),
+            user(vec![result("x", vec![item("2")]), png()]),
+        ],
+        json!([
+            {"role": "user", "content": [{"text": "hi"}]},
+            {"role": "assistant", "content": [{"text": "a"}, sent_call("x"), sent_call("y")]},
+            {"role": "user", "content": [
+                sent_result("y", "1"), sent_result("x", "2"), {"text": "b"},
+                {"image": {"format": "png", "source": {"bytes": "aGk="}}},
+            ]},
+        ]),
+    );
+}
+
+#[test]
+fn content_that_must_not_be_beside_results_follows_in_its_own_message() {
+    let messages = |content: ContentBlock| {
+        let answers = vec![result("x", vec![item("1")]), content];
+        [Message::user("hi"), assistant(vec![call("x")]), user(answers)]
+    };
+    let separated = |result: Value, content: Value| {
+        json!([
+            {"role": "user", "content": [{"text": "hi"}]},
+            {"role": "assistant", "content": [sent_call("x")]},
+            {"role": "user", "content": [result]},
+            {"role": "assistant", "content": [{"text": "."}]},
+            {"role": "user", "content": content},
+        ])
+    };
+    let plain = sent_result("x", "1");
+    check(LLAMA, &messages(text("b")), separated(plain.clone(), json!([{"text": "b"}])));
+    let with_text = json!([{"text": "See the attached documents."}, sent_pdf(1)]);
+    check(CLAUDE, &messages(pdf()), separated(plain, with_text));
+    let object = json!({"toolResult": {"toolUseId": "x", "content": [{"json": {"output": "1"}}]}});
+    check(MISTRAL, &messages(text("b")), separated(object, json!([{"text": "b"}])));
+}
+
+#[test]
+fn documents_have_a_text_beside_them_and_different_names() {
+    let resource = EmbeddedResource::blob("a:b", "aGk=").with_mime_type("application/pdf");
+    let tool_pdf = ContentItem::Resource { resource };
+    check(
+        CLAUDE,
+        &[
+            user(vec![pdf(), text("read")]),
+            assistant(vec![call("x")]),
+            user(vec![result("x", vec![tool_pdf])]),
+            assistant(vec![text("ok"), pdf()]),
+            user(vec![pdf()]),
+        ],
+        json!([
+            {"role": "user", "content": [sent_pdf(1), {"text": "read"}]},
+            {"role": "assistant", "content": [sent_call("x")]},
+            {"role": "user", "content": [
+                {"toolResult": {"toolUseId": "x", "content": [sent_pdf(2)]}},
+            ]},
+            {"role": "assistant", "content": [{"text": "ok"}, {"text": "[document]"}]},
+            {"role": "user", "content": [{"text": "See the attached documents."}, sent_pdf(3)]},
+        ]),
+    );
+    let plain = DocumentSource::PlainText { data: "plain".into() };
+    let messages = [user(vec![ContentBlock::Document { source: plain }])];
+    check(CLAUDE, &messages, json!([{"role": "user", "content": [{"text": "plain"}]}]));
+}
+
+#[test]
+fn ids_and_names_of_other_vendors_are_replaced_and_still_match() {
+    let call = |id: &str| ContentBlock::ToolUse {
+        id: id.into(),
+        name: "fs.read".into(),
+        input: json!(null),
+    };
+    let sent_call =
+        |id: &str| json!({"toolUse": {"toolUseId": id, "name": "fs_read", "input": {}}});
+    let messages = [
+        Message::user("hi"),
+        assistant(vec![call("f/0"), call("f_0")]),
+        user(vec![result("f_0", vec![item("b")]), result("f/0", vec![item("a")])]),
+        assistant(vec![call("f/0")]),
+        user(vec![result("f/0", vec![item("c")])]),
+    ];
+    check(
+        CLAUDE,
+        &messages,
+        json!([
+            {"role": "user", "content": [{"text": "hi"}]},
+            {"role": "assistant", "content": [sent_call("f_0"), sent_call("f_0_2")]},
+            {"role": "user", "content": [sent_result("f_0_2", "b"), sent_result("f_0", "a")]},
+            {"role": "assistant", "content": [sent_call("f_0_3")]},
+            {"role": "user", "content": [sent_result("f_0_3", "c")]},
+        ]),
+    );
+    // The JSON of a message does not change while the conversation grows.
+    let whole = sent(CLAUDE, &messages);
+    for end in [1, 3] {
+        let part = sent(CLAUDE, &messages[..end]);
+        assert_eq!(part.as_array().unwrap()[..], whole.as_array().unwrap()[..end]);
+    }
+}
+
+#[test]
+fn reasoning_is_sent_to_its_own_family() {
+    let thinking = |thinking: &str, signature: &str| ContentBlock::Thinking {
+        thinking: thinking.into(),
+        signature: signature.into(),
+    };
+    let own = |origin: &str, said: &str| {
+        let inner = json!({"reasoningText": { "text": said }});
+        raw(
+            "aws.bedrock",
+            json!({"reasoningContent": inner, ORIGIN: origin}),
+            Some(thinking(said, "")),
+        )
+    };
+    let messages = [
+        Message::user("hi"),
+        assistant(vec![
+            thinking("hm", "s"),
+            thinking("", "t"),
+            thinking("unsigned", ""),
+            ContentBlock::RedactedThinking { data: "EmwK".into() },
+            own("deepseek", "d"),
+            own("opaque", "o"),
+            text("a"),
+        ]),
+        Message::user("b"),
+    ];
+    let reasoning = |inner: Value| json!({ "reasoningContent": inner });
+    let said = |said: &str| reasoning(json!({"reasoningText": { "text": said }}));
+    let signed = |said: &str, signature: &str| {
+        reasoning(json!({"reasoningText": {"text": said, "signature": signature}}))
+    };
+    for (model, expected) in [
+        (
+            CLAUDE,
+            json!([
+                signed("hm", "s"), signed("", "t"), reasoning(json!({"redactedContent": "RW13Sw=="})),
+                {"text": "a"},
+            ]),
+        ),
+        ("us.deepseek.r1-v1:0", json!([said("d"), {"text": "a"}])),
+        ("opaque", json!([said("o"), {"text": "a"}])),
+        (NOVA, json!([{"text": "a"}])),
+    ] {
+        assert_eq!(sent(model, &messages)[1]["content"], expected, "{model}");
+    }
+}
+
+#[test]
+fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
+    let cited = json!({"citationsContent": {
+        "content": [{"text": "b"}], "citations": [{"title": "t"}],
+    }});
+    let server_call = json!({"toolUse": {
+        "toolUseId": "s", "name": "nova_grounding", "input": {}, "type": "server_tool_use",
+    }});
+    let own = |json: &Value, portable| raw("aws.bedrock", json.clone(), portable);
+    let content = vec![
+        raw("openai", json!({"x": 1}), Some(text("a"))),
+        raw("openai", json!({"x": 1}), None),
+        raw("neuron", json!({"type": "pin"}), None),
+        own(&cited, Some(text("b"))),
+        own(&json!({"text": " "}), Some(text(" "))),
+        own(&json!({"toolUse": {"input": {}}}), None),
+        own(&server_call, None),
+    ];
+    let mut names = Names::default();
+    let messages = [assistant(content)];
+    let mut blocks = |model: &str| {
+        let conversation = Conversation::new(&messages, Model::new(model, ""), &mut names).unwrap();
+        serde_json::to_value(conversation.turns).unwrap()
+    };
+    let turn = |content: Value| json!([{"role": "assistant", "content": content}]);
+    assert_eq!(blocks(CLAUDE), turn(json!([{"text": "a"}, cited, server_call])));
+    let qwen = blocks("qwen.qwen3-32b-v1:0");
+    assert_eq!(qwen, turn(json!([{"text": "a"}, {"text": "b"}, server_call])));
+}
+
+#[test]
+fn cache_point_comes_before_documents_at_the_end() {
+    let sent = |content: Vec<ContentBlock>| {
+        let request = CompletionRequest {
+            model: CLAUDE.into(),
+            messages: vec![user(content)],
+            ..Default::default()
+        };
+        let cache = Some(CacheControl { ttl: None });
+        let body = written(RequestRef { cache, ..request.view() }, Settings::default());
+        body["messages"][0]["content"].clone()
+    };
+    let point = json!({"cachePoint": {"type": "default"}});
+    assert_eq!(sent(vec![text("a"), pdf()]), json!([{"text": "a"}, point, sent_pdf(1)]));
+    assert_eq!(sent(vec![pdf(), text("a")]), json!([sent_pdf(1), {"text": "a"}, point]));
+}
+
+#[test]
+fn url_is_an_error_that_names_the_fix() {
+    let source = ImageSource::Url { url: "https://a.example/b.png".into() };
+    let messages = [user(vec![ContentBlock::Image { source }])];
+    let error = Conversation::new(&messages, Model::new(CLAUDE, ""), &mut Names::default());
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "invalid request: Bedrock fetches no images from URLs: send the bytes in base64"
+    );
+}

@@ -1,0 +1,204 @@
+//! The tools of a request and the choice between them.
+//!
+//! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ToolConfiguration.html>
+
+use std::borrow::Cow;
+use std::ops::Not;
+
+use neuron_http::VendorFields;
+use neuron_types::{ProviderError, RequestRef, ToolChoice, ToolDefinition};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::PROVIDER;
+use crate::allowed;
+use crate::cache::{CachePoint, CachePoints};
+use crate::messages::Conversation;
+use crate::model::{Family, Model};
+use crate::names::Names;
+
+/// The field `toolConfig`.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ToolConfig<'a> {
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Value>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Tool<'a> {
+    ToolSpec(ToolSpec<'a>),
+    CachePoint(CachePoint),
+    /// A tool of `extra`.
+    #[serde(untagged)]
+    Own(&'a Value),
+    /// The tool of an earlier call, which the request no longer has.
+    #[serde(untagged)]
+    Called(Value),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ToolSpec<'a> {
+    name: Cow<'a, str>,
+    description: &'a str,
+    input_schema: InputSchema<'a>,
+    #[serde(skip_serializing_if = "Not::not")]
+    strict: bool,
+    #[serde(flatten)]
+    vendor: VendorFields<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct InputSchema<'a> {
+    json: Cow<'a, Value>,
+}
+
+impl<'a> ToolConfig<'a> {
+    /// Returns the tools of a request and the choice between them. `more` has the tools of `extra`. Returns `None` if
+    /// the request needs no tools.
+    ///
+    /// # Errors
+    ///
+    /// [`ProviderError::InvalidRequest`] if the request forces a call, and the model does not support this or the
+    /// request has no tools.
+    pub(crate) fn new(
+        request: RequestRef<'a>,
+        more: &'a [Value],
+        model: Model<'_>,
+        names: &mut Names<'a>,
+        conversation: &Conversation<'a>,
+        points: &mut CachePoints,
+    ) -> Result<Option<Self>, ProviderError> {
+        let has_tools = !request.tools.is_empty() || !more.is_empty() || has_own_tools(request);
+        let tool_choice = choice(request.tool_choice, model, names, has_tools)?;
+        let is_needed = conversation.has_tool_blocks();
+        // A model without tools calls none.
+        let may_call = has_tools && request.tool_choice != Some(&ToolChoice::None);
+        if !may_call && !is_needed {
+            return Ok(None);
+        }
+        let mut tools = Vec::new();
+        for tool in request.tools {
+            tools.push(Tool::ToolSpec(ToolSpec::new(tool, names.send(&tool.name))));
+            tools.extend(points.after_tool(tool.cache_control).map(Tool::CachePoint));
+        }
+        tools.extend(more.iter().map(Tool::Own));
+        if !has_tools {
+            // The API rejects calls and results in a conversation without tools.
+            tools.extend(conversation.called.iter().map(|name| Tool::called(name)));
+            if tools.is_empty() {
+                tools.push(Tool::called("unnamed"));
+            }
+        }
+        Ok(Some(Self { tools, tool_choice }))
+    }
+}
+
+/// Returns `true` if the request must forbid calls, and the model has a setting for this.
+///
+/// No other model than Claude has such a setting. A request to another model contains no tools, unless the conversation
+/// has calls. Then the model may still call a tool.
+pub(crate) fn forbids_calls(
+    request: RequestRef<'_>,
+    model: Model<'_>,
+    config: Option<&ToolConfig<'_>>,
+    more: &[Value],
+) -> bool {
+    let has_tools = !request.tools.is_empty() || !more.is_empty() || has_own_tools(request);
+    let is_forbidden = !has_tools || request.tool_choice == Some(&ToolChoice::None);
+    model.family == Family::Claude && is_forbidden && config.is_some()
+}
+
+/// Returns `true` if `toolConfig` in `extra` has tools. They replace the tools of the request.
+fn has_own_tools(request: RequestRef<'_>) -> bool {
+    request.extra.and_then(|extra| extra.get("toolConfig")?.get("tools")).is_some()
+}
+
+/// Returns the field `toolChoice`.
+fn choice<'a>(
+    choice: Option<&'a ToolChoice>,
+    model: Model<'_>,
+    names: &mut Names<'a>,
+    has_tools: bool,
+) -> Result<Option<Value>, ProviderError> {
+    let forced = match choice {
+        // Calls are forbidden without this field.
+        None | Some(ToolChoice::None) => return Ok(None),
+        Some(ToolChoice::Auto) => {
+            // The choice is the default, and few families have the field.
+            let is_sent = has_tools && model.can_force_calls();
+            return Ok(is_sent.then(|| json!({"auto": {}})));
+        }
+        Some(ToolChoice::Required) => None,
+        Some(ToolChoice::Specific { name }) => Some(name),
+    };
+    if !has_tools {
+        return Err(ProviderError::InvalidRequest(
+            "a forced tool call needs tools: add them, or use ToolChoice::Auto".into(),
+        ));
+    }
+    let is_supported = match model.family {
+        Family::Mistral => forced.is_none(),
+        // The server decides, because the id does not tell the family.
+        Family::Unknown => true,
+        _ => model.can_force_calls(),
+    };
+    match forced {
+        Some(name) if is_supported => Ok(Some(json!({"tool": {"name": names.send(name)}}))),
+        None if is_supported => Ok(Some(json!({"any": {}}))),
+        Some(name) => Err(ProviderError::InvalidRequest(format!(
+            "`{}` cannot be forced to call `{name}`: use ToolChoice::Auto and give it no other tool",
+            model.id
+        ))),
+        None => Err(ProviderError::InvalidRequest(format!(
+            "`{}` cannot be forced to call a tool: use ToolChoice::Auto and ask for it in the prompt",
+            model.id
+        ))),
+    }
+}
+
+impl<'a> ToolSpec<'a> {
+    fn new(tool: &'a ToolDefinition, name: Cow<'a, str>) -> Self {
+        const WRITTEN: [&str; 4] = ["name", "description", "inputSchema", "strict"];
+        // The API rejects an empty description.
+        let description = match tool.description.trim() {
+            "" => tool.title.as_deref().filter(|title| !title.trim().is_empty()),
+            _ => Some(tool.description.as_str()),
+        };
+        let schema = tool.strict_schema().map_or_else(|| tool.plain_schema(), Cow::Borrowed);
+        Self {
+            description: description.unwrap_or(if tool.name.is_empty() { "-" } else { &tool.name }),
+            name,
+            input_schema: InputSchema { json: of_object(schema) },
+            strict: tool.is_strict(),
+            vendor: VendorFields { tool, provider: PROVIDER, written: &WRITTEN },
+        }
+    }
+}
+
+impl Tool<'_> {
+    /// Creates a definition for the tool of an earlier call, whose schema is not known.
+    fn called(name: &str) -> Self {
+        Self::Called(json!({"toolSpec": {
+            "name": allowed::name(name),
+            "description": "A tool of an earlier turn, which is no longer available.",
+            "inputSchema": {"json": {"type": "object"}},
+        }}))
+    }
+}
+
+/// Returns a schema of arguments with the type `object`, because the API rejects any other type.
+fn of_object(schema: Cow<'_, Value>) -> Cow<'_, Value> {
+    if schema.get("type").is_some_and(|kind| kind == "object") {
+        return schema;
+    }
+    let mut fields = match schema.into_owned() {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    fields.insert("type".to_owned(), "object".into());
+    Cow::Owned(Value::Object(fields))
+}

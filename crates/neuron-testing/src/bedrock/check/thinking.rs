@@ -1,0 +1,69 @@
+//! Claude's rules for the fields that Bedrock passes on unchanged (`additionalModelRequestFields`).
+
+use serde_json::Value;
+
+use super::ApiError;
+use super::wording::{Object, Wording, invalid, of_the_model};
+use crate::bedrock::route::Family;
+use crate::shape::{Problem, Wording as _, words};
+
+/// Smallest thinking budget, in tokens.
+const LEAST_BUDGET: u64 = 1024;
+
+/// Checks the additional fields of a request to Claude. Bedrock does not know the fields of other families.
+pub(super) fn check_fields(body: &Object<'_>, family: Family) -> Result<(), ApiError> {
+    let Some(fields) = body.object("additionalModelRequestFields") else { return Ok(()) };
+    if family != Family::Claude {
+        return Ok(());
+    }
+    let is_known =
+        |key: &str| words(Wording.shape("claude_fields"), "unchecked").any(|known| known == key);
+    if let Some(key) = fields.fields.keys().find(|key| !is_known(key)) {
+        return Err(fields.error(key, Problem::Unknown));
+    }
+    let choice = body.object("toolConfig").and_then(|config| config.object("toolChoice"));
+    if choice.is_some() && fields.has("tool_choice") {
+        return Err(invalid(
+            "The additional field tool_choice conflicts with the existing field toolConfig.toolChoice.",
+        ));
+    }
+    match fields.object("thinking") {
+        Some(thinking) => check_thinking(&thinking, body, choice.as_ref()),
+        None => Ok(()),
+    }
+}
+
+/// Checks the kind and the budget of thinking, and that neither a tool is forced nor a temperature is set.
+fn check_thinking(
+    thinking: &Object<'_>,
+    body: &Object<'_>,
+    choice: Option<&Object<'_>>,
+) -> Result<(), ApiError> {
+    match thinking.str("type") {
+        Some("enabled") => {}
+        Some("adaptive" | "disabled" | "between_tools") => return Ok(()),
+        _ => {
+            return Err(of_the_model(
+                "thinking: Input tag does not match any of the expected tags: 'adaptive', \
+                 'disabled', 'enabled'",
+            ));
+        }
+    }
+    let config = body.object("inferenceConfig");
+    let number = |key: &str| config.as_ref().and_then(|config| config.get(key));
+    let budget = thinking.get("budget_tokens").and_then(Value::as_u64).unwrap_or_default();
+    // Bedrock's default limit is not known for every model, so a missing limit is not checked.
+    let limit = number("maxTokens").and_then(Value::as_u64).unwrap_or(u64::MAX);
+    let is_forced = choice.is_some_and(|choice| !choice.has("auto"));
+    Err(of_the_model(if budget < LEAST_BUDGET {
+        "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
+    } else if budget >= limit {
+        "`max_tokens` must be greater than `thinking.budget_tokens`."
+    } else if number("temperature").and_then(Value::as_f64).is_some_and(|value| value < 1.0) {
+        "`temperature` may only be set to 1 when thinking is enabled."
+    } else if is_forced {
+        "Thinking may not be enabled when tool_choice forces tool use."
+    } else {
+        return Ok(());
+    }))
+}

@@ -1,0 +1,208 @@
+//! The path of a request to Bedrock. It names the model and the method.
+
+/// The method of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Method {
+    /// `converse`: the response is one JSON object.
+    Converse,
+    /// `converse-stream`: the response is a stream of binary frames.
+    ConverseStream,
+}
+
+/// The path of a request to Bedrock. The path has values that the body of other vendors' requests has.
+///
+/// # Example
+///
+/// ```
+/// use neuron_testing::bedrock::{Method, Route};
+///
+/// let path = "/model/us.anthropic.claude-sonnet-4-5-20250929-v1%3A0/converse";
+/// let route = Route::parse(path).unwrap();
+/// assert_eq!(route.model, "us.anthropic.claude-sonnet-4-5-20250929-v1:0");
+/// assert_eq!(route.method, Method::Converse);
+/// assert_eq!(Route::parse("/model/a/b/converse"), None);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Route {
+    /// The id of the model, an inference profile or a prompt, or an ARN. Without percent encoding.
+    pub model: String,
+    /// The method.
+    pub method: Method,
+}
+
+impl Route {
+    /// Parses the path of a URL, without its query. Returns `None` if the server has no such path.
+    ///
+    /// The id of the model is one segment of the path. A slash in an ARN must be percent-encoded.
+    #[must_use]
+    pub fn parse(path: &str) -> Option<Self> {
+        let (model, method) = path.strip_prefix("/model/")?.split_once('/')?;
+        let method = match method {
+            "converse" => Method::Converse,
+            "converse-stream" => Method::ConverseStream,
+            _ => return None,
+        };
+        let model = percent_decoded(model)?;
+        (!model.is_empty()).then_some(Self { model, method })
+    }
+
+    /// Returns the family of the model.
+    pub(super) fn family(&self) -> Family {
+        let known = FAMILIES.iter().find(|(vendor, _)| self.model.contains(vendor));
+        known.map_or(Family::Other, |(_, family)| *family)
+    }
+}
+
+/// Models with the same rules for requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Family {
+    Claude,
+    DeepSeek,
+    Glm,
+    Grok,
+    Kimi,
+    Llama,
+    Mistral,
+    Nova,
+    Palmyra,
+    Qwen,
+    /// The open models of OpenAI and the models of AI21 and Cohere, which have no features that depend on the family.
+    Plain,
+    /// A model of an unknown vendor. It accepts the requests that any other family accepts.
+    Other,
+}
+
+/// The family of each vendor. The names of vendors are part of the ids of models, of inference profiles and of most
+/// ARNs.
+const FAMILIES: [(&str, Family); 13] = [
+    ("anthropic.", Family::Claude),
+    ("deepseek.", Family::DeepSeek),
+    ("zai.", Family::Glm),
+    ("xai.", Family::Grok),
+    ("moonshot", Family::Kimi),
+    ("meta.", Family::Llama),
+    ("mistral.", Family::Mistral),
+    ("amazon.nova", Family::Nova),
+    ("writer.", Family::Palmyra),
+    ("qwen.", Family::Qwen),
+    ("openai.", Family::Plain),
+    ("ai21.", Family::Plain),
+    ("cohere.", Family::Plain),
+];
+
+impl Family {
+    /// Returns `true` if a conversation may begin with a message of the assistant.
+    pub(super) fn may_begin(self) -> bool {
+        matches!(self, Self::Claude | Self::Qwen | Self::Glm | Self::Kimi)
+    }
+
+    /// Returns `true` if a turn with tool results must not have other blocks.
+    pub(super) fn has_result_turns(self) -> bool {
+        matches!(self, Self::Llama | Self::Mistral | Self::Palmyra)
+    }
+
+    /// Returns `true` if tool results may have images.
+    pub(super) fn has_result_images(self) -> bool {
+        !matches!(self, Self::Mistral | Self::Qwen | Self::Kimi)
+    }
+
+    /// Returns `true` if `toolChoice` may have the field `choice`.
+    pub(super) fn has_choice(self, choice: &str) -> bool {
+        let has_all = matches!(
+            self,
+            Self::Claude | Self::Nova | Self::Glm | Self::Kimi | Self::Grok | Self::Other
+        );
+        has_all || choice == "auto" || self == Self::Mistral && choice == "any"
+    }
+
+    /// Returns `true` if requests may have cache points.
+    pub(super) fn has_cache(self) -> bool {
+        matches!(self, Self::Claude | Self::Nova | Self::Other)
+    }
+
+    /// Returns `true` if the conversation may have the reasoning of earlier responses.
+    pub(super) fn reads_reasoning(self) -> bool {
+        matches!(self, Self::Claude | Self::DeepSeek | Self::Other)
+    }
+}
+
+/// Replaces percent-encoded bytes. Returns `None` if a percent sign is not followed by two hexadecimal digits, or if the
+/// bytes are not UTF-8.
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        rest = after;
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        // `from_str_radix` accepts a sign.
+        if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return None;
+        }
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(path: &str, expected: Option<(&str, Method)>) {
+        let route = Route::parse(path);
+        assert_eq!(route.as_ref().map(|it| (it.model.as_str(), it.method)), expected, "{path}");
+    }
+
+    #[test]
+    fn paths_are_parsed_and_models_are_decoded() {
+        use Method::{Converse, ConverseStream};
+        check("/model/m/converse", Some(("m", Converse)));
+        check("/model/m/converse-stream", Some(("m", ConverseStream)));
+        check("/model/a%3A0/converse", Some(("a:0", Converse)));
+        check("/model/a:0/converse", Some(("a:0", Converse)));
+        check(
+            "/model/arn%3Aaws%3Abedrock%3Aeu-west-1%3A123456789012%3Aprompt%2Fabc/converse",
+            Some(("arn:aws:bedrock:eu-west-1:123456789012:prompt/abc", Converse)),
+        );
+        check("/model/%c3%a9/converse", Some(("é", Converse)));
+    }
+
+    #[test]
+    fn other_paths_are_unknown() {
+        for path in [
+            "",
+            "/",
+            "/model/m",
+            "/model//converse",
+            "/model/m/invoke",
+            "/model/m/converse/",
+            "/model/m/n/converse",
+            "/model/m%/converse",
+            "/model/m%3/converse",
+            "/model/m%+1/converse",
+            "/model/m%ff/converse",
+            "/models/m/converse",
+        ] {
+            check(path, None);
+        }
+    }
+
+    #[test]
+    fn family_follows_from_the_vendor_in_the_id() {
+        let family = |model: &str| Route { model: model.into(), method: Method::Converse }.family();
+        assert_eq!(family("anthropic.claude-sonnet-4-5-20250929-v1:0"), Family::Claude);
+        assert_eq!(family("us.anthropic.claude-opus-4-6-v1"), Family::Claude);
+        assert_eq!(family("eu.amazon.nova-2-lite-v1:0"), Family::Nova);
+        let arn = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.meta.llama4-v1:0";
+        assert_eq!(family(arn), Family::Llama);
+        assert_eq!(family("the-model"), Family::Other);
+    }
+}
