@@ -177,11 +177,10 @@ impl Write for Comparison {
         let is_end = common == rest.len();
         self.matched = self.matched.saturating_add(common);
         let left = bytes.get(common..).unwrap_or_default();
-        if left.is_empty() {
-        } else if is_end {
+        if is_end {
             self.json.extend_from_slice(left);
             self.matched = self.json.len();
-        } else {
+        } else if !left.is_empty() {
             let mut new = Vec::with_capacity(self.json.len());
             new.extend_from_slice(self.json.get(..self.matched).unwrap_or_default());
             new.extend_from_slice(left);
