@@ -158,7 +158,7 @@ impl ContextStrategy for CompositeStrategy {
         match failure {
             // Report the tokens that all strategies used in the error.
             Some(ContextError::InvalidSummary { reason, .. }) if !had_effect => {
-                Err(ContextError::InvalidSummary { reason, usage })
+                Err(ContextError::InvalidSummary { reason, usage: Box::new(usage) })
             }
             Some(error) if !had_effect => Err(error),
             _ => Ok((messages.into_owned(), usage)),

@@ -267,7 +267,7 @@ fn render<'m>(messages: impl Iterator<Item = &'m Message>) -> String {
 fn summary_of(response: &CompletionResponse) -> Result<String, ContextError> {
     let failed = |why: &str| {
         let reason = format!("the model {why} instead of a whole summary");
-        Err(ContextError::InvalidSummary { reason, usage: response.usage.clone() })
+        Err(ContextError::InvalidSummary { reason, usage: Box::new(response.usage.clone()) })
     };
     match response.stop_reason {
         StopReason::Refusal | StopReason::ContentFilter => return failed("refused"),

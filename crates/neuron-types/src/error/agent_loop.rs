@@ -216,8 +216,8 @@ pub enum ContextError {
     InvalidSummary {
         /// The reason why the response is not usable.
         reason: String,
-        /// The tokens that the model call used.
-        usage: TokenUsage,
+        /// The tokens that the model call used. Boxed to keep all errors small.
+        usage: Box<TokenUsage>,
     },
     /// A setting of the strategy is invalid. The text names the setting and its valid values.
     #[error("invalid setting: {0}")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use neuron_types::{
     ApprovalError, ContextError, DurableError, LoopError, PendingApproval, ProviderError,
-    StopReason, TokenUsage, ToolError, UnknownPrice,
+    StopReason, ToolError, UnknownPrice,
 };
 
 #[track_caller]
@@ -95,8 +95,7 @@ fn tool_errors_may_quote_arguments() {
 fn strategy_and_engine_errors_are_classified() {
     check(ContextError::CompactionFailed("why".into()), "Context", false);
     check(ContextError::InvalidSetting("zero".into()), "Context", false);
-    let summary =
-        ContextError::InvalidSummary { reason: "empty".into(), usage: TokenUsage::default() };
+    let summary = ContextError::InvalidSummary { reason: "empty".into(), usage: Box::default() };
     check(summary, "Context", false);
 
     use DurableError as E;
