@@ -20,7 +20,7 @@ ConverseStreamRequest = CONVERSE_STREAM.input_shape
 
 
 def check_as_parameters(request):
-    """Fails unless botocore accepts the request as parameters, and writes it as our provider did."""
+    """Fails unless botocore accepts the request as parameters and writes it as our provider."""
     is_stream = request["path"].endswith("/converse-stream")
     operation = CONVERSE_STREAM if is_stream else CONVERSE
     parameters = parameters_of(request["body"], operation.input_shape)

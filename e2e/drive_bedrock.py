@@ -225,7 +225,11 @@ class Driver:
                 {"messages": messages, "inferenceConfig": {"maxTokens": "5"}},
                 "SerializationException",
             ),
-            ("no tools", {"messages": messages, "toolConfig": {"tools": []}}, "ValidationException"),
+            (
+                "no tools",
+                {"messages": messages, "toolConfig": {"tools": []}},
+                "ValidationException",
+            ),
         ]:
             with self.report.case(f"wrong: {name}"):
                 response = self.post(case, "converse", body)
@@ -385,7 +389,8 @@ def wrong_requests(asked):
     """Returns requests that the client sends and Bedrock rejects."""
     call = {"toolUse": {"toolUseId": "call_1", "name": "now", "input": {}}}
     called = {"role": "assistant", "content": [call]}
-    tools = {"toolConfig": {"tools": [{"toolSpec": {"name": "now", "inputSchema": {"json": OBJECT}}}]}}
+    now = {"name": "now", "inputSchema": {"json": OBJECT}}
+    tools = {"toolConfig": {"tools": [{"toolSpec": now}]}}
     point = {"cachePoint": {"type": "default"}}
 
     def results(*ids):
@@ -400,7 +405,7 @@ def wrong_requests(asked):
 
     untyped = copy.deepcopy(tools)
     del untyped["toolConfig"]["tools"][0]["toolSpec"]["inputSchema"]["json"]["type"]
-    thinking = {"additionalModelRequestFields": {"thinking": {"type": "enabled", "budget_tokens": 9}}}
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 9}}
     return {
         "an unknown model": {"modelId": "no-such-model"},
         "no messages": {"messages": []},
@@ -428,7 +433,7 @@ def wrong_requests(asked):
         ),
         "many cache points": content(*[{"text": "a"}, point] * 5),
         "a high temperature": {"inferenceConfig": {"temperature": 1.5}},
-        "a small budget": thinking,
+        "a small budget": {"additionalModelRequestFields": thinking},
         "an unknown field of the model": {"additionalModelRequestFields": {"topK": 5}},
     }
 
@@ -528,7 +533,10 @@ def expected_block(block):
 
 
 def check_end(reason, last, means):
-    """Checks the stop reason and the token counts. The vendor's count of the prompt excludes cached tokens."""
+    """Checks the stop reason and the token counts.
+
+    The vendor's count of the prompt excludes cached tokens.
+    """
     expected = STOP_REASONS.get(means["stop_reason"], means["stop_reason"])
     equal(reason, expected, "the stop reason")
     usage, expected = last["usage"], means["usage"]

@@ -34,7 +34,7 @@ SCALARS = {
 
 
 def problems(value, shape, path=""):
-    """Returns all problems of a value. Members of the shape that are not in the body are left out."""
+    """Returns all problems of a value. Members that are not in the body are left out."""
     kind = shape.type_name
     if kind == "structure":
         return [] if shape.is_document_type else of_a_structure(value, shape, path)
@@ -68,7 +68,7 @@ def of_a_structure(value, shape, path):
 
 
 def body_members(shape):
-    """Returns the members of a structure by their names in JSON. Members in the URL are left out."""
+    """Returns the members of a structure by their names in JSON, without those in the URL."""
     return {
         member.serialization.get("name", key): member
         for key, member in shape.members.items()

@@ -1,8 +1,8 @@
 """Compares JSON with the types of a client. Unknown keys and missing keys are problems.
 
 The vendors' clients describe requests by `TypedDict`s and responses by pydantic models. They check
-neither and accept any value. This module checks both by their annotations. AWS's client has a service
-model instead, whose shapes `service_model.py` checks.
+neither and accept any value. This module checks both by their annotations. AWS's client has a
+service model instead, whose shapes `service_model.py` checks.
 """
 
 import collections.abc

@@ -45,6 +45,8 @@ const THINKING_MODELS: &[&str] = &[
     "apac.anthropic.claude-opus-5",
     "au.anthropic.claude-sonnet-5",
     "au.anthropic.claude-opus-5",
+    "ca.anthropic.claude-sonnet-5",
+    "ca.anthropic.claude-opus-5",
     "eu.anthropic.claude-sonnet-5",
     "eu.anthropic.claude-opus-5",
     "global.anthropic.claude-sonnet-5",
@@ -53,6 +55,8 @@ const THINKING_MODELS: &[&str] = &[
     "in.anthropic.claude-opus-5",
     "jp.anthropic.claude-sonnet-5",
     "jp.anthropic.claude-opus-5",
+    "uk.anthropic.claude-sonnet-5",
+    "uk.anthropic.claude-opus-5",
     "us.anthropic.claude-sonnet-5",
     "us.anthropic.claude-opus-5",
     "us-gov.anthropic.claude-sonnet-5",
@@ -148,8 +152,8 @@ impl Bedrock {
     /// [default sources](https://docs.aws.amazon.com/sdkref/latest/guide/standardized-credentials.html): environment
     /// variables, profiles, SSO, web identities, and roles of containers and instances.
     ///
-    /// The credentials are loaded as for [`with_credentials`](Self::with_credentials), and the sources are read anew each
-    /// time. A source on the network is reached through the proxy that environment variables name. The
+    /// The credentials are loaded as for [`with_credentials`](Self::with_credentials), and the sources are read anew
+    /// each time. A source on the network is reached through the proxy that environment variables name. The
     /// [HTTP client](Self::http_client) has no effect on the sources. Not available on wasm32.
     ///
     /// # Errors
@@ -257,8 +261,8 @@ impl Bedrock {
         self
     }
 
-    /// Applies a [guardrail](https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails.html) to all requests. `id`
-    /// is its id or ARN, and `version` is a number or `DRAFT`.
+    /// Applies a [guardrail](https://docs.aws.amazon.com/bedrock/latest/userguide/guardrails.html) to all requests.
+    /// `id` is its id or ARN, and `version` is a number or `DRAFT`.
     ///
     /// If the guardrail intervenes, the stop reason is [`ContentFilter`](neuron_types::StopReason::ContentFilter), and
     /// [`stop_details`](neuron_types::AnswerMetadata::stop_details) contains its trace. Set other fields of
@@ -278,8 +282,8 @@ impl Bedrock {
         self
     }
 
-    /// Sets the base URL, for example of a VPC endpoint, a FIPS endpoint, a proxy or a test server. The URL may end with
-    /// a slash. Default: the URL of the region.
+    /// Sets the base URL, for example of a VPC endpoint, a FIPS endpoint, a proxy or a test server. The URL may end
+    /// with a slash. Default: the URL of the region.
     #[must_use]
     pub fn base_url(mut self, url: impl Into<String>) -> Self {
         self.endpoint = self.endpoint.with_base_url(url);
@@ -382,10 +386,6 @@ impl Bedrock {
         Ok(Cow::Owned(Self { endpoint, ..self.clone() }))
     }
 
-    #[cfg_attr(
-        not(all(feature = "sigv4", not(target_family = "wasm"))),
-        expect(clippy::unused_async, reason = "signatures are asynchronous")
-    )]
     async fn headers(&self, path: &str, body: &[u8]) -> Result<HeaderMap, ProviderError> {
         let mut headers = match &self.authentication {
             #[cfg(all(feature = "sigv4", not(target_family = "wasm")))]

@@ -29,8 +29,8 @@ pub(crate) fn from_rejection(rejection: &Rejection) -> ProviderError {
     }
 }
 
-/// Returns the error in a body with a successful status. Returns `None` if there is no error. `place` is the part of the
-/// response for the text of the error, such as `the answer`.
+/// Returns the error in a body with a successful status. Returns `None` if there is no error. `place` is the part of
+/// the response for the text of the error, such as `the answer`.
 pub(crate) fn find_in(data: &[u8], place: &str) -> Option<ProviderError> {
     let json: Value = serde_json::from_slice(data).ok()?;
     let error = ApiError::new(None, json.clone());

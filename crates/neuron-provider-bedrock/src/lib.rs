@@ -1,5 +1,5 @@
-//! Provider for [Amazon Bedrock](https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html), with
-//! its Converse and ConverseStream APIs.
+//! Provider for [Amazon Bedrock](https://docs.aws.amazon.com/bedrock/latest/userguide/conversation-inference.html),
+//! with its Converse and ConverseStream APIs.
 //!
 //! Implements [`Provider`](neuron_types::Provider).
 //!
@@ -25,8 +25,8 @@
 //!
 //! [`Bedrock::new`] takes an API key of Bedrock. With the feature `sigv4`, `Bedrock::with_default_credentials` signs
 //! requests with AWS credentials from environment variables, profiles, SSO or roles, and `Bedrock::with_credentials`
-//! takes a source of credentials of your own. The feature adds AWS's crates for credentials and signatures. The provider
-//! then has 158 crates in its dependency tree on Linux, and 76 without the feature.
+//! takes a source of credentials of your own. The feature adds AWS's crates for credentials and signatures. The
+//! provider then has 158 crates in its dependency tree on Linux, and 76 without the feature.
 //!
 //! # Mapping
 //!
@@ -34,40 +34,41 @@
 //! that does not contain the model, set [`Bedrock::base_model`].
 //!
 //! - Reasoning of Claude becomes [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) or
-//!   [`RedactedThinking`](neuron_types::ContentBlock::RedactedThinking), as in Anthropic's API. Its signatures are valid on
-//!   all platforms, so a conversation can move between the two. Reasoning of DeepSeek and of models of an unknown family
-//!   becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) with the field `neuron:origin`, which is never sent.
-//!   Only models of the same origin get the reasoning back. Other models do not accept reasoning.
+//!   [`RedactedThinking`](neuron_types::ContentBlock::RedactedThinking), as in Anthropic's API. Its signatures are
+//!   valid on all platforms, so a conversation can move between the two. Reasoning of DeepSeek and of models of an
+//!   unknown family becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) with the field `neuron:origin`,
+//!   which is never sent. Only models of the same origin get the reasoning back. Other models do not accept reasoning.
 //! - Texts with citations, calls and results of server tools, images of a model, and unknown blocks become raw blocks,
 //!   which are sent back unchanged. Other vendors get the text of a text with citations.
-//! - Ids of calls and names of tools are sent with `_` in place of characters that the API rejects, and with a number if
-//!   they would repeat. A call has the original name of its tool.
-//! - A conversation with calls or results is never sent without tools, because the API rejects it. If the request has no
-//!   tools, the tools of earlier calls are sent without their schemas. A Claude model must not call them.
+//! - Ids of calls and names of tools are sent with `_` in place of characters that the API rejects, and with a number
+//!   if they would repeat. A call has the original name of its tool.
+//! - A conversation with calls or results is never sent without tools, because the API rejects it. If the request has
+//!   no tools, the tools of earlier calls are sent without their schemas. A Claude model must not call them.
 //! - [`ToolChoice::None`](neuron_types::ToolChoice::None) leaves the tools out, unless the conversation has calls or
-//!   results. Then only Claude has a setting that forbids calls, and other models may still call a tool. A forced call is
-//!   an error for models that do not support it. Claude, Nova, GLM, Kimi and Grok do, and Mistral supports
+//!   results. Then only Claude has a setting that forbids calls, and other models may still call a tool. A forced call
+//!   is an error for models that do not support it. Claude, Nova, GLM, Kimi and Grok do, and Mistral supports
 //!   [`Required`](neuron_types::ToolChoice::Required).
-//! - Neighbouring messages of one role become one message. System messages at the beginning of the conversation are added
-//!   to the system prompt. Later system messages are sent as messages of the user.
+//! - Neighbouring messages of one role become one message. System messages at the beginning of the conversation are
+//!   added to the system prompt. Later system messages are sent as messages of the user.
 //! - Llama, Mistral and Palmyra accept nothing beside tool results, and Claude accepts no documents there. Such content
-//!   follows in a message of its own, after a message of the assistant with the text `.`. A conversation that begins with
-//!   the assistant gets a first message `.` of the user, except for Claude, Qwen, GLM and Kimi.
+//!   follows in a message of its own, after a message of the assistant with the text `.`. A conversation that begins
+//!   with the assistant gets a first message `.` of the user, except for Claude, Qwen, GLM and Kimi.
 //! - Images and PDF documents are sent in base64. A URL is an error, because the API fetches nothing. In tool results,
-//!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are called
-//!   `Document 1` and so on, because the model reads the name. Plain text documents are sent as texts.
+//!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are
+//!   called `Document 1` and so on, because the model reads the name. Plain text documents are sent as texts.
 //! - Blank texts are not sent. The result of a tool without content is sent with a text that says so.
-//! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7 and
-//!   for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter lifetimes.
-//!   Other breakpoints are left out.
+//! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
+//!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
+//!   lifetimes. Other breakpoints are left out.
 //! - Thinking is set in `additionalModelRequestFields`, with the fields of the model's family. A setting for which no
 //!   field is known is an error.
 //! - `maxTokens` is always sent, with [`DEFAULT_MAX_TOKENS`] or a lower number as its default. The exception is Nova 2
 //!   with the highest effort, which rejects it.
 //! - Temperature and `top_p` are sent as they are. Newer models reject them.
-//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens. The API does not report
-//!   reasoning tokens.
-//! - The response's id is the id of the request. Its model is the requested model, or the model that a prompt router chose.
+//! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens. The API does not
+//!   report reasoning tokens.
+//! - The response's id is the id of the request. Its model is the requested model, or the model that a prompt router
+//!   chose.
 //! - Interventions of guardrails and content filters have the stop reason
 //!   [`ContentFilter`](neuron_types::StopReason::ContentFilter).
 //!   [`stop_details`](neuron_types::AnswerMetadata::stop_details) contains the reason of the API and the trace.
@@ -75,9 +76,9 @@
 //!   `tools` are appended to the tools of `toolConfig`. Use `extra` for `topK` and other fields of a model in
 //!   `additionalModelRequestFields`, for `serviceTier` and for `guardrailConfig`. Video and files in S3 are sent as
 //!   `ContentBlock::Raw`, with a block of the API as its JSON and `aws.bedrock` as its provider.
-//! - A whole response of more than 16,384 tokens is requested as a stream, because connections without traffic are closed
-//!   on their way. It is collected within the [`timeout`](Bedrock::timeout) of the call. This requires the permission
-//!   `bedrock:InvokeModelWithResponseStream`.
+//! - A whole response of more than 16,384 tokens is requested as a stream, because connections without traffic are
+//!   closed on their way. It is collected within the [`timeout`](Bedrock::timeout) of the call. This requires the
+//!   permission `bedrock:InvokeModelWithResponseStream`.
 //! - A stream that ends before the event `messageStop` is an error and never a short response.
 //! - The provider does not retry. [`ProviderError::is_retryable`](neuron_types::ProviderError::is_retryable) returns
 //!   `true` for errors that may be retried.

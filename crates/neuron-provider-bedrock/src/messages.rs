@@ -194,8 +194,8 @@ impl<'a> Writer<'a, '_, '_> {
                 Block::text(text)
             }
             // Signed reasoning is Claude's. Its signatures are valid on all platforms
-            // (<https://platform.claude.com/docs/en/build-with-claude/extended-thinking>). Reasoning without a signature
-            // was truncated or comes from another model.
+            // (<https://platform.claude.com/docs/en/build-with-claude/extended-thinking>). Reasoning without a
+            // signature was truncated or comes from another model.
             ContentBlock::Thinking { thinking, signature } => {
                 let reasoning = Reasoning::ReasoningText { text: thinking, signature };
                 let is_usable = self.model.family == Family::Claude && !signature.is_empty();

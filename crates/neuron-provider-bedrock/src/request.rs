@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 use crate::allowed;
 use crate::cache::{CachePoint, CachePoints};
 use crate::messages::Conversation;
-use crate::model::Model;
+use crate::model::{Family, Model};
 use crate::names::Names;
 use crate::thinking;
 use crate::tools::{ToolConfig, forbids_calls};
@@ -105,7 +105,7 @@ pub(crate) fn write(
         let is_set = !fields_of_model.is_empty();
         fields.some("additionalModelRequestFields", is_set.then_some(fields_of_model))?;
         // Only Claude reports the stop sequence, and only if it is asked for it.
-        let asks_for_stop = model.is_claude_since((0, 0)) && !request.stop_sequences.is_empty();
+        let asks_for_stop = model.family == Family::Claude && !request.stop_sequences.is_empty();
         let paths = asks_for_stop.then_some(["/stop_sequence"]);
         fields.some("additionalModelResponseFieldPaths", paths)?;
         fields.some("outputConfig", output_config(request))?;
@@ -161,7 +161,7 @@ fn max_tokens(request: RequestRef<'_>, model: Model<'_>, settings: Settings<'_>)
     let tokens = model.default_max_tokens();
     match request.thinking {
         // Thinking counts towards the maximum, so the budget is added to keep the same maximum for the visible output.
-        Some(ThinkingConfig::Enabled { budget_tokens }) if model.is_claude_since((0, 0)) => {
+        Some(ThinkingConfig::Enabled { budget_tokens }) if model.family == Family::Claude => {
             Some(tokens.saturating_add(budget_tokens))
         }
         _ => Some(tokens),

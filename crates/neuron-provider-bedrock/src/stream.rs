@@ -195,7 +195,8 @@ fn parse<'a, T: Deserialize<'a>>(
 ///
 /// # Errors
 ///
-/// The error of the stream. [`ProviderError::StreamError`] if the response is incomplete.
+/// The error of the stream, or the server's error if the bytes are one. [`ProviderError::StreamError`] if the response
+/// is incomplete.
 pub(crate) fn read(
     bytes: &[u8],
     secret: &Secret,
@@ -212,8 +213,9 @@ pub(crate) fn read(
         }
         Ok(())
     };
-    framing.feed(bytes, &mut on_frame)?;
-    framing.finish(&mut on_frame)?;
+    let fed = framing.feed(bytes, &mut on_frame).and_then(|()| framing.finish(&mut on_frame));
+    // Some proxies send a JSON error with a successful status instead of a stream.
+    fed.map_err(|broken| error::find_in(bytes, "the answer").unwrap_or(broken))?;
     if !has_ended {
         decoder.end(&mut events)?;
     }

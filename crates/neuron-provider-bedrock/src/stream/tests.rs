@@ -127,9 +127,14 @@ fn collected_stream_is_equal_to_the_response_of_the_stream() {
     assert_eq!(collected, read_stream(&bytes).unwrap());
     let without_end = &bytes[..bytes.len() - 1];
     assert!(read(without_end, &Secret::default(), origin()).is_err());
-    let error = read(b"", &Secret::default(), origin()).unwrap_err();
-    let text = "stream error: the stream ended before the answer was complete";
-    assert_eq!(error.to_string(), text);
+    let busy = br#"{"__type": "ServiceUnavailableException", "message": "busy"}"#;
+    for (bytes, text) in [
+        (&b""[..], "stream error: the stream ended before the answer was complete"),
+        (busy, "service unavailable: in the answer ServiceUnavailableException: busy"),
+    ] {
+        let error = read(bytes, &Secret::default(), origin()).unwrap_err();
+        assert_eq!(error.to_string(), text);
+    }
 }
 
 #[test]
