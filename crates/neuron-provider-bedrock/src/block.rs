@@ -40,13 +40,20 @@ impl<'a> Block<'a> {
         (!text.trim().is_empty()).then_some(Self::Text(text))
     }
 
-    /// Returns `true` for a call of a tool, and for a result.
-    pub(crate) fn is_of_tool(&self) -> bool {
-        match self {
-            Self::ToolUse(_) | Self::ToolResult(_) => true,
-            Self::Own(own) => ["toolUse", "toolResult"].iter().any(|key| own.0.contains_key(*key)),
-            _ => false,
-        }
+    /// Returns `true` if the field of the block is one of these.
+    pub(crate) fn is(&self, kinds: &[&str]) -> bool {
+        let kind = match self {
+            Self::Text(_) => "text",
+            Self::Json(_) => "json",
+            Self::Image(_) => "image",
+            Self::Document(_) => "document",
+            Self::ToolUse(_) => "toolUse",
+            Self::ToolResult(_) => "toolResult",
+            Self::ReasoningContent(_) => "reasoningContent",
+            Self::CachePoint(_) => "cachePoint",
+            Self::Own(own) => return kinds.iter().any(|kind| own.0.contains_key(*kind)),
+        };
+        kinds.contains(&kind)
     }
 }
 

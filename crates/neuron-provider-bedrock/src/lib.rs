@@ -56,6 +56,8 @@
 //! - Images and PDF documents are sent in base64. A URL is an error, because the API fetches nothing. In tool results,
 //!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are
 //!   called `Document 1` and so on, because the model reads the name. Plain text documents are sent as texts.
+//! - Reasoning at the end of a message is not sent, because it belongs to a response that was cut off. Claude rejects
+//!   it.
 //! - Blank texts are not sent. The result of a tool without content is sent with a text that says so.
 //! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter

@@ -62,12 +62,14 @@ impl<'a> Conversation<'a> {
             ids: Ids::default(),
             documents: DocumentCount::default(),
             conversation: Self::default(),
+            said: Vec::new(),
             results: Vec::new(),
             others: Vec::new(),
         };
         for message in messages {
             writer.write(message)?;
         }
+        writer.end_assistant_turn();
         writer.end_user_turn();
         let mut conversation = writer.conversation;
         let begins = conversation.turns.first().is_some_and(|turn| turn.role == "assistant");
@@ -79,7 +81,7 @@ impl<'a> Conversation<'a> {
 
     /// Returns `true` if the conversation has calls of tools or results.
     pub(crate) fn has_tool_blocks(&self) -> bool {
-        self.turns.iter().flat_map(|turn| &turn.content).any(Block::is_of_tool)
+        self.turns.iter().flat_map(|turn| &turn.content).any(|block| block.is(&["toolUse", "toolResult"]))
     }
 
     /// Adds a cache point at the end of the last message of the user. The point comes before documents at the end,
@@ -88,11 +90,7 @@ impl<'a> Conversation<'a> {
         let Some(turn) = self.turns.iter_mut().rfind(|turn| turn.role == "user") else {
             return;
         };
-        let is_document = |block: &Block<'_>| match block {
-            Block::Document(_) => true,
-            Block::Own(own) => ["document", "video"].iter().any(|key| own.0.contains_key(*key)),
-            _ => false,
-        };
+        let is_document = |block: &Block<'_>| block.is(&["document", "video"]);
         if let Some(last) = turn.content.iter().rposition(|block| !is_document(block)) {
             turn.content.insert(last + 1, Block::CachePoint(point));
         }
@@ -109,6 +107,8 @@ struct Writer<'a, 'n, 'm> {
     ids: Ids<'a>,
     documents: DocumentCount,
     conversation: Conversation<'a>,
+    /// Blocks of the current message of the assistant. It follows the current message of the user.
+    said: Vec<Block<'a>>,
     /// Tool results of the current message of the user.
     results: Vec<Block<'a>>,
     /// Other blocks of the current message of the user.
@@ -119,6 +119,7 @@ impl<'a> Writer<'a, '_, '_> {
     fn write(&mut self, message: &'a Message) -> Result<(), ProviderError> {
         self.ids.enter_message(message);
         if message.role != Role::Assistant {
+            self.end_assistant_turn();
             for block in &message.content {
                 if let Some(block) = self.block(block)? {
                     self.others.push(block);
@@ -126,33 +127,40 @@ impl<'a> Writer<'a, '_, '_> {
             }
             return Ok(());
         }
-        let mut content = Vec::new();
         for block in &message.content {
-            content.extend(match block.portable() {
+            let block = match block.portable() {
                 // The API accepts files from the user only.
                 Some(block @ (ContentBlock::Image { .. } | ContentBlock::Document { .. })) => {
                     Block::text(block.to_string())
                 }
                 _ => self.block(block)?,
-            });
+            };
+            self.said.extend(block);
         }
+        Ok(())
+    }
+
+    /// Ends the current message of the assistant, without the reasoning at its end. Claude rejects such reasoning,
+    /// which belongs to a response that was cut off, and takes a message of reasoning alone for a prefilled response.
+    fn end_assistant_turn(&mut self) {
+        let mut content = std::mem::take(&mut self.said);
+        while content.pop_if(|block| block.is(&["reasoningContent"])).is_some() {}
         if content.is_empty() {
-            return Ok(());
+            return;
         }
         self.end_user_turn();
         match self.conversation.turns.last_mut().filter(|turn| turn.role == "assistant") {
             Some(turn) => turn.content.append(&mut content),
             None => self.conversation.turns.push(Turn { role: "assistant", content }),
         }
-        Ok(())
     }
 
     /// Ends the current message of the user, if it has content.
     fn end_user_turn(&mut self) {
         let mut results = std::mem::take(&mut self.results);
         let mut others = std::mem::take(&mut self.others);
-        let has_text = others.iter().any(|block| matches!(block, Block::Text(_)));
-        if !has_text && others.iter().any(|block| matches!(block, Block::Document(_))) {
+        let has = |kind| others.iter().any(|block| block.is(&[kind]));
+        if has("document") && !has("text") {
             others.insert(0, Block::Text(DOCUMENTS.into()));
         }
         let turns = &mut self.conversation.turns;

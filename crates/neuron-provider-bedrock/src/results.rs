@@ -116,11 +116,7 @@ fn is_inside(file: &Block<'_>, family: Family) -> bool {
 pub(crate) fn may_be_beside_results(block: &Block<'_>, family: Family) -> bool {
     match family {
         Family::Llama | Family::Mistral | Family::Palmyra => false,
-        Family::Claude => match block {
-            Block::Document(_) => false,
-            Block::Own(own) => !["document", "video"].iter().any(|key| own.0.contains_key(*key)),
-            _ => true,
-        },
+        Family::Claude => !block.is(&["document", "video"]),
         _ => true,
     }
 }

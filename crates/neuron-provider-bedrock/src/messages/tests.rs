@@ -260,6 +260,31 @@ fn reasoning_is_sent_to_its_own_family() {
 }
 
 #[test]
+fn reasoning_at_the_end_of_a_message_is_not_sent() {
+    let signed = || ContentBlock::Thinking { thinking: "hm".into(), signature: "s".into() };
+    let encrypted = || ContentBlock::RedactedThinking { data: "EmwK".into() };
+    let (hi, more) = (json!({"text": "hi"}), json!({"text": "go on"}));
+    let opus = "global.anthropic.claude-opus-5-5";
+    for cut in [vec![signed()], vec![encrypted(), encrypted()], vec![signed(), text(" ")]] {
+        let messages = [Message::user("hi"), assistant(cut), Message::user("go on")];
+        check(opus, &messages, json!([{"role": "user", "content": [hi, more]}]));
+    }
+    // The reasoning before a text of the next message is not at the end.
+    let parts = [assistant(vec![signed()]), assistant(vec![text("a"), encrypted()])];
+    let messages = [&[Message::user("hi")], &parts[..], &[Message::user("go on")]].concat();
+    let kept = json!({"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}});
+    check(
+        opus,
+        &messages,
+        json!([
+            {"role": "user", "content": [hi]},
+            {"role": "assistant", "content": [kept, {"text": "a"}]},
+            {"role": "user", "content": [more]},
+        ]),
+    );
+}
+
+#[test]
 fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
     let cited = json!({"citationsContent": {
         "content": [{"text": "b"}], "citations": [{"title": "t"}],

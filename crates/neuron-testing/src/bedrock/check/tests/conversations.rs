@@ -269,6 +269,24 @@ fn reasoning_comes_back_unchanged() {
     accepts(json!({"messages": [question(), assistant(json!([encrypted])), question()]}));
 }
 
+#[test]
+fn new_models_of_claude_continue_no_response() {
+    const SONNET_4_6: &str = "us.anthropic.claude-sonnet-4-6";
+    const SONNET_5: &str = "global.anthropic.claude-sonnet-5";
+    let expected = "The model returned the following errors: This model does not support assistant \
+                    message prefill. The conversation must end with a user message.";
+    let begun = json!({"messages": [question(), assistant(json!([text("So")]))]});
+    accepts(begun.clone());
+    accepts_at(NOVA, begun.clone());
+    refuses_at(SONNET_4_6, begun.clone(), expected);
+    refuses_at(SONNET_5, begun, expected);
+    let encrypted = json!({"reasoningContent": {"redactedContent": "AAAA"}});
+    let thought = |blocks| json!({"messages": [question(), assistant(blocks), question()]});
+    accepts_at(SONNET_4_6, thought(json!([encrypted])));
+    refuses_at(SONNET_5, thought(json!([encrypted, encrypted])), expected);
+    accepts_at(SONNET_5, thought(json!([encrypted, text("So.")])));
+}
+
 fn point(ttl: Option<&str>) -> Value {
     json!({"cachePoint": {"type": "default", "ttl": ttl}})
 }
