@@ -35,9 +35,10 @@
 //!
 //! - Reasoning of Claude becomes [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) or
 //!   [`RedactedThinking`](neuron_types::ContentBlock::RedactedThinking), as in Anthropic's API. Its signatures are
-//!   valid on all platforms, so a conversation can move between the two. Reasoning of DeepSeek and of models of an
-//!   unknown family becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) with the field `neuron:origin`,
-//!   which is never sent. Only models of the same origin get the reasoning back. Other models do not accept reasoning.
+//!   valid on all platforms, so a conversation can move between the two. Reasoning of DeepSeek, of GPT and of models of
+//!   an unknown family becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) with the field `neuron:origin`,
+//!   which is never sent. Models of the same origin get the reasoning back unchanged: Claude, DeepSeek, and GPT if it is
+//!   the same model. Other models do not accept reasoning.
 //! - Texts with citations, calls and results of server tools, images of a model, and unknown blocks become raw blocks,
 //!   which are sent back unchanged. Other vendors get the text of a text with citations.
 //! - Ids of calls and names of tools are sent with `_` in place of characters that the API rejects, and with a number

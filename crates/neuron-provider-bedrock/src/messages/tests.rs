@@ -6,6 +6,7 @@ use neuron_types::{
 use serde_json::json;
 
 use super::*;
+use crate::content::{Origin, Reader};
 use crate::request::Settings;
 use crate::request::tests::{CLAUDE, LLAMA, MISTRAL, NOVA, written};
 
@@ -256,6 +257,21 @@ fn reasoning_is_sent_to_its_own_family() {
         (NOVA, json!([{"text": "a"}])),
     ] {
         assert_eq!(sent(model, &messages)[1]["content"], expected, "{model}");
+    }
+}
+
+#[test]
+fn encrypted_reasoning_of_gpt_returns_before_its_call() {
+    let gpt = "global.openai.gpt-5.6-sol";
+    let encrypted = json!({"reasoningContent": {"redactedContent": "RW13Sw=="}});
+    let blocks = [encrypted.clone(), sent_call("x")];
+    let reader = Reader::new(Origin::new(Model::new(gpt, ""), &[]));
+    let content = blocks.clone().into_iter().filter_map(|block| reader.read(block)).collect();
+    let messages =
+        [Message::user("hi"), assistant(content), user(vec![result("x", vec![item("1")])])];
+    assert_eq!(sent(gpt, &messages)[1]["content"], json!(blocks));
+    for other in ["global.openai.gpt-6-sol", "openai.gpt-oss-120b-1:0", CLAUDE, NOVA] {
+        assert_eq!(sent(other, &messages)[1]["content"], json!([blocks[1]]), "{other}");
     }
 }
 

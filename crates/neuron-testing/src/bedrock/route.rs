@@ -73,6 +73,8 @@ pub(super) enum Family {
     Claude,
     DeepSeek,
     Glm,
+    /// The closed models of OpenAI.
+    Gpt,
     Grok,
     Kimi,
     Llama,
@@ -88,7 +90,7 @@ pub(super) enum Family {
 
 /// The family of each vendor. The names of vendors are part of the ids of models, of inference profiles and of most
 /// ARNs.
-const FAMILIES: [(&str, Family); 13] = [
+const FAMILIES: [(&str, Family); 14] = [
     ("anthropic.", Family::Claude),
     ("deepseek.", Family::DeepSeek),
     ("zai.", Family::Glm),
@@ -99,7 +101,8 @@ const FAMILIES: [(&str, Family); 13] = [
     ("amazon.nova", Family::Nova),
     ("writer.", Family::Palmyra),
     ("qwen.", Family::Qwen),
-    ("openai.", Family::Plain),
+    ("openai.gpt-oss", Family::Plain),
+    ("openai.", Family::Gpt),
     ("ai21.", Family::Plain),
     ("cohere.", Family::Plain),
 ];
@@ -136,7 +139,7 @@ impl Family {
 
     /// Returns `true` if the conversation may have the reasoning of earlier responses.
     pub(super) fn reads_reasoning(self) -> bool {
-        matches!(self, Self::Claude | Self::DeepSeek | Self::Other)
+        matches!(self, Self::Claude | Self::DeepSeek | Self::Gpt | Self::Other)
     }
 }
 
@@ -215,6 +218,8 @@ mod tests {
         assert_eq!(family("eu.amazon.nova-2-lite-v1:0"), Family::Nova);
         let arn = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.meta.llama4-v1:0";
         assert_eq!(family(arn), Family::Llama);
+        assert_eq!(family("openai.gpt-oss-120b-1:0"), Family::Plain);
+        assert_eq!(family("global.openai.gpt-5.6-sol"), Family::Gpt);
         assert_eq!(family("the-model"), Family::Other);
     }
 

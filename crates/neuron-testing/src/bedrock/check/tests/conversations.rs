@@ -266,7 +266,15 @@ fn reasoning_comes_back_unchanged() {
          again.",
     );
     let encrypted = json!({"reasoningContent": {"redactedContent": "AAAA"}});
-    accepts(json!({"messages": [question(), assistant(json!([encrypted])), question()]}));
+    let encrypted = json!({"messages": [question(), assistant(json!([encrypted])), question()]});
+    accepts(encrypted.clone());
+    accepts_at("global.openai.gpt-5.6-sol", encrypted.clone());
+    refuses_at(
+        "openai.gpt-oss-120b-1%3A0",
+        encrypted,
+        "This model doesn't support the reasoningContent field. Remove reasoningContent and try \
+         again.",
+    );
 }
 
 #[test]
