@@ -128,12 +128,10 @@ impl<'a> Writer<'a, '_, '_> {
             return Ok(());
         }
         for block in &message.content {
-            let block = match block.portable() {
-                // The API accepts files from the user only.
-                Some(block @ (ContentBlock::Image { .. } | ContentBlock::Document { .. })) => {
-                    Block::text(block.to_string())
-                }
-                _ => self.block(block)?,
+            // The API accepts files from the user only.
+            let block = match file(block) {
+                Some(file) => Some(Block::Text(file.into())),
+                None => self.block(block)?,
             };
             self.said.extend(block);
         }
@@ -249,6 +247,23 @@ impl<'a> Writer<'a, '_, '_> {
         if !called.contains(&name) {
             called.push(name);
         }
+    }
+}
+
+/// Returns the text form of a file. Returns `None` for any other block.
+fn file(block: &ContentBlock) -> Option<String> {
+    match block.portable() {
+        Some(file @ (ContentBlock::Image { .. } | ContentBlock::Document { .. })) => {
+            Some(file.to_string())
+        }
+        _ => match block {
+            ContentBlock::Raw { provider, json, .. } if provider == PROVIDER => {
+                let kinds = ["image", "document", "video", "audio"];
+                let kind = kinds.into_iter().find(|kind| json.get(*kind).is_some())?;
+                Some(format!("[{kind}]"))
+            }
+            _ => None,
+        },
     }
 }
 

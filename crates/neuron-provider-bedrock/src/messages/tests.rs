@@ -276,6 +276,18 @@ fn encrypted_reasoning_of_gpt_returns_before_its_call() {
 }
 
 #[test]
+fn files_of_the_model_are_sent_as_texts() {
+    let file = json!({"format": "png", "source": {"bytes": "aGk="}});
+    for kind in ["image", "document", "video", "audio"] {
+        let own = raw("aws.bedrock", json!({ kind: file }), None);
+        let messages =
+            [Message::user("draw"), assistant(vec![text("here"), own]), Message::user("nice")];
+        let content = json!([{"text": "here"}, {"text": format!("[{kind}]")}]);
+        assert_eq!(sent(NOVA, &messages)[1]["content"], content);
+    }
+}
+
+#[test]
 fn reasoning_at_the_end_of_a_message_is_not_sent() {
     let signed = || ContentBlock::Thinking { thinking: "hm".into(), signature: "s".into() };
     let encrypted = || ContentBlock::RedactedThinking { data: "EmwK".into() };

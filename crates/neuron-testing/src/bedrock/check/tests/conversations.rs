@@ -98,6 +98,9 @@ fn blocks_are_only_in_their_role() {
     refuses_block("user", reasoning.clone(), "reasoningContent");
     let source = json!({"text": "a"});
     refuses_block("assistant", json!({"document": {"name": "a", "source": source}}), "document");
+    let media = |format: &str| json!({"format": format, "source": {"bytes": "AAAA"}});
+    refuses_block("assistant", json!({"image": media("png")}), "image");
+    refuses_block("assistant", json!({"audio": media("mp3")}), "audio");
     refuses_block("system", reasoning, "reasoningContent");
     refuses(
         said(&[question(), assistant(json!([result("a")]))]),
