@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 use crate::cache::CachePoint;
 use crate::media::{Document, Image};
 
-/// Name of the field that the crate adds to reasoning in a raw block. It contains the
-/// [origin](crate::model::Model::origin) of the reasoning, and is never sent.
+/// Name of the field that the crate adds to the raw blocks of a response. It contains the
+/// [origin](crate::model::Model::origin) of the block, and is never sent.
 pub(crate) const ORIGIN: &str = "neuron:origin";
 
 /// A content block of a message or of a tool result.

@@ -36,12 +36,13 @@
 //! - Reasoning of Claude becomes [`ContentBlock::Thinking`](neuron_types::ContentBlock::Thinking) or
 //!   [`RedactedThinking`](neuron_types::ContentBlock::RedactedThinking), as in Anthropic's API. Its signatures are
 //!   valid on all platforms, so a conversation can move between the two. Reasoning of DeepSeek, of GPT and of models of
-//!   an unknown family becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw) with the field `neuron:origin`,
-//!   which is never sent. Models of the same origin get the reasoning back unchanged: Claude, DeepSeek, and GPT if it is
-//!   the same model. Other models do not accept reasoning.
-//! - Texts with citations, calls and results of server tools, and unknown blocks become raw blocks, which are sent back
-//!   unchanged. Other vendors get the text of a text with citations. Files of a model become raw blocks too, and are sent
-//!   back as a text such as `[image]`, because the API accepts files from the user only.
+//!   an unknown family becomes [`ContentBlock::Raw`](neuron_types::ContentBlock::Raw), and is sent back unchanged.
+//! - Texts with citations, calls and results of server tools, and unknown blocks become raw blocks too. A raw block has
+//!   the field `neuron:origin`, which is never sent. Only models of the same origin get the block back: Claude, DeepSeek,
+//!   Nova or Nova 2, and for other vendors the same model. Other models get the text of a text with citations, and
+//!   nothing in place of other blocks. Server tools are never declared for a conversation that has their calls.
+//! - Files of a model become raw blocks, and are sent back as a text such as `[image]`, because the API accepts files
+//!   from the user only.
 //! - Ids of calls and names of tools are sent with `_` in place of characters that the API rejects, and with a number
 //!   if they would repeat. A call has the original name of its tool.
 //! - A conversation with calls or results is never sent without tools, because the API rejects it. If the request has

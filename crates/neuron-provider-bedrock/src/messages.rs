@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::PROVIDER;
 use crate::block::{Block, ORIGIN, Own, Reasoning, ToolResult, ToolUse};
 use crate::cache::CachePoint;
+use crate::content::is_of_server;
 use crate::ids::Ids;
 use crate::media::{self, DocumentCount};
 use crate::model::{Family, Model};
@@ -235,9 +236,11 @@ impl<'a> Writer<'a, '_, '_> {
         })
     }
 
-    /// Notes the name of the tool, if a block in the API's own JSON is a call.
+    /// Notes the name of the tool, if a block in the API's own JSON is a call of a tool of the request.
     fn note_call(&mut self, own: &'a Map<String, Value>) {
-        if let Some(name) = own.get("toolUse").and_then(|call| call.get("name")?.as_str()) {
+        let call = own.get("toolUse").and_then(Value::as_object);
+        let call = call.filter(|call| !is_of_server(call));
+        if let Some(name) = call.and_then(|call| call.get("name")?.as_str()) {
             self.note_name(name.into());
         }
     }
@@ -277,16 +280,15 @@ fn own<'a>(
     if block.as_text().is_some_and(|text| text.trim().is_empty()) {
         return None;
     }
-    if let Some(origin) = fields.get(ORIGIN) {
-        let is_own = model.reads_reasoning() && origin.as_str() == Some(model.origin());
-        return is_own.then_some(fields);
+    if fields.get(ORIGIN).is_some_and(|origin| origin.as_str() != Some(model.origin())) {
+        return None;
     }
     let has_citations =
         matches!(model.family, Family::Claude | Family::Nova | Family::Nova2 | Family::Unknown);
-    let is_of_server = |call: &Value| call.get("type").is_some_and(Value::is_string);
     let is_accepted = match fields.get("toolUse") {
         // A call that does not run has no result, and the API rejects a call without a result.
-        Some(call) => block.as_tool_use().is_some() || is_of_server(call),
+        Some(call) => block.as_tool_use().is_some() || call.as_object().is_some_and(is_of_server),
+        None if fields.contains_key("reasoningContent") => model.reads_reasoning(),
         None => has_citations || !fields.contains_key("citationsContent"),
     };
     is_accepted.then_some(fields)

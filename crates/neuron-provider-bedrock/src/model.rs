@@ -103,12 +103,14 @@ impl<'a> Model<'a> {
         Self { id, family, generation }
     }
 
-    /// Returns the name under which the origin of reasoning is stored. Models with the same name accept each other's
-    /// reasoning.
+    /// Returns the name under which the origin of a raw block is stored. Models with the same name accept each other's
+    /// blocks.
     pub(crate) fn origin(self) -> &'a str {
         match self.family {
             Family::Claude => "claude",
             Family::DeepSeek => "deepseek",
+            Family::Nova => "nova",
+            Family::Nova2 => "nova-2",
             _ => self.id,
         }
     }

@@ -317,9 +317,6 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
     let cited = json!({"citationsContent": {
         "content": [{"text": "b"}], "citations": [{"title": "t"}],
     }});
-    let server_call = json!({"toolUse": {
-        "toolUseId": "s", "name": "nova_grounding", "input": {}, "type": "server_tool_use",
-    }});
     let own = |json: &Value, portable| raw("aws.bedrock", json.clone(), portable);
     let content = vec![
         raw("openai", json!({"x": 1}), Some(text("a"))),
@@ -328,7 +325,6 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
         own(&cited, Some(text("b"))),
         own(&json!({"text": " "}), Some(text(" "))),
         own(&json!({"toolUse": {"input": {}}}), None),
-        own(&server_call, None),
     ];
     let mut names = Names::default();
     let messages = [assistant(content)];
@@ -337,9 +333,39 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
         serde_json::to_value(conversation.turns).unwrap()
     };
     let turn = |content: Value| json!([{"role": "assistant", "content": content}]);
-    assert_eq!(blocks(CLAUDE), turn(json!([{"text": "a"}, cited, server_call])));
-    let qwen = blocks("qwen.qwen3-32b-v1:0");
-    assert_eq!(qwen, turn(json!([{"text": "a"}, {"text": "b"}, server_call])));
+    assert_eq!(blocks(CLAUDE), turn(json!([{"text": "a"}, cited])));
+    assert_eq!(blocks("qwen.qwen3-32b-v1:0"), turn(json!([{"text": "a"}, {"text": "b"}])));
+}
+
+#[test]
+fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
+    let nova = "global.amazon.nova-2-lite-v1:0";
+    let blocks = [
+        json!({"toolUse": {
+            "toolUseId": "s", "name": "nova_grounding", "input": {}, "type": "server_tool_use",
+        }}),
+        json!({"toolResult": {
+            "toolUseId": "s", "content": [{"json": {}}], "type": "nova_grounding_result",
+        }}),
+        json!({"citationsContent": {"content": [{"text": "b"}], "citations": [{"title": "t"}]}}),
+    ];
+    let reader = Reader::new(Origin::new(Model::new(nova, ""), &[]));
+    let content = blocks.clone().into_iter().filter_map(|block| reader.read(block)).collect();
+    let messages = [Message::user("hi"), assistant(content), Message::user("more")];
+    let whole = |model| {
+        let request = RequestRef { model, messages: &messages, ..Default::default() };
+        written(request, Settings::default())
+    };
+    for model in [nova, "us.amazon.nova-2-lite-v1:0"] {
+        let body = whole(model);
+        assert_eq!(body["messages"][1]["content"], json!(blocks));
+        assert!(!body["toolConfig"].to_string().contains("nova_grounding"));
+    }
+    for model in [CLAUDE, NOVA, LLAMA, "opaque"] {
+        let body = whole(model);
+        assert_eq!(body["messages"][1]["content"], json!([{"text": "b"}]), "{model}");
+        assert_eq!(body.get("toolConfig"), None);
+    }
 }
 
 #[test]
