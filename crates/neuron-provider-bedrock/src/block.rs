@@ -88,7 +88,7 @@ pub(crate) enum Reasoning<'a> {
 
 /// A block in the API's own JSON, without [`ORIGIN`].
 #[derive(Debug)]
-pub(crate) struct Own<'a>(pub(crate) &'a Map<String, Value>);
+pub(crate) struct Own<'a>(pub(crate) Cow<'a, Map<String, Value>>);
 
 impl Serialize for Own<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

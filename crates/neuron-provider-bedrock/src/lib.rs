@@ -61,7 +61,7 @@
 //!   called `Document 1` and so on, because the model reads the name. Plain text documents are sent as texts.
 //! - Reasoning at the end of a message is not sent, because it belongs to a response that was cut off. Claude rejects
 //!   it.
-//! - Blank texts are not sent. The result of a tool without content is sent with a text that says so.
+//! - Blank texts are not sent, also not in citations. The result of a tool without content is sent with a text that says so.
 //! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
 //!   lifetimes. Other breakpoints are left out.

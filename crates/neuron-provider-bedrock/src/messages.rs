@@ -186,7 +186,7 @@ impl<'a> Writer<'a, '_, '_> {
             ContentBlock::Raw { provider, json, portable } if provider == PROVIDER => {
                 match (own(block, json, self.model), portable) {
                     (Some(own), _) => {
-                        self.note_call(own);
+                        self.note_call(json);
                         Some(Block::Own(Own(own)))
                     }
                     (None, Some(portable)) => self.block(portable)?,
@@ -237,7 +237,7 @@ impl<'a> Writer<'a, '_, '_> {
     }
 
     /// Notes the name of the tool, if a block in the API's own JSON is a call of a tool of the request.
-    fn note_call(&mut self, own: &'a Map<String, Value>) {
+    fn note_call(&mut self, own: &'a Value) {
         let call = own.get("toolUse").and_then(Value::as_object);
         let call = call.filter(|call| !is_of_server(call));
         if let Some(name) = call.and_then(|call| call.get("name")?.as_str()) {
@@ -275,7 +275,7 @@ fn own<'a>(
     block: &ContentBlock,
     json: &'a Value,
     model: Model<'_>,
-) -> Option<&'a Map<String, Value>> {
+) -> Option<Cow<'a, Map<String, Value>>> {
     let fields = json.as_object().filter(|fields| !fields.is_empty())?;
     if block.as_text().is_some_and(|text| text.trim().is_empty()) {
         return None;
@@ -289,9 +289,32 @@ fn own<'a>(
         // A call that does not run has no result, and the API rejects a call without a result.
         Some(call) => block.as_tool_use().is_some() || call.as_object().is_some_and(is_of_server),
         None if fields.contains_key("reasoningContent") => model.reads_reasoning(),
-        None => has_citations || !fields.contains_key("citationsContent"),
+        None if fields.contains_key("citationsContent") => {
+            return cited(fields).filter(|_| has_citations);
+        }
+        None => true,
     };
-    is_accepted.then_some(fields)
+    is_accepted.then_some(Cow::Borrowed(fields))
+}
+
+/// Returns a text with citations without its blank parts, which the API rejects. A stream may have a citation without a
+/// text. Returns `None` if no part is left.
+fn cited(fields: &Map<String, Value>) -> Option<Cow<'_, Map<String, Value>>> {
+    let is_blank = |part: &Value| {
+        part.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty())
+    };
+    let parts = fields.get("citationsContent")?.get("content")?.as_array()?;
+    if parts.iter().all(is_blank) {
+        return None;
+    }
+    let mut fields = Cow::Borrowed(fields);
+    if parts.iter().any(is_blank)
+        && let Some(cited) = fields.to_mut().get_mut("citationsContent")
+        && let Some(Value::Array(parts)) = cited.get_mut("content")
+    {
+        parts.retain(|part| !is_blank(part));
+    }
+    Some(fields)
 }
 
 #[cfg(test)]

@@ -338,6 +338,25 @@ fn own_blocks_are_sent_unchanged_and_others_in_their_portable_form() {
 }
 
 #[test]
+fn citations_are_sent_without_blank_texts() {
+    let cited = |texts: &[&str]| {
+        let parts: Vec<_> = texts.iter().map(|text| json!({ "text": text })).collect();
+        json!({"citationsContent": {"content": parts, "citations": [{"title": "t"}]}})
+    };
+    for (texts, kept) in
+        [(&[""][..], None), (&["", " "], None), (&["", "b", " ", "c"], Some(["b", "c"]))]
+    {
+        let reader = Reader::new(Origin::new(Model::new(CLAUDE, ""), &[]));
+        let mut content = vec![text("a")];
+        content.extend(reader.read(cited(texts)));
+        let messages = [Message::user("hi"), assistant(content), Message::user("more")];
+        let mut expected = vec![json!({"text": "a"})];
+        expected.extend(kept.map(|texts| cited(&texts)));
+        assert_eq!(sent(CLAUDE, &messages)[1]["content"], json!(expected));
+    }
+}
+
+#[test]
 fn blocks_of_server_tools_return_to_their_family_and_are_never_declared() {
     let nova = "global.amazon.nova-2-lite-v1:0";
     let blocks = [

@@ -97,6 +97,10 @@ fn check_block(block: &Object<'_>, role: &str, route: &Route) -> Result<(), ApiE
     if let Some(text) = block.str("text") {
         check_text(text, &block.path, route)?;
     }
+    let cited = block.object("citationsContent").map(|cited| cited.objects("content"));
+    for part in cited.unwrap_or_default() {
+        check_text(part.str("text").unwrap_or_default(), &part.path, route)?;
+    }
     for key in ["toolUse", "toolResult"] {
         if let Some(id) = block.object(key) {
             check_id(&id)?;

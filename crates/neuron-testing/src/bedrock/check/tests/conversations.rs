@@ -66,6 +66,16 @@ fn blank_texts_are_rejected() {
     for model in [CLAUDE, NOVA, "the-model"] {
         refuses_at(model, json!({"messages": [user(json!([text("hi"), text("")]))]}), blank);
     }
+    let cited = |said: &str| {
+        let cited = json!({"citationsContent": {"content": [text("a"), text(said)]}});
+        json!({"messages": [question(), assistant(json!([cited])), question()]})
+    };
+    accepts(cited("b"));
+    refuses(
+        cited(""),
+        "The text field in the ContentBlock object at messages.1.content.0.citationsContent.content.1 \
+         is blank. Add text to the text field, and try again.",
+    );
     let space = json!({"messages": [user(json!([text(" \n")]))]});
     claude_refuses(space.clone(), "messages: text content blocks must contain non-whitespace text");
     accepts_at(NOVA, space);
