@@ -81,7 +81,7 @@
 //!   `tools` are appended to the tools of `toolConfig`. Use `extra` for `topK` and other fields of a model in
 //!   `additionalModelRequestFields`, for `serviceTier` and for `guardrailConfig`. Video and files in S3 are sent as
 //!   `ContentBlock::Raw`, with a block of the API as its JSON and `aws.bedrock` as its provider.
-//! - A whole response of more than 16,384 tokens is requested as a stream, because connections without traffic are
+//! - A whole response of more than 16,384 tokens, or without a maximum, is requested as a stream, because connections without traffic are
 //!   closed on their way. It is collected within the [`timeout`](Bedrock::timeout) of the call. This requires the
 //!   permission `bedrock:InvokeModelWithResponseStream`.
 //! - A stream that ends before the event `messageStop` is an error and never a short response.

@@ -56,8 +56,8 @@ pub(crate) fn model_of<'a>(request: RequestRef<'a>, default: &'a str) -> &'a str
     }
 }
 
-/// Returns `true` if a response may be so long that it must be streamed. `extra` takes precedence in the body, so it
-/// does here too.
+/// Returns `true` if a response may be so long that it must be streamed. A response without a maximum may have any
+/// length. `extra` takes precedence in the body, so it does here too.
 pub(crate) fn needs_stream(
     request: RequestRef<'_>,
     model: Model<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn needs_stream(
         Some(own) => own.as_u64(),
         None => max_tokens(request, model, settings).and_then(|tokens| tokens.try_into().ok()),
     };
-    tokens.is_some_and(|tokens| tokens > MAX_WHOLE_OUTPUT_TOKENS)
+    tokens.is_none_or(|tokens| tokens > MAX_WHOLE_OUTPUT_TOKENS)
 }
 
 /// Serialises a request. The body is the same for a whole and for a streamed response.

@@ -129,6 +129,21 @@ fn long_response_needs_a_stream() {
 }
 
 #[test]
+fn response_without_a_maximum_needs_a_stream() {
+    let model = Model::new("global.amazon.nova-2-lite-v1:0", "");
+    let effort = |effort| CompletionRequest {
+        max_tokens: None,
+        reasoning_effort: Some(effort),
+        ..ask(model.id)
+    };
+    let needs = |request: &CompletionRequest| {
+        needs_stream(request.view(), model, Settings::default())
+    };
+    assert!(needs(&effort(ReasoningEffort::High)));
+    assert!(!needs(&effort(ReasoningEffort::Low)));
+}
+
+#[test]
 fn system_messages_at_the_beginning_join_the_system_prompt() {
     let mut request = ask(CLAUDE);
     request.system = Some(SystemPrompt::Blocks(vec![
