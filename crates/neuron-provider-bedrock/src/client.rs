@@ -254,7 +254,8 @@ impl Bedrock {
     }
 
     /// Sets the maximum number of output tokens of requests that do not set one themselves. Default:
-    /// [`DEFAULT_MAX_TOKENS`](crate::DEFAULT_MAX_TOKENS), or a lower number that depends on the model.
+    /// [`DEFAULT_MAX_TOKENS`](crate::DEFAULT_MAX_TOKENS), or a lower number that depends on the model. Not sent to Nova 2
+    /// with the highest effort, which rejects a maximum.
     #[must_use]
     pub fn max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = Some(max_tokens);

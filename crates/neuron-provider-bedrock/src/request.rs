@@ -82,7 +82,7 @@ pub(crate) fn write(
     model: Model<'_>,
     settings: Settings<'_>,
 ) -> Result<Vec<u8>, ProviderError> {
-    check(request)?;
+    check(request, model)?;
     let (extra, more_tools) = split_tools(request.extra);
     let mut names = Names::new(request.tools);
     let (leading, messages) = split_leading_system(request.messages);
@@ -119,7 +119,20 @@ pub(crate) fn write(
 }
 
 /// Returns an error if the API cannot express the request.
-fn check(request: RequestRef<'_>) -> Result<(), ProviderError> {
+fn check(request: RequestRef<'_>, model: Model<'_>) -> Result<(), ProviderError> {
+    let sampling = [
+        ("max_tokens", request.max_tokens.is_some()),
+        ("temperature", request.temperature.is_some()),
+        ("top_p", request.top_p.is_some()),
+    ];
+    if thinking::excludes_sampling(request, model)
+        && let Some((name, _)) = sampling.into_iter().find(|(_, is_set)| *is_set)
+    {
+        return Err(ProviderError::InvalidRequest(format!(
+            "`{}` accepts no {name} with ReasoningEffort::High: leave it out, or lower the effort",
+            model.id
+        )));
+    }
     if request.context_management.is_some_and(|management| !management.edits.is_empty()) {
         return Err(ProviderError::InvalidRequest(
             "Bedrock does not edit conversations: use a ContextStrategy, which runs on the client"
@@ -152,11 +165,11 @@ fn split_tools(extra: Option<&Value>) -> (Option<Cow<'_, Value>>, &[Value]) {
 
 /// Returns the maximum number of output tokens. Returns `None` if the model rejects a maximum.
 fn max_tokens(request: RequestRef<'_>, model: Model<'_>, settings: Settings<'_>) -> Option<usize> {
+    if thinking::excludes_sampling(request, model) {
+        return None;
+    }
     if let Some(tokens) = request.max_tokens.or(settings.max_tokens) {
         return Some(tokens);
-    }
-    if thinking::excludes_max_tokens(request, model) {
-        return None;
     }
     let tokens = model.default_max_tokens();
     match request.thinking {

@@ -129,6 +129,28 @@ fn long_response_needs_a_stream() {
 }
 
 #[test]
+fn highest_effort_of_nova_has_no_maximum_and_no_sampling() {
+    let nova = "global.amazon.nova-2-lite-v1:0";
+    let request = || CompletionRequest {
+        max_tokens: None,
+        reasoning_effort: Some(ReasoningEffort::High),
+        ..ask(nova)
+    };
+    let settings = Settings { max_tokens: Some(7), guardrail: None };
+    assert_eq!(written(request().view(), settings).get("inferenceConfig"), None);
+    for (request, name) in [
+        (CompletionRequest { max_tokens: Some(7), ..request() }, "max_tokens"),
+        (CompletionRequest { temperature: Some(0.5), ..request() }, "temperature"),
+        (CompletionRequest { top_p: Some(0.5), ..request() }, "top_p"),
+    ] {
+        let text = "with ReasoningEffort::High: leave it out, or lower the effort";
+        check_error(&request, &format!("`{nova}` accepts no {name} {text}"));
+        let lower = CompletionRequest { reasoning_effort: Some(ReasoningEffort::Medium), ..request };
+        assert!(written(lower.view(), settings)["inferenceConfig"].is_object());
+    }
+}
+
+#[test]
 fn response_without_a_maximum_needs_a_stream() {
     let model = Model::new("global.amazon.nova-2-lite-v1:0", "");
     let effort = |effort| CompletionRequest {
