@@ -88,7 +88,10 @@ pub(crate) enum Reasoning<'a> {
 
 /// A block in the API's own JSON, without [`ORIGIN`].
 #[derive(Debug)]
-pub(crate) struct Own<'a>(pub(crate) Cow<'a, Map<String, Value>>);
+pub(crate) struct Own<'a>(pub(crate) OwnFields<'a>);
+
+/// The fields of a block in the API's own JSON, changed only where the API would reject them.
+pub(crate) type OwnFields<'a> = Cow<'a, Map<String, Value>>;
 
 impl Serialize for Own<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

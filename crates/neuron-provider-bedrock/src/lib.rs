@@ -58,13 +58,13 @@
 //!   with the assistant gets a first message `.` of the user, except for Claude, Qwen, GLM and Kimi.
 //! - Images and PDF documents are sent in base64. A URL is an error, because the API fetches nothing. In tool results,
 //!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are
-//!   called `Document 1` and so on, because the model reads the name. Plain text documents are sent as texts.
+//!   called `Document 1` and so on, because the model reads the name. A raw document gets a number if its name repeats. Plain text documents are sent as texts.
 //! - Reasoning at the end of a message is not sent, because it belongs to a response that was cut off. Claude rejects
 //!   it.
 //! - Blank texts are not sent, also not in citations. The result of a tool without content is sent with a text that says so.
 //! - Cache breakpoints of tools, of the system prompt and of the conversation become cache points for Claude since 3.7
 //!   and for Nova. At most four are sent, and a lifetime of an hour only to Claude since 4.5 and only before shorter
-//!   lifetimes. Other breakpoints are left out.
+//!   lifetimes. Other breakpoints are left out. Cache points in raw blocks count too.
 //! - Thinking is set in `additionalModelRequestFields`, with the fields of the model's family. A setting for which no
 //!   field is known is an error.
 //! - `maxTokens` is always sent, with [`DEFAULT_MAX_TOKENS`] or a lower number as its default. The exception is Nova 2

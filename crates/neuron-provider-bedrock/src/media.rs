@@ -2,6 +2,8 @@
 //!
 //! <https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_ContentBlock.html>
 
+use std::collections::HashSet;
+
 use neuron_types::{DocumentSource, ImageSource, ProviderError};
 use serde::Serialize;
 
@@ -49,19 +51,30 @@ pub(crate) struct Document<'a> {
     source: Source<'a>,
 }
 
-/// The number of documents in a conversation so far, for their names.
+/// The names of the documents in a conversation so far.
 #[derive(Debug, Default)]
-pub(crate) struct DocumentCount(usize);
+pub(crate) struct DocumentNames {
+    count: usize,
+    taken: HashSet<String>,
+}
 
-impl DocumentCount {
+impl DocumentNames {
     /// Creates the next document from a PDF in base64.
     pub(crate) fn pdf<'a>(&mut self, data: &'a str) -> Document<'a> {
-        self.0 += 1;
-        Document {
-            format: "pdf",
-            name: format!("Document {}", self.0),
-            source: Source::Bytes(data),
+        self.count += 1;
+        let name = self.unique(&format!("Document {}", self.count));
+        Document { format: "pdf", name, source: Source::Bytes(data) }
+    }
+
+    /// Returns a name for a document, with a number if another document has the name.
+    pub(crate) fn unique(&mut self, name: &str) -> String {
+        let mut unique = name.to_owned();
+        let mut number = 1_usize;
+        while !self.taken.insert(unique.clone()) {
+            number += 1;
+            unique = format!("{name} ({number})");
         }
+        unique
     }
 }
 
@@ -161,12 +174,13 @@ mod tests {
 
     #[test]
     fn documents_have_neutral_and_different_names() {
-        let mut count = DocumentCount::default();
+        let mut names = DocumentNames::default();
+        assert_eq!(names.unique("Document 2"), "Document 2");
         let source = DocumentSource::Url { url: "data:application/pdf;base64,aGk=".into() };
         let data = pdf(&source).unwrap().unwrap();
-        for name in ["Document 1", "Document 2"] {
+        for name in ["Document 1", "Document 2 (2)", "Document 3"] {
             let expected = json!({"format": "pdf", "name": name, "source": {"bytes": "aGk="}});
-            assert_eq!(serde_json::to_value(count.pdf(data)).unwrap(), expected);
+            assert_eq!(serde_json::to_value(names.pdf(data)).unwrap(), expected);
         }
         assert_eq!(pdf(&DocumentSource::PlainText { data: "a".into() }).unwrap(), None);
     }

@@ -16,11 +16,11 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::PROVIDER;
-use crate::block::{Block, ORIGIN, Own, Reasoning, ToolResult, ToolUse};
+use crate::block::{Block, ORIGIN, Own, OwnFields, Reasoning, ToolResult, ToolUse};
 use crate::cache::CachePoint;
 use crate::content::is_of_server;
 use crate::ids::Ids;
-use crate::media::{self, DocumentCount};
+use crate::media::{self, DocumentNames};
 use crate::model::{Family, Model};
 use crate::names::Names;
 use crate::results::{ResultContent, may_be_beside_results};
@@ -61,7 +61,7 @@ impl<'a> Conversation<'a> {
             model,
             names,
             ids: Ids::default(),
-            documents: DocumentCount::default(),
+            documents: DocumentNames::default(),
             conversation: Self::default(),
             said: Vec::new(),
             results: Vec::new(),
@@ -85,6 +85,14 @@ impl<'a> Conversation<'a> {
         self.turns.iter().flat_map(|turn| &turn.content).any(|block| block.is(&["toolUse", "toolResult"]))
     }
 
+    /// Returns the cache points in the API's own JSON.
+    pub(crate) fn own_cache_points(&self) -> impl Iterator<Item = &Value> {
+        self.turns.iter().flat_map(|turn| &turn.content).filter_map(|block| match block {
+            Block::Own(own) => own.0.get("cachePoint"),
+            _ => None,
+        })
+    }
+
     /// Adds a cache point at the end of the last message of the user. The point comes before documents at the end,
     /// because the API rejects a point after a document.
     pub(crate) fn end_with(&mut self, point: CachePoint) {
@@ -106,7 +114,7 @@ struct Writer<'a, 'n, 'm> {
     model: Model<'m>,
     names: &'n mut Names<'a>,
     ids: Ids<'a>,
-    documents: DocumentCount,
+    documents: DocumentNames,
     conversation: Conversation<'a>,
     /// Blocks of the current message of the assistant. It follows the current message of the user.
     said: Vec<Block<'a>>,
@@ -187,7 +195,7 @@ impl<'a> Writer<'a, '_, '_> {
                 match (own(block, json, self.model), portable) {
                     (Some(own), _) => {
                         self.note_call(json);
-                        Some(Block::Own(Own(own)))
+                        Some(Block::Own(Own(self.with_unique_name(own))))
                     }
                     (None, Some(portable)) => self.block(portable)?,
                     (None, None) => None,
@@ -245,6 +253,19 @@ impl<'a> Writer<'a, '_, '_> {
         }
     }
 
+    /// Replaces the name of a document in the API's own JSON, if another document has it. The API rejects such a name.
+    fn with_unique_name(&mut self, mut own: OwnFields<'a>) -> OwnFields<'a> {
+        if let Some(Value::String(name)) = own.get("document").and_then(|it| it.get("name")) {
+            let unique = self.documents.unique(name);
+            if unique != *name
+                && let Some(document) = own.to_mut().get_mut("document")
+            {
+                document["name"] = unique.into();
+            }
+        }
+        own
+    }
+
     fn note_name(&mut self, name: Cow<'a, str>) {
         let called = &mut self.conversation.called;
         if !called.contains(&name) {
@@ -275,7 +296,7 @@ fn own<'a>(
     block: &ContentBlock,
     json: &'a Value,
     model: Model<'_>,
-) -> Option<Cow<'a, Map<String, Value>>> {
+) -> Option<OwnFields<'a>> {
     let fields = json.as_object().filter(|fields| !fields.is_empty())?;
     if block.as_text().is_some_and(|text| text.trim().is_empty()) {
         return None;
@@ -299,7 +320,7 @@ fn own<'a>(
 
 /// Returns a text with citations without its blank parts, which the API rejects. A stream may have a citation without a
 /// text. Returns `None` if no part is left.
-fn cited(fields: &Map<String, Value>) -> Option<Cow<'_, Map<String, Value>>> {
+fn cited(fields: &Map<String, Value>) -> Option<OwnFields<'_>> {
     let is_blank = |part: &Value| {
         part.get("text").and_then(Value::as_str).is_some_and(|text| text.trim().is_empty())
     };

@@ -88,11 +88,12 @@ pub(crate) fn write(
     let (leading, messages) = split_leading_system(request.messages);
     let mut conversation = Conversation::new(messages, model, &mut names)?;
     // The points are counted in the order of the fields for which the server counts them.
-    let mut points = CachePoints::new(model);
+    let in_tools = more_tools.iter().filter_map(|tool| tool.get("cachePoint"));
+    let mut points = CachePoints::new(model, in_tools.chain(conversation.own_cache_points()));
     let tools =
         ToolConfig::new(request, more_tools, model, &mut names, &conversation, &mut points)?;
     let system = system(request.system, leading, &mut points);
-    if let Some(point) = points.next(request.cache) {
+    if let Some(point) = points.last(request.cache) {
         conversation.end_with(point);
     }
     let mut fields_of_model = thinking::fields(request, model)?;

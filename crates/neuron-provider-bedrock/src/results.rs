@@ -6,7 +6,7 @@ use neuron_types::{ContentItem, ModelContent};
 use serde_json::Map;
 
 use crate::block::Block;
-use crate::media::{DocumentCount, Image, inline};
+use crate::media::{DocumentNames, Image, inline};
 use crate::model::Family;
 
 /// The content of a tool result, split by its place in the request.
@@ -27,7 +27,7 @@ impl<'a> ResultContent<'a> {
         content: &'a [ContentItem],
         is_error: bool,
         family: Family,
-        documents: &mut DocumentCount,
+        documents: &mut DocumentNames,
     ) -> Self {
         let mut result = Self::default();
         for item in content {
@@ -146,7 +146,7 @@ mod tests {
         inside: Value,
         following: Value,
     ) {
-        let mut documents = DocumentCount::default();
+        let mut documents = DocumentNames::default();
         let result = ResultContent::new(content, is_error, family, &mut documents);
         assert_eq!(serde_json::to_value(&result.inside).unwrap(), inside, "{family:?}");
         assert_eq!(serde_json::to_value(&result.following).unwrap(), following, "{family:?}");

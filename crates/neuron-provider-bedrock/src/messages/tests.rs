@@ -178,6 +178,31 @@ fn documents_have_a_text_beside_them_and_different_names() {
 }
 
 #[test]
+fn raw_documents_have_a_text_beside_them_and_different_names() {
+    let own = |name: &str| json!({"document": {"format": "csv", "name": name, "source": {"bytes": "aGk="}}});
+    let named = |name: &str| raw("aws.bedrock", own(name), None);
+    check(
+        CLAUDE,
+        &[
+            user(vec![named("Document 1")]),
+            assistant(vec![text("ok")]),
+            user(vec![pdf(), named("Document 1"), text("read")]),
+        ],
+        json!([
+            {"role": "user", "content": [{"text": "See the attached documents."}, own("Document 1")]},
+            {"role": "assistant", "content": [{"text": "ok"}]},
+            {"role": "user", "content": [
+                {"document": {
+                    "format": "pdf", "name": "Document 1 (2)", "source": {"bytes": "aGk="},
+                }},
+                own("Document 1 (3)"),
+                {"text": "read"},
+            ]},
+        ]),
+    );
+}
+
+#[test]
 fn ids_and_names_of_other_vendors_are_replaced_and_still_match() {
     let call = |id: &str| ContentBlock::ToolUse {
         id: id.into(),

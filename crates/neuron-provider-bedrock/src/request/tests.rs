@@ -215,6 +215,26 @@ fn cache_points_follow_the_order_of_the_fields() {
 }
 
 #[test]
+fn cache_points_of_the_caller_are_counted() {
+    let point = json!({"cachePoint": {"type": "default"}});
+    let own = || ContentBlock::Raw {
+        provider: "aws.bedrock".into(),
+        json: point.clone(),
+        portable: None,
+    };
+    let text = || ContentBlock::Text("a".into());
+    let mut request = ask(CLAUDE);
+    request.messages[0].content = vec![text(), own(), text(), own(), text()];
+    let hour = Some(CacheControl { ttl: Some(CacheTtl::OneHour) });
+    request.tools = vec![ToolDefinition { cache_control: hour, ..tool("b") }];
+    request.extra = Some(json!({ "tools": [point] }));
+    let view = RequestRef { cache: hour, ..request.view() };
+    let body = written(view, Settings::default()).to_string();
+    assert_eq!(body.matches("cachePoint").count(), 4);
+    assert_eq!(body.matches("1h").count(), 1);
+}
+
+#[test]
 fn tool_choice_depends_on_the_family() {
     let request = |model: &str, choice: ToolChoice| CompletionRequest {
         tools: vec![tool("fs.read")],
