@@ -59,6 +59,9 @@
 //! - Images and PDF documents are sent in base64. A URL is an error, because the API fetches nothing. In tool results,
 //!   a URL becomes a text. Files that the model does not accept in tool results follow the results. Documents are
 //!   called `Document 1` and so on, because the model reads the name. A raw document gets a number if its name repeats. Plain text documents are sent as texts.
+//! - A request has at most 20 images and 5 documents, and for Claude at most 20 of both together. Beyond this, the oldest
+//!   files of tool results are replaced by texts such as `[image]`. Files that the user sent are kept, and more of them
+//!   than the limit are an error of the server.
 //! - Reasoning at the end of a message is not sent, because it belongs to a response that was cut off. Claude rejects
 //!   it.
 //! - Blank texts are not sent, also not in citations. The result of a tool without content is sent with a text that says so.

@@ -20,7 +20,7 @@ use crate::block::{Block, ORIGIN, Own, OwnFields, Reasoning, ToolResult, ToolUse
 use crate::cache::CachePoint;
 use crate::content::is_of_server;
 use crate::ids::Ids;
-use crate::media::{self, DocumentNames};
+use crate::media::{self, Files, MAX_DOCUMENTS, MAX_IMAGES};
 use crate::model::{Family, Model};
 use crate::names::Names;
 use crate::results::{ResultContent, may_be_beside_results};
@@ -57,11 +57,26 @@ impl<'a> Conversation<'a> {
         model: Model<'_>,
         names: &mut Names<'a>,
     ) -> Result<Self, ProviderError> {
+        let conversation = Self::with_files(messages, model, names, Files::default())?;
+        match conversation.files_over(model.family) {
+            (0, 0) => Ok(conversation),
+            (images, documents) => {
+                Self::with_files(messages, model, names, Files::without(images, documents))
+            }
+        }
+    }
+
+    fn with_files(
+        messages: &'a [Message],
+        model: Model<'_>,
+        names: &mut Names<'a>,
+        files: Files,
+    ) -> Result<Self, ProviderError> {
         let mut writer = Writer {
             model,
             names,
             ids: Ids::default(),
-            documents: DocumentNames::default(),
+            files,
             conversation: Self::default(),
             said: Vec::new(),
             results: Vec::new(),
@@ -78,6 +93,25 @@ impl<'a> Conversation<'a> {
             conversation.turns.insert(0, filler("user"));
         }
         Ok(conversation)
+    }
+
+    /// Returns the numbers of images and of documents beyond the limits of the API.
+    fn files_over(&self, family: Family) -> (usize, usize) {
+        let blocks = || self.turns.iter().flat_map(|turn| &turn.content);
+        let count = |kind: &str| -> usize {
+            let in_block = |block: &Block<'_>| match block {
+                Block::ToolResult(result) => {
+                    result.content.iter().filter(|block| block.is(&[kind])).count()
+                }
+                block => usize::from(block.is(&[kind])),
+            };
+            blocks().map(in_block).sum()
+        };
+        let documents = count("document");
+        // Claude counts documents as images too: "too many images and documents: 19 + 5 > 20".
+        let counted = if family == Family::Claude { documents.min(MAX_DOCUMENTS) } else { 0 };
+        let images = (count("image") + counted).saturating_sub(MAX_IMAGES);
+        (images, documents.saturating_sub(MAX_DOCUMENTS))
     }
 
     /// Returns `true` if the conversation has calls of tools or results.
@@ -114,7 +148,7 @@ struct Writer<'a, 'n, 'm> {
     model: Model<'m>,
     names: &'n mut Names<'a>,
     ids: Ids<'a>,
-    documents: DocumentNames,
+    files: Files,
     conversation: Conversation<'a>,
     /// Blocks of the current message of the assistant. It follows the current message of the user.
     said: Vec<Block<'a>>,
@@ -229,7 +263,7 @@ impl<'a> Writer<'a, '_, '_> {
             }
             ContentBlock::ToolResult { tool_use_id, content, is_error } => {
                 let family = self.model.family;
-                let result = ResultContent::new(content, *is_error, family, &mut self.documents);
+                let result = ResultContent::new(content, *is_error, family, &mut self.files);
                 let ResultContent { inside: content, mut following, status } = result;
                 let tool_use_id = self.ids.of(tool_use_id);
                 self.results.push(Block::ToolResult(ToolResult { tool_use_id, content, status }));
@@ -238,7 +272,7 @@ impl<'a> Writer<'a, '_, '_> {
             }
             ContentBlock::Image { source } => media::image(source)?.map(Block::Image),
             ContentBlock::Document { source } => {
-                media::pdf(source)?.map(|data| Block::Document(self.documents.pdf(data)))
+                media::pdf(source)?.map(|data| Block::Document(self.files.pdf(data)))
             }
             _ => None,
         })
@@ -256,7 +290,7 @@ impl<'a> Writer<'a, '_, '_> {
     /// Replaces the name of a document in the API's own JSON, if another document has it. The API rejects such a name.
     fn with_unique_name(&mut self, mut own: OwnFields<'a>) -> OwnFields<'a> {
         if let Some(Value::String(name)) = own.get("document").and_then(|it| it.get("name")) {
-            let unique = self.documents.unique(name);
+            let unique = self.files.unique(name);
             if unique != *name
                 && let Some(document) = own.to_mut().get_mut("document")
             {

@@ -178,6 +178,47 @@ fn documents_have_a_text_beside_them_and_different_names() {
 }
 
 #[test]
+fn oldest_files_of_results_beyond_the_limits_become_texts() {
+    let tool_png = || {
+        let source =
+            ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+        ContentItem::Image { source }
+    };
+    let tool_pdf = || {
+        let resource = EmbeddedResource::blob("a:b", "aGk=").with_mime_type("application/pdf");
+        ContentItem::Resource { resource }
+    };
+    let turns = |number: usize, item: &dyn Fn() -> ContentItem| {
+        let ids = (0..number).map(|index| format!("x{index}"));
+        let turn = |id: String| [assistant(vec![call(&id)]), user(vec![result(&id, vec![item()])])];
+        ids.flat_map(turn).collect::<Vec<_>>()
+    };
+    let outputs = |messages: Value, kind: &str| -> Vec<bool> {
+        let messages = messages.as_array().unwrap().clone().into_iter().skip(2).step_by(2);
+        let is_file = |message: Value| match &message["content"][0]["toolResult"]["content"][0] {
+            text if text["text"] == format!("[{kind}]") => false,
+            file => file[kind].is_object(),
+        };
+        messages.map(is_file).collect()
+    };
+    let first = user(vec![text("hi"), png()]);
+    for (over, number) in [(0, 19), (1, 20), (3, 22)] {
+        let messages = [&[first.clone()], &turns(number, &tool_png)[..]].concat();
+        let expected: Vec<_> = (0..number).map(|index| index >= over).collect();
+        assert_eq!(outputs(sent(CLAUDE, &messages), "image"), expected);
+    }
+    let first = user(vec![text("hi"), pdf()]);
+    let messages = [&[first.clone()], &turns(6, &tool_pdf)[..]].concat();
+    let messages = sent(CLAUDE, &messages);
+    // The names of the other documents do not change.
+    assert_eq!(messages[12]["content"][0]["toolResult"]["content"][0], sent_pdf(7));
+    assert_eq!(outputs(messages, "document"), [false, false, true, true, true, true]);
+    let messages = [&[first], &turns(20, &tool_png)[..]].concat();
+    assert!(!outputs(sent(CLAUDE, &messages), "image")[0]);
+    assert!(outputs(sent(NOVA, &messages), "image")[0]);
+}
+
+#[test]
 fn raw_documents_have_a_text_beside_them_and_different_names() {
     let own = |name: &str| json!({"document": {"format": "csv", "name": name, "source": {"bytes": "aGk="}}});
     let named = |name: &str| raw("aws.bedrock", own(name), None);

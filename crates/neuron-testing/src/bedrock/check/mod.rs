@@ -58,7 +58,7 @@ pub fn check_request(body: &Value, route: &Route) -> Result<(), ApiError> {
     let family = route.family();
     config::check_config(&body, family)?;
     let turns = messages::check_messages(&body, route)?;
-    media::check_media(&body)?;
+    media::check_media(&body, family)?;
     tools::check_tools(&body, family)?;
     calls::check_calls(&turns, &body, family)?;
     cache::check_cache_points(&body, family)?;
