@@ -73,6 +73,8 @@
 //! - `maxTokens` is always sent, with [`DEFAULT_MAX_TOKENS`] or a lower number as its default. The exception is Nova 2
 //!   with the highest effort, which rejects a maximum, a temperature and `top_p`. Such a setting of a request is an
 //!   error, and the client's default is left out.
+//! - The ARN of a prompt is sent without `inferenceConfig`, `system`, `toolConfig` and `additionalModelRequestFields`,
+//!   because a prompt defines them itself. Such a setting of a request is an error. Set `promptVariables` in `extra`.
 //! - Temperature and `top_p` are sent as they are. Newer models reject them.
 //! - [`TokenUsage::input_tokens`](neuron_types::TokenUsage::input_tokens) includes cached tokens. The API does not
 //!   report reasoning tokens.

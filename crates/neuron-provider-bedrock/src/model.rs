@@ -134,6 +134,11 @@ impl<'a> Model<'a> {
         self.family == Family::Claude && self.generation.is_none_or(|own| own >= generation)
     }
 
+    /// Returns `true` for the ARN of a prompt, which defines the model and its settings.
+    pub(crate) fn is_prompt(self) -> bool {
+        self.id.contains(":prompt/")
+    }
+
     /// Returns `true` if the model is a Claude model that thinks without being asked to.
     pub(crate) fn thinks_by_default(self) -> bool {
         self.thinks_by_default

@@ -85,7 +85,11 @@ pub(crate) fn write(
     check(request, model)?;
     let (extra, more_tools) = split_tools(request.extra);
     let mut names = Names::new(request.tools);
-    let (leading, messages) = split_leading_system(request.messages);
+    let (leading, messages) = match model.is_prompt() {
+        // The system prompt is a part of the prompt.
+        true => (&[][..], request.messages),
+        false => split_leading_system(request.messages),
+    };
     let mut conversation = Conversation::new(messages, model, &mut names)?;
     // The points are counted in the order of the fields for which the server counts them.
     let in_tools = more_tools.iter().filter_map(|tool| tool.get("cachePoint"));
@@ -126,6 +130,25 @@ fn check(request: RequestRef<'_>, model: Model<'_>) -> Result<(), ProviderError>
         ("temperature", request.temperature.is_some()),
         ("top_p", request.top_p.is_some()),
     ];
+    // A prompt of Prompt management defines these settings itself
+    // (<https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html>).
+    let defined = [
+        ("stop_sequences", !request.stop_sequences.is_empty()),
+        ("system", request.system.is_some()),
+        ("tools", !request.tools.is_empty()),
+        ("tool_choice", request.tool_choice.is_some()),
+        ("thinking", request.thinking.is_some()),
+        ("reasoning_effort", request.reasoning_effort.is_some()),
+    ];
+    let mut set = sampling.iter().chain(&defined).filter(|(_, is_set)| *is_set);
+    if model.is_prompt()
+        && let Some((name, _)) = set.next()
+    {
+        return Err(ProviderError::InvalidRequest(format!(
+            "`{}` is a prompt, which defines {name} itself: leave it out of the request",
+            model.id
+        )));
+    }
     if thinking::excludes_sampling(request, model)
         && let Some((name, _)) = sampling.into_iter().find(|(_, is_set)| *is_set)
     {
@@ -166,7 +189,7 @@ fn split_tools(extra: Option<&Value>) -> (Option<Cow<'_, Value>>, &[Value]) {
 
 /// Returns the maximum number of output tokens. Returns `None` if the model rejects a maximum.
 fn max_tokens(request: RequestRef<'_>, model: Model<'_>, settings: Settings<'_>) -> Option<usize> {
-    if thinking::excludes_sampling(request, model) {
+    if model.is_prompt() || thinking::excludes_sampling(request, model) {
         return None;
     }
     if let Some(tokens) = request.max_tokens.or(settings.max_tokens) {

@@ -151,6 +151,39 @@ fn highest_effort_of_nova_has_no_maximum_and_no_sampling() {
 }
 
 #[test]
+fn prompt_has_its_own_settings() {
+    let prompt = "arn:aws:bedrock:us-east-1:123456789012:prompt/ABCDEFGHIJ:1";
+    let request = || CompletionRequest { max_tokens: None, ..with_calls(prompt) };
+    let mut with_system = request();
+    with_system.messages.insert(0, Message::system("be kind"));
+    with_system.extra = Some(json!({"promptVariables": {"name": {"text": "Ada"}}}));
+    for base in ["", CLAUDE] {
+        let model = Model::new(prompt, base);
+        let settings = Settings { max_tokens: Some(7), guardrail: None };
+        let body = write(with_system.view(), model, settings).unwrap();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let route = format!("/{}", crate::model::path(prompt, "converse").unwrap());
+        check_request(&body, &Route::parse(&route).unwrap()).unwrap();
+        let keys: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(keys, ["promptVariables", "messages"]);
+        assert_eq!(body["messages"][0]["content"], json!([{"text": "be kind"}, {"text": "hi"}]));
+    }
+    for (request, name) in [
+        (CompletionRequest { max_tokens: Some(7), ..request() }, "max_tokens"),
+        (CompletionRequest { stop_sequences: vec!["HALT".into()], ..request() }, "stop_sequences"),
+        (CompletionRequest { system: Some("be kind".into()), ..request() }, "system"),
+        (CompletionRequest { tools: vec![tool("a")], ..request() }, "tools"),
+        (
+            CompletionRequest { reasoning_effort: Some(ReasoningEffort::Low), ..request() },
+            "reasoning_effort",
+        ),
+    ] {
+        let text = "itself: leave it out of the request";
+        check_error(&request, &format!("`{prompt}` is a prompt, which defines {name} {text}"));
+    }
+}
+
+#[test]
 fn response_without_a_maximum_needs_a_stream() {
     let model = Model::new("global.amazon.nova-2-lite-v1:0", "");
     let effort = |effort| CompletionRequest {

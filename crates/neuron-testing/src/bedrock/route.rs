@@ -54,6 +54,11 @@ impl Route {
         known.map_or(Family::Other, |(_, family)| *family)
     }
 
+    /// Returns `true` if the path names a prompt in place of a model.
+    pub(super) fn is_prompt(&self) -> bool {
+        self.model.contains(":prompt/")
+    }
+
     /// Returns `true` if the model is a Claude model of this generation or a later one. A Claude model without a
     /// generation in its name counts as new.
     pub(super) fn is_claude_since(&self, generation: (u32, u32)) -> bool {

@@ -28,7 +28,7 @@ pub(super) fn check_messages<'a>(
 ) -> Result<Vec<Turn<'a>>, ApiError> {
     let messages = body.objects("messages");
     // A prompt in place of a model has its own messages.
-    if messages.is_empty() && !route.model.contains(":prompt/") {
+    if messages.is_empty() && !route.is_prompt() {
         return Err(invalid(BEGIN));
     }
     let mut turns: Vec<Turn<'a>> = Vec::new();

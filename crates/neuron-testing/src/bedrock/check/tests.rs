@@ -397,3 +397,21 @@ fn thinking_of_other_models_has_rules() {
         "The model returned the following errors: Unknown parameter: 'reasoning_effort'.",
     );
 }
+
+#[test]
+fn prompt_defines_some_fields_itself() {
+    let prompt = "arn:aws:bedrock:eu-west-1:123456789012:prompt%2FABC%3A1";
+    accepts_at(prompt, json!({"promptVariables": {"name": {"text": "Ada"}}}));
+    for (field, fields) in [
+        ("inferenceConfig", json!({"inferenceConfig": {"maxTokens": 1}})),
+        ("system", json!({"system": [{"text": "a"}]})),
+        ("toolConfig", chosen(json!({"auto": {}}))),
+        ("additionalModelRequestFields", json!({"additionalModelRequestFields": {"top_k": 4}})),
+    ] {
+        let expected = format!(
+            "You can't include the {field} field in a request with a prompt from Prompt management. \
+             Remove {field} and try again."
+        );
+        refuses_at(prompt, fields, &expected);
+    }
+}
