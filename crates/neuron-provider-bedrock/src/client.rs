@@ -342,7 +342,6 @@ impl Bedrock {
         request: RequestRef<'_>,
         method: &str,
     ) -> Result<(Reply, Origin), ProviderError> {
-        region::check(&self.region)?;
         let model = self.asked(request);
         let body = request::write(request, model, self.settings())?;
         let path = model::path(model.id, method)?;
@@ -376,8 +375,9 @@ impl Bedrock {
     }
 
     /// Returns a client with the current key. Returns `self` if the key never changes, and the error of the source of
-    /// keys if it fails.
+    /// keys if it fails. The region is checked first, because the default sources of credentials connect to it.
     async fn with_current_key(&self) -> Result<Cow<'_, Self>, ProviderError> {
+        region::check(&self.region)?;
         let source = match &self.authentication {
             Authentication::Key => return Ok(Cow::Borrowed(self)),
             Authentication::KeySource(source) => source,
@@ -444,6 +444,8 @@ impl Provider for Bedrock {
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt;
+
     use super::*;
 
     fn variables(values: [&str; 4]) -> Result<Bedrock, ProviderError> {
@@ -534,6 +536,23 @@ mod tests {
         }
         for model in THINKING_MODELS {
             assert!(Model::new(model, "").thinks_by_default(), "{model}");
+        }
+    }
+
+    #[test]
+    fn invalid_region_is_an_error_before_a_key_is_loaded() {
+        let source = KeySource::new(|| async {
+            Err::<String, _>(ProviderError::Authentication("loaded".into()))
+        });
+        let request = neuron_types::CompletionRequest::default();
+        for (region, kind) in
+            [("evil.example/", "InvalidRequest"), ("us-east-1", "Authentication")]
+        {
+            let client = Bedrock::new(region, "").key_source(source.clone());
+            let whole = client.complete_ref(request.view()).now_or_never().unwrap();
+            assert_eq!(whole.unwrap_err().kind(), kind);
+            let streamed = client.complete_stream_ref(request.view()).now_or_never().unwrap();
+            assert_eq!(streamed.unwrap_err().kind(), kind);
         }
     }
 
