@@ -545,8 +545,7 @@ mod tests {
             Err::<String, _>(ProviderError::Authentication("loaded".into()))
         });
         let request = neuron_types::CompletionRequest::default();
-        for (region, kind) in
-            [("evil.example/", "InvalidRequest"), ("us-east-1", "Authentication")]
+        for (region, kind) in [("evil.example/", "InvalidRequest"), ("us-east-1", "Authentication")]
         {
             let client = Bedrock::new(region, "").key_source(source.clone());
             let whole = client.complete_ref(request.view()).now_or_never().unwrap();

@@ -257,10 +257,9 @@ mod tests {
         let redacted = |content: &str| json!({"reasoningContent": {"redactedContent": content}});
         let data = ContentBlock::RedactedThinking { data: "EmwK".into() };
         check(CLAUDE, redacted("RW13Sw=="), Some(data));
-        for (model, content, origin) in [
-            (CLAUDE, "/w==", "claude"),
-            ("amazon.nova-2-lite-v1:0", "RW13Sw==", "nova-2"),
-        ] {
+        for (model, content, origin) in
+            [(CLAUDE, "/w==", "claude"), ("amazon.nova-2-lite-v1:0", "RW13Sw==", "nova-2")]
+        {
             check(model, redacted(content), Some(own(origin, redacted(content), None)));
         }
     }

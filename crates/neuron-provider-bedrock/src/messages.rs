@@ -116,7 +116,10 @@ impl<'a> Conversation<'a> {
 
     /// Returns `true` if the conversation has calls of tools or results.
     pub(crate) fn has_tool_blocks(&self) -> bool {
-        self.turns.iter().flat_map(|turn| &turn.content).any(|block| block.is(&["toolUse", "toolResult"]))
+        self.turns
+            .iter()
+            .flat_map(|turn| &turn.content)
+            .any(|block| block.is(&["toolUse", "toolResult"]))
     }
 
     /// Returns the cache points in the API's own JSON.
@@ -326,11 +329,7 @@ fn file(block: &ContentBlock) -> Option<String> {
 }
 
 /// Returns the fields of a raw block in the API's own JSON. Returns `None` if the model does not accept the block.
-fn own<'a>(
-    block: &ContentBlock,
-    json: &'a Value,
-    model: Model<'_>,
-) -> Option<OwnFields<'a>> {
+fn own<'a>(block: &ContentBlock, json: &'a Value, model: Model<'_>) -> Option<OwnFields<'a>> {
     let fields = json.as_object().filter(|fields| !fields.is_empty())?;
     if block.as_text().is_some_and(|text| text.trim().is_empty()) {
         return None;

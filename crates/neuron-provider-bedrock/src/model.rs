@@ -122,10 +122,7 @@ impl<'a> Model<'a> {
 
     /// Returns `true` if the model accepts the reasoning of earlier responses.
     pub(crate) fn reads_reasoning(self) -> bool {
-        matches!(
-            self.family,
-            Family::Claude | Family::DeepSeek | Family::Gpt | Family::Unknown
-        )
+        matches!(self.family, Family::Claude | Family::DeepSeek | Family::Gpt | Family::Unknown)
     }
 
     /// Returns `true` if the model is a Claude model of this generation or a later one. A Claude model without a

@@ -180,8 +180,7 @@ fn documents_have_a_text_beside_them_and_different_names() {
 #[test]
 fn oldest_files_of_results_beyond_the_limits_become_texts() {
     let tool_png = || {
-        let source =
-            ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
+        let source = ImageSource::Base64 { media_type: "image/png".into(), data: "aGk=".into() };
         ContentItem::Image { source }
     };
     let tool_pdf = || {

@@ -145,7 +145,8 @@ fn highest_effort_of_nova_has_no_maximum_and_no_sampling() {
     ] {
         let text = "with ReasoningEffort::High: leave it out, or lower the effort";
         check_error(&request, &format!("`{nova}` accepts no {name} {text}"));
-        let lower = CompletionRequest { reasoning_effort: Some(ReasoningEffort::Medium), ..request };
+        let lower =
+            CompletionRequest { reasoning_effort: Some(ReasoningEffort::Medium), ..request };
         assert!(written(lower.view(), settings)["inferenceConfig"].is_object());
     }
 }
@@ -191,9 +192,8 @@ fn response_without_a_maximum_needs_a_stream() {
         reasoning_effort: Some(effort),
         ..ask(model.id)
     };
-    let needs = |request: &CompletionRequest| {
-        needs_stream(request.view(), model, Settings::default())
-    };
+    let needs =
+        |request: &CompletionRequest| needs_stream(request.view(), model, Settings::default());
     assert!(needs(&effort(ReasoningEffort::High)));
     assert!(!needs(&effort(ReasoningEffort::Low)));
 }
